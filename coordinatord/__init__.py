@@ -1,0 +1,1 @@
+"""A Kafka-wire-protocol group coordinator. README.md follows one JoinGroup through the code."""

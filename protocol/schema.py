@@ -1,0 +1,217 @@
+"""How a message is declared: once, typed, with version ranges.
+
+    @message(versions="0-9", flexible="6+", api_key=11)
+    class JoinGroupRequest:
+        group_id: str = string("0+")
+        rebalance_timeout_ms: int = int32("1+", default=-1)
+        group_instance_id: str | None = string("5+", nullable="5+", default=None)
+        protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol, "0+")
+
+The class becomes a slots dataclass: one class for all versions, every field with Kafka's default. From the same
+declaration `compiler` makes specialised Python functions for the wire and `reference` a construct `Struct`, the oracle.
+
+Version ranges are written as in Kafka's JSON definitions ("3", "0-2", "5+", "none"). A field that a version does not
+have keeps its default when decoded and is left out when encoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+ZERO_UUID = bytes(16)
+"""Kafka's `Uuid.ZERO_UUID`: no topic id. UUIDs are 16 raw bytes throughout."""
+
+OPEN_END = 0x7FFF
+"""The last version of a range that is written with a plus sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """An inclusive range of versions; empty when `last < first`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """Read "3", "0-2", "5+" or "none"; ValueError otherwise."""
+        if text == "none":
+            return cls(0, -1)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), OPEN_END)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+    def __iter__(self) -> Any:
+        return iter(range(self.first, self.last + 1))
+
+    def __bool__(self) -> bool:
+        return self.first <= self.last
+
+    def __str__(self) -> str:
+        if not self:
+            return "none"
+        if self.last == OPEN_END:
+            return f"{self.first}+"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+NONE = Versions(0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What a field holds. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
+
+    kind: str
+    element: Type | None = None
+    struct: type[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a declaration. `tag` is the tag number in the versions `tagged`, where it is a tagged field."""
+
+    name: str
+    type: Type
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int
+    default: Any
+
+    def fresh_default(self) -> Any:
+        """The default, as a new object where it is a mutable one."""
+        return self.default() if callable(self.default) else self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A whole declaration: a message's, or that of a struct within one (which has no versions of its own)."""
+
+    name: str
+    fields: tuple[Field, ...]
+    versions: Versions
+    flexible: Versions
+    api_key: int | None
+
+    def fields_of(self, version: int) -> list[Field]:
+        """The fields that are written one after the other in `version`."""
+        return [f for f in self.fields if version in f.versions and version not in f.tagged]
+
+    def tagged_fields_of(self, version: int) -> list[Field]:
+        """The fields that `version` carries in its tag buffer, by tag."""
+        return sorted(
+            (f for f in self.fields if version in f.versions and version in f.tagged), key=lambda field: field.tag
+        )
+
+
+def schema_of(cls: type[Any]) -> Schema:
+    """The declaration behind a message or struct class."""
+    schema: Schema = cls.__schema__
+    return schema
+
+
+def _declare(
+    type_: Type, versions: str, nullable: str, default: Any, tagged: str | None, tag: int
+) -> Any:  # Any: dataclass_transform wants the right-hand side to fit each annotation
+    field = Field(
+        name="",
+        type=type_,
+        versions=Versions.parse(versions),
+        nullable=Versions.parse(nullable),
+        tagged=Versions.parse(tagged) if tagged else NONE,
+        tag=tag,
+        default=default,
+    )
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata={"declared": field})
+    return dataclasses.field(default=default, metadata={"declared": field})
+
+
+def _scalar(kind: str, zero: Any) -> Callable[..., Any]:
+    def declare(
+        versions: str, *, nullable: str = "none", default: Any = zero, tagged: str | None = None, tag: int = -1
+    ) -> Any:
+        return _declare(Type(kind), versions, nullable, default, tagged, tag)
+
+    declare.__name__ = declare.__qualname__ = kind
+    declare.__doc__ = f"Declare a field of Kafka's type {kind}."
+    return declare
+
+
+boolean = _scalar("bool", False)
+int8 = _scalar("int8", 0)
+int16 = _scalar("int16", 0)
+uint16 = _scalar("uint16", 0)
+int32 = _scalar("int32", 0)
+int64 = _scalar("int64", 0)
+float64 = _scalar("float64", 0.0)
+uuid = _scalar("uuid", ZERO_UUID)
+string = _scalar("string", "")
+bytes_ = _scalar("bytes", b"")
+records = _scalar("records", None)
+
+
+def _type_of(of: Any) -> Type:
+    """`of` is a struct class or one of the scalar functions above."""
+    if isinstance(of, type):
+        return Type("struct", struct=of)
+    kind: str = of.__name__
+    return Type(kind)
+
+
+def array(
+    of: Any, versions: str, *, nullable: str = "none", default: Any = list, tagged: str | None = None, tag: int = -1
+) -> Any:
+    """Declare an array of structs (`of` a class) or scalars (`of` one of `int32`, `string` …)."""
+    return _declare(Type("array", element=_type_of(of)), versions, nullable, default, tagged, tag)
+
+
+def struct(
+    of: type[Any],
+    versions: str,
+    *,
+    nullable: str = "none",
+    default: Any = ...,
+    tagged: str | None = None,
+    tag: int = -1,
+) -> Any:
+    """Declare a single nested struct. Its default is a struct of defaults, or None where Kafka says null."""
+    return _declare(_type_of(of), versions, nullable, of if default is ... else default, tagged, tag)
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform()
+def message(
+    *, versions: str = "0+", flexible: str = "none", api_key: int | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Turn a class of declared fields into a slots dataclass that carries its `Schema` as `__schema__`.
+
+    `api_key` is that of a request, a response or a coordinator record; structs within a message have neither key nor
+    versions of their own: those of the message around them apply.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        made: Any = dataclass(slots=True)(cls)
+        fields = tuple(
+            dataclasses.replace(field.metadata["declared"], name=field.name) for field in dataclasses.fields(made)
+        )
+        made.__schema__ = Schema(
+            name=cls.__name__,
+            fields=fields,
+            versions=Versions.parse(versions),
+            flexible=Versions.parse(flexible),
+            api_key=api_key,
+        )
+        return made  # type: ignore[no-any-return]  # dataclass() of an Any
+
+    return decorate
