@@ -1,14 +1,14 @@
 """Apache Kafka itself, as the authority that tests ask.
 
-The jars come from Maven Central into a cache outside of the repository (``~/.cache/coordinatord-tests/kafka-4.3.0``; the
-variable ``COORDINATORD_TESTS_CACHE`` names another parent directory). Nothing of Kafka is copied into the repository.
+The jars come from Maven Central into a cache outside of the repository (`~/.cache/coordinatord-tests/kafka-4.3.0`; the
+variable `COORDINATORD_TESTS_CACHE` names another parent directory). Nothing of Kafka is copied into the repository.
 
 * :func:`kafka_libs` downloads them once, however many test processes ask at the same time;
 * :func:`running_broker` formats a fresh data directory, runs one combined KRaft broker and controller on free ports of
   127.0.0.1 and stops it by its process id;
 * :func:`run_tool` runs one of Kafka's own command-line tools (``DumpLogSegments``, ``ConsumerGroupCommand``, ...).
 
-The module is deliberately not called ``kafka``: a test directory on ``sys.path`` would then hide kafka-python.
+The module is deliberately not called `kafka`: a test directory on `sys.path` would then hide kafka-python.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _download(home: Path, libs: Path) -> None:
 def run_java(
     libs: Path, main_class: str, *arguments: str, options: Sequence[str] = (), timeout_s: float = TOOL_TIMEOUT_S
 ) -> str:
-    """Run a main class of the jars to its end and return its standard output; raise with all that it said if it failed."""
+    """Run a main class of the jars to its end and return its standard output; if it fails, raise with all it said."""
     command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options]
     command += ["-cp", f"{libs}/*", main_class, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -169,7 +169,7 @@ def run_java(
 
 TOOLS = {
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "DumpLogSegments": "kafka.tools.DumpLogSegments",
+    "DumpLogSegments": "org.apache.kafka.tools.DumpLogSegments",
     "TopicCommand": "org.apache.kafka.tools.TopicCommand",
     "GetOffsetShell": "org.apache.kafka.tools.GetOffsetShell",
     "DeleteRecordsCommand": "org.apache.kafka.tools.DeleteRecordsCommand",

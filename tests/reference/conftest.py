@@ -1,4 +1,4 @@
-"""Fixtures of the tier that asks Apache Kafka. Without Java or Maven its tests are skipped, except in CI, where they fail."""
+"""Fixtures of the tier that asks Apache Kafka. Without Java or Maven its tests are skipped; in CI they fail."""
 
 from __future__ import annotations
 
