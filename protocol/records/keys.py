@@ -1,0 +1,91 @@
+"""Records of `__consumer_offsets` as bytes: a typed key and a versioned value, each led by an int16.
+
+The key's int16 says what the record is (Kafka's `CoordinatorRecordType`), the value's is the value's version. A value
+that is null is a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata
+v3, OffsetCommit v4, but v1 where OffsetCommit v2-v4 asked for a retention time, as no other version can hold it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol import errors
+from protocol.compiler import decoder, encoder
+from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_METADATA_VALUE_VERSION = 3
+
+KEY_TYPES: dict[int, type[Any]] = {
+    0: OffsetCommitKey,  # LegacyOffsetCommit, written before Kafka 0.9.0.1: the same layout
+    1: OffsetCommitKey,
+    2: GroupMetadataKey,
+}
+"""What the int16 before a key stands for. Others exist (KIP-848, share, streams): see `UnknownRecordError`."""
+
+VALUE_TYPES: dict[type[Any], type[Any]] = {
+    OffsetCommitKey: OffsetCommitValue,
+    GroupMetadataKey: GroupMetadataValue,
+}
+
+
+class UnknownRecordError(errors.DecodeError):
+    """A key of a type that is not read here. The record is kept and stepped over, never dropped."""
+
+    def __init__(self, record_type: int) -> None:
+        super().__init__(f"record type {record_type}")
+        self.record_type = record_type
+
+
+_encode_offset_commit_key = encoder(OffsetCommitKey, 0)
+_encode_group_metadata_key = encoder(GroupMetadataKey, 0)
+
+
+def encode_key(key: Any) -> bytes:
+    """The bytes of a key."""
+    if type(key) is OffsetCommitKey:
+        out = bytearray(b"\0\1")
+        _encode_offset_commit_key(key, out)
+    elif type(key) is GroupMetadataKey:
+        out = bytearray(b"\0\2")
+        _encode_group_metadata_key(key, out)
+    else:
+        raise errors.EncodeError(f"{type(key).__name__} is not a key of __consumer_offsets")
+    return bytes(out)
+
+
+def encode_value(value: Any) -> bytes:
+    """The bytes of a value, in the version that Kafka 4.3 would write it."""
+    if type(value) is OffsetCommitValue:
+        expires = value.expire_timestamp >= 0
+        version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
+    elif type(value) is GroupMetadataValue:
+        version = GROUP_METADATA_VALUE_VERSION
+    else:
+        raise errors.EncodeError(f"{type(value).__name__} is not a value of __consumer_offsets")
+    out = bytearray((0, version))
+    encoder(type(value), version)(value, out)
+    return bytes(out)
+
+
+def _int16(data: bytes, what: str) -> int:
+    if len(data) < 2:
+        raise errors.TruncatedError(f"a {what} of {len(data)} bytes")
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def decode_key(data: bytes) -> Any:
+    """A key from its bytes; `UnknownRecordError` for a type that is not read, `DecodeError` for damage."""
+    record_type = _int16(data, "key")
+    cls = KEY_TYPES.get(record_type)
+    if cls is None:
+        raise UnknownRecordError(record_type)
+    return decoder(cls, 0)(data, 2, len(data))
+
+
+def decode_value(key: Any, data: bytes) -> Any:
+    """The value that belongs to `key`, from its bytes; `DecodeError` for damage or a version that is not known."""
+    version = _int16(data, "value")
+    cls = VALUE_TYPES[type(key)]
+    return decoder(cls, version)(data, 2, len(data))
