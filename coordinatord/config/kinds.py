@@ -1,0 +1,240 @@
+"""How one setting is declared: its type, range and default, and how a piece of text or a TOML value becomes a value
+of that type.
+
+A declaration is a dataclass field, so that a settings object is an ordinary typed object for those who read it and a
+table for those who load, list and document it: `integer(50, "…", minimum=1)` returns the field and hangs a `Setting`
+on its metadata. The dotted name is the attribute's with dots for underscores; no name of Kafka's has an underscore,
+so the way back is as safe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+INT_MAX = 2**31 - 1
+"""Kafka's INT: what it means by "no limit" in most limits."""
+LONG_MAX = 2**63 - 1
+
+
+class Unacceptable(Exception):
+    """A value that a setting does not take; the message completes "group.max.size … " as a sentence without a full
+    stop.
+    """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table of settings."""
+
+    name: str
+    """Kafka's dotted name, or ours in the same manner."""
+    attribute: str
+    """The attribute of `Settings` that carries the value: the name with underscores."""
+    kind: str
+    """What the value is, for people: "int", "true or false", "HOST:PORT list" …"""
+    parse: Callable[[object], Any]
+    """Text or a TOML value -> the value. Raises Unacceptable."""
+    default: Any
+    doc: str
+    ours: str
+    """Why the name or the default is not Kafka's; empty where both are."""
+    aliases: tuple[str, ...]
+    """Other names under which Kafka or its users know it."""
+    not_yet: bool
+    """Accepted and checked so that a broker's file can be used, without effect in this version."""
+
+
+def _field(
+    parse: Callable[[object], Any],
+    kind: str,
+    default: object,
+    doc: str,
+    ours: str,
+    aliases: tuple[str, ...],
+    not_yet: bool,
+) -> Any:
+    def setting(attribute: str) -> Setting:
+        return Setting(
+            attribute.replace("_", "."), attribute, kind, parse, default, " ".join(doc.split()), ours, aliases, not_yet
+        )
+
+    return dataclasses.field(default=default, metadata={"setting": setting})
+
+
+def declared(settings_class: type) -> dict[str, Setting]:
+    """The table of a settings class: dotted name -> row, in the order of declaration."""
+    rows = [field.metadata["setting"](field.name) for field in dataclasses.fields(settings_class)]
+    return {row.name: row for row in rows}
+
+
+def integer(
+    default: int,
+    doc: str,
+    *,
+    minimum: int = 0,
+    maximum: int = INT_MAX,
+    ours: str = "",
+    aliases: tuple[str, ...] = (),
+    not_yet: bool = False,
+) -> int:
+    def parse(value: object) -> int:
+        number = _whole_number(value)
+        if number is None:
+            raise Unacceptable(f"must be a whole number, not {shown(value)}")
+        return _within(number, minimum, maximum)
+
+    kind = f"int, {_range(minimum, maximum)}"
+    return _field(parse, kind, default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+
+
+def optional_integer(
+    doc: str, *, minimum: int = 0, maximum: int = LONG_MAX, aliases: tuple[str, ...] = (), not_yet: bool = False
+) -> int | None:
+    """An integer that is unset by default, because another setting stands in for it."""
+
+    def parse(value: object) -> int | None:
+        if isinstance(value, str) and not value.strip():
+            return None
+        number = _whole_number(value)
+        if number is None:
+            raise Unacceptable(f"must be a whole number, not {shown(value)}")
+        return _within(number, minimum, maximum)
+
+    kind = f"int, {_range(minimum, maximum)}, or unset"
+    return _field(parse, kind, None, doc, "", aliases, not_yet)  # type: ignore[no-any-return]
+
+
+def ratio(default: float, doc: str, *, not_yet: bool = False) -> float:
+    def parse(value: object) -> float:
+        try:
+            number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0.0 <= number <= 1.0:
+            raise Unacceptable(f"must be a number from 0 to 1, not {shown(value)}")
+        return number
+
+    return _field(parse, "number, 0 to 1", default, doc, "", (), not_yet)  # type: ignore[no-any-return]
+
+
+def boolean(default: bool, doc: str, *, ours: str = "", not_yet: bool = False) -> bool:
+    def parse(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        word = value.strip().lower() if isinstance(value, str) else ""
+        if word not in ("true", "false"):
+            raise Unacceptable(f"must be true or false, not {shown(value)}")
+        return word == "true"
+
+    return _field(parse, "true or false", default, doc, ours, (), not_yet)  # type: ignore[no-any-return]
+
+
+def choice(
+    default: str,
+    allowed: tuple[str, ...],
+    doc: str,
+    *,
+    ours: str = "",
+    aliases: tuple[str, ...] = (),
+    not_yet: bool = False,
+) -> str:
+    """One of a few words, in any case; the value is spelled as in `allowed`."""
+    spelling = {word.lower(): word for word in allowed}
+
+    def parse(value: object) -> str:
+        word = spelling.get(value.strip().lower()) if isinstance(value, str) else None
+        if word is None:
+            raise Unacceptable(f"must be {_either(allowed)}, not {shown(value)}")
+        return word
+
+    return _field(parse, _either(allowed), default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+
+
+def words(
+    default: tuple[str, ...],
+    doc: str,
+    *,
+    allowed: tuple[str, ...] = (),
+    ours: str = "",
+    aliases: tuple[str, ...] = (),
+    not_yet: bool = False,
+) -> tuple[str, ...]:
+    """A list: comma-separated text, or a TOML array."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        items = listed(value)
+        for item in items:
+            if allowed and item not in allowed:
+                raise Unacceptable(f"may hold {_either(allowed)}, not {shown(item)}")
+        return items
+
+    kind = f"list of {_either(allowed)}" if allowed else "list"
+    return _field(parse, kind, default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+
+
+def parsed(
+    default: Any,
+    parse: Callable[[object], Any],
+    kind: str,
+    doc: str,
+    *,
+    ours: str = "",
+    aliases: tuple[str, ...] = (),
+) -> Any:
+    """A value with a parser of its own."""
+    return _field(parse, kind, default, doc, ours, aliases, False)
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str):
+        raise Unacceptable(f"must be text, not {shown(value)}")
+    return value.strip()
+
+
+def listed(value: object) -> tuple[str, ...]:
+    """The items of comma-separated text or of a TOML array of texts, stripped, empty ones left out."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Unacceptable(f"must be a list of texts, not {shown(value)}")
+    return tuple(item.strip() for item in value if item.strip())
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: quoted, and cut when somebody pasted a file into it."""
+    quoted = repr(value)
+    return quoted if len(quoted) <= 60 else f"{quoted[:57]}…"
+
+
+def _whole_number(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        digits = value.strip()
+        # int() would also take "1_000", "٣" and kilobytes of digits.
+        if digits.removeprefix("-").isascii() and digits.removeprefix("-").isdigit() and len(digits) <= 20:
+            return int(digits)
+    return None
+
+
+def _within(number: int, minimum: int, maximum: int) -> int:
+    if number < minimum:
+        raise Unacceptable(f"must be at least {minimum}, not {number}")
+    if number > maximum:
+        raise Unacceptable(f"must be at most {maximum}, not {number}")
+    return number
+
+
+def _range(minimum: int, maximum: int) -> str:
+    if maximum >= INT_MAX:
+        return f"{minimum} or more"
+    return f"{minimum} to {maximum}"
+
+
+def _either(allowed: tuple[str, ...]) -> str:
+    return allowed[0] if len(allowed) == 1 else f"{', '.join(allowed[:-1])} or {allowed[-1]}"

@@ -1,0 +1,70 @@
+"""What settings must say together: Kafka's rules where it has them, and what would fail later with a worse message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinatord.config.address import WILDCARDS
+from coordinatord.config.settings import TABLE, Settings
+
+AT_MOST = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+)
+"""The first may be at most the second."""
+
+LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),)
+
+
+def broken(settings: Settings) -> list[str]:
+    """One sentence for each rule that the settings break."""
+    return [*_order(settings), *_retention(settings), *_listeners(settings)]
+
+
+def _order(settings: Settings) -> Iterator[str]:
+    for smaller, larger in AT_MOST:
+        low, high = (getattr(settings, TABLE[name].attribute) for name in (smaller, larger))
+        if low > high:
+            yield f"{smaller} ({low}) must be at most {larger} ({high}): lower the one or raise the other."
+    for smaller, larger in LESS_THAN:
+        low, high = (getattr(settings, TABLE[name].attribute) for name in (smaller, larger))
+        if low >= high:
+            yield f"{smaller} ({low}) must be less than {larger} ({high}): lower the one or raise the other."
+
+
+def _retention(settings: Settings) -> Iterator[str]:
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if getattr(settings, TABLE[name].attribute) == 0:
+            yield f"{name} must be -1 (for ever) or at least 1, not 0."
+
+
+def _listeners(settings: Settings) -> Iterator[str]:
+    endpoints = settings.endpoints
+    if not endpoints:
+        yield "listeners leaves nothing to listen on: give at least one that is not in controller.listener.names."
+    protocols = dict(settings.listener_security_protocol_map)
+    for endpoint in endpoints:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            yield (
+                f"The listener {endpoint.name} has no security protocol: "
+                f"add {endpoint.name}:PLAINTEXT to listener.security.protocol.map."
+            )
+        elif protocol != "PLAINTEXT":
+            # Kafka's file would have been served without the encryption or the passwords that it asks for.
+            yield (
+                f"The listener {endpoint.name} asks for {protocol}, but only PLAINTEXT can be served: "
+                "remove it from listeners, or put a TLS proxy before a PLAINTEXT one."
+            )
+    names = {listener.name for listener in settings.listeners}
+    for told in settings.advertised_listeners:
+        if told.name not in names:
+            yield f"advertised.listeners names {told.name}, which is not among listeners: give both the same names."
+        elif told.host in WILDCARDS:
+            yield (
+                f"advertised.listeners must give a host that clients can reach, not {str(told)!r}: "
+                "name the machine or its address."
+            )
