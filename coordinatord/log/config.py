@@ -1,0 +1,32 @@
+"""Settings of one topic's logs, under Kafka's names with Kafka's defaults (dots become underscores)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WEEK_MS = 7 * 24 * 60 * 60 * 1000
+
+#: A batch may not be larger than this, whatever a topic's max.message.bytes says: a batch is held whole in memory when it is
+#: written, replayed or cleaned. Kafka's socket.request.max.bytes is 100 MiB, so nothing larger can arrive.
+MAX_BATCH_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class LogConfig:
+    """What a partition's log does with its files. Byte and millisecond values of -1 mean "no limit"."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = WEEK_MS
+    index_interval_bytes: int = 4096
+    retention_ms: int = WEEK_MS
+    retention_bytes: int = -1
+    #: "delete", "compact" or "compact,delete"
+    cleanup_policy: str = "delete"
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy

@@ -1,0 +1,32 @@
+"""What can be wrong with a data directory. Each message names the file and says what to do."""
+
+from __future__ import annotations
+
+
+class LogError(Exception):
+    """Base of everything that the log raises about its files."""
+
+
+class LogDamaged(LogError):
+    """Bytes which were durable are not what was written. Nothing was changed."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(
+            f"{path} is damaged at byte {position}: {reason}. Nothing was changed; "
+            f"look at it with `coordinatord log dump {path}`."
+        )
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class DataDirectoryError(LogError):
+    """The data directory cannot be used: held by another process, not writable, of another version or cluster."""
+
+
+class OffsetOutOfRange(LogError):
+    """A read below the log's start or above its end."""
+
+
+class LogFailed(LogError):
+    """A write or flush has failed: the log takes nothing more until a restart has replayed it."""
