@@ -1,0 +1,130 @@
+"""Every message in every version: compiled and construct codec write the same bytes, read them back as the same value,
+and refuse the same bytes, with nothing but a DecodeError."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from protocol import reference
+from protocol.compiler import decoder, encode_message
+from protocol.errors import DecodeError
+from protocol.schema import schema_of
+from tests.protocol.arbitrary import messages, seeded_messages
+from tests.protocol.messages import all_messages, every_version, name_of
+
+CASES = every_version()
+# Bytes around a message, as in a connection's buffer: a decoder that reads past its end would take them for its own.
+AHEAD, BEHIND = b"\x01\x7f\x03", b"\x01\x02\x00\x01" * 8
+
+quick = settings(
+    max_examples=50,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example),
+)
+
+
+def read(cls: type[Any], version: int, data: bytes) -> Any:
+    """What both codecs make of `data`, which they must agree on: a message, or DecodeError for a refusal."""
+    outcomes: list[Any] = []
+    buffer = AHEAD + data + BEHIND
+    for decode in (
+        lambda: decoder(cls, version)(data, 0, len(data)),
+        lambda: decoder(cls, version)(buffer, len(AHEAD), len(AHEAD) + len(data)),
+        lambda: reference.decode(cls, version, data),
+    ):
+        try:
+            outcomes.append(decode())
+        except DecodeError:
+            outcomes.append(DecodeError)
+    assert outcomes[0] == outcomes[1], f"what follows the message changes its meaning: {data.hex()}"
+    assert outcomes[0] == outcomes[2], f"compiled and reference codec differ: {data.hex()}"
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+@quick
+@given(data=st.data())
+def test_what_is_written_is_read_back(cls: type[Any], data: st.DataObject) -> None:
+    version = data.draw(st.sampled_from(list(schema_of(cls).versions)), "version")
+    message = data.draw(messages(cls, version), "message")
+    encoded = encode_message(message, version)
+    assert reference.encode(message, version) == encoded
+    assert read(cls, version, encoded) == message
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_no_version_loses_or_adds_anything(case: tuple[type[Any], int]) -> None:
+    cls, version = case
+    for message in seeded_messages(cls, version, 8):
+        encoded = encode_message(message, version)
+        assert reference.encode(message, version) == encoded
+        assert read(cls, version, encoded) == message
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_part_of_a_message_is_refused(case: tuple[type[Any], int]) -> None:
+    cls, version = case
+    encoded = shortest_of(cls, version, 3)
+    for cut in range(len(encoded)):
+        assert read(cls, version, encoded[:cut]) is DecodeError, cut
+    assert read(cls, version, encoded + b"\x00") is DecodeError
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_codecs_agree_on_what_is_damaged(case: tuple[type[Any], int]) -> None:
+    cls, version = case
+    rng = random.Random(f"damage {name_of(case)}")
+    encoded = shortest_of(cls, version, 5)
+    for _ in range(40):
+        read(cls, version, damaged(encoded, rng))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1] in schema_of(case[0]).flexible], ids=name_of)
+def test_tags_that_nobody_knows_are_stepped_over(case: tuple[type[Any], int]) -> None:
+    """A newer client may add tagged fields (KIP-482); they must rise, fit, and be there once."""
+    cls, version = case
+    plain = cls()
+    encoded = encode_message(plain, version)
+    assert encoded[-1] == 0, "a message of defaults has no tagged fields"
+    body = encoded[:-1]
+    assert read(cls, version, body + b"\x01\x63\x03abc") == plain
+    assert read(cls, version, body + b"\x02\x63\x00\xe3\x01\x81\x01" + bytes(129)) == plain
+    refused = {
+        "falling tags": b"\x02\x64\x00\x63\x00",
+        "the same tag twice": b"\x02\x63\x00\x63\x00",
+        "longer than the message": b"\x01\x63\x04abc",
+        "fewer than announced": b"\x02\x63\x03abc",
+        "a tag of six bytes": b"\x01\x80\x80\x80\x80\x80\x00\x00",
+        "a size beyond int32": b"\x01\x63\xff\xff\xff\xff\x0f",
+    }
+    for why, tags in refused.items():
+        assert read(cls, version, body + tags) is DecodeError, why
+
+
+def shortest_of(cls: type[Any], version: int, count: int) -> bytes:
+    """The shortest of a few messages that have something in them: cutting it everywhere stays cheap."""
+    encoded = sorted((encode_message(m, version) for m in seeded_messages(cls, version, count)), key=len)
+    return next((data for data in encoded if len(data) > 20), encoded[-1])
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """`data` with one to three bytes changed, lost or added; lengths and counts are what breaks most."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(out) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 or at == len(out):
+            out[at:at] = rng.randbytes(rng.randint(1, 5))
+        elif kind == 1:
+            del out[at : at + rng.randint(1, 4)]
+        else:
+            out[at] = rng.choice((0x00, 0x01, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    return bytes(out)
