@@ -1,0 +1,202 @@
+"""What the daemon counts while it works: plain integers and bucket counts, nothing else.
+
+The event loop adds to them (tens of nanoseconds each; a call into prometheus-client is a microsecond, more than a
+whole heartbeat may cost), and only a scrape, on the admin thread, turns them into Prometheus' form (`exposition.py`).
+Reading an integer that another thread adds to is safe; dictionaries are copied before they are walked.
+
+Nothing here is keyed by a group, a member, a topic or a client: peers choose those, and a label whose values peers
+choose grows without bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+
+API_KEYS = 128
+"""Room for every API key; Kafka's highest is below 100."""
+
+BOUNDS_SECONDS: tuple[float, ...] = tuple(
+    float(f"{step}e{exponent}") for exponent in range(-6, 3) for step in (1, 1.5, 2, 3, 5, 7)
+)
+"""Upper bounds of the buckets, 1 µs to 700 s, six to a decade: a quantile read from them is at most half as high
+again as the true one.
+"""
+
+Reading = float | Mapping[str, float]
+"""One value, or one per label value."""
+
+
+class Histogram:
+    """Durations, counted by bucket."""
+
+    __slots__ = ("counts", "maximum_seconds", "total_seconds")
+
+    def __init__(self) -> None:
+        self.counts: list[int] = [0] * (len(BOUNDS_SECONDS) + 1)
+        self.total_seconds = 0.0
+        self.maximum_seconds = 0.0
+        """Since the daemon started."""
+
+    def observe(self, seconds: float, times: int = 1) -> None:
+        """Count `times` events that took `seconds` each."""
+        self.counts[bisect_left(BOUNDS_SECONDS, seconds)] += times
+        self.total_seconds += seconds * times
+        if seconds > self.maximum_seconds:
+            self.maximum_seconds = seconds
+
+
+class _HistogramByApi(dict[int, Histogram]):
+    """API key -> histogram, made when it is first needed."""
+
+    def __missing__(self, api_key: int) -> Histogram:
+        histogram = self[api_key] = Histogram()
+        return histogram
+
+
+class _Counts(dict[str, int]):
+    """A word from our own code -> how often. `counts["idle"] += 1` needs no entry to be there."""
+
+    def __missing__(self, _word: str) -> int:
+        return 0
+
+
+WATCHES: dict[str, tuple[str, str]] = {
+    # name: (label, or empty for a single value; what it is)
+    "group_count": ("protocol", "Groups by rebalance protocol."),
+    "classic_group_count": ("state", "Groups of the classic protocol by state."),
+    "consumer_group_count": ("state", "Groups of the consumer protocol by state."),
+    "member_count": ("protocol", "Members by rebalance protocol."),
+    "offset_count": ("", "Committed offsets held."),
+    "num_partitions": ("state", "Partitions of __consumer_offsets by state: loading, active or failed."),
+    "event_queue_size": ("", "Requests received and not yet looked at."),
+    "held_replies": ("", "Replies that wait for the log to be flushed."),
+    "parked_replies": ("", "Joins, syncs and fetches that wait for something to happen."),
+    "timers": ("", "Timers armed."),
+    "connections": ("", "Client connections open."),
+    "topics": ("", "Topics, internal ones included."),
+    "topic_partitions": ("", "Partitions of all topics."),
+    "log_segments": ("", "Segments of all partitions."),
+    "log_bytes": ("", "Bytes in all segments."),
+    "log_unflushed_bytes": ("", "Bytes appended and not yet flushed."),
+    "fetch_sessions": ("", "Incremental fetch sessions."),
+    "producers": ("", "Idempotent producers whose sequence numbers are held."),
+    "load_progress_ratio": ("", "Share of the offsets log that has been loaded since the start, 0 to 1."),
+}
+"""State that is read when somebody asks, through what the shell registers with `Metrics.watch`."""
+
+
+class Metrics:
+    """All counters. The shell adds to the attributes; there is nothing to call but `error`, `watch` and
+    `Histogram.observe`.
+    """
+
+    __slots__ = (
+        "batch_linger_seconds",
+        "bytes_received",
+        "bytes_sent",
+        "completed_rebalances",
+        "connections_accepted",
+        "connections_closed",
+        "consumer_group_rebalances",
+        "errors",
+        "event_processing_seconds",
+        "event_purgatory_seconds",
+        "event_queue_seconds",
+        "load_seconds",
+        "loaded_bytes",
+        "loaded_records",
+        "log_appended_bytes",
+        "log_appends",
+        "log_flush_seconds",
+        "log_records",
+        "loop_lag_seconds",
+        "members_removed",
+        "offset_commits",
+        "offset_deletions",
+        "offset_expirations",
+        "rejected",
+        "request_seconds",
+        "requests",
+        "transitions",
+        "truncated_bytes",
+        "watches",
+    )
+
+    def __init__(self) -> None:
+        self.connections_accepted = 0
+        self.connections_closed = _Counts()
+        """By our reason: "peer", "idle", "limit", "malformed", "shutdown" …"""
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.requests: list[int] = [0] * API_KEYS
+        """Answered requests by API key: `metrics.requests[12] += 1`."""
+        self.errors: dict[tuple[int, int], int] = {}
+        """(API key, error code) -> responses that carried it; see `error`."""
+        self.rejected = _Counts()
+        """Input that was no request, by kind: "oversized", "truncated", "unknown_api" …; never by what the peer
+        sent.
+        """
+        self.request_seconds = _HistogramByApi()
+        """API key -> from the last byte of a request to its response being handed to the socket, parked time
+        included.
+        """
+        self.loop_lag_seconds = Histogram()
+        """How late the event loop runs its timers."""
+
+        self.offset_commits = 0
+        """Offsets committed, one for each partition of a commit."""
+        self.offset_expirations = 0
+        self.offset_deletions = 0
+        self.completed_rebalances = 0
+        """Classic groups that became Stable."""
+        self.consumer_group_rebalances = 0
+        self.transitions: dict[tuple[str, str], int] = {}
+        """(old state, new state) of classic groups -> how often; see `transition`."""
+        self.members_removed = _Counts()
+        """By our reason: "session_timeout", "rebalance_timeout", "leave", "replaced" …"""
+
+        self.event_queue_seconds = Histogram()
+        """From a request's last byte until a step looks at it."""
+        self.event_processing_seconds = Histogram()
+        """One step."""
+        self.event_purgatory_seconds = Histogram()
+        """A reply held until what was written before it is durable."""
+        self.batch_linger_seconds = Histogram()
+        """From the first append of a batch until it is written."""
+        self.log_flush_seconds = Histogram()
+        """Writing and flushing everything that was pending."""
+
+        self.log_appends = 0
+        """Batches."""
+        self.log_records = 0
+        self.log_appended_bytes = 0
+
+        self.load_seconds = Histogram()
+        """Loading one partition of __consumer_offsets."""
+        self.loaded_records = 0
+        self.loaded_bytes = 0
+        self.truncated_bytes = 0
+        """Cut off torn tails."""
+
+        self.watches: dict[str, Callable[[], Reading]] = {}
+
+    def error(self, api_key: int, error_code: int) -> None:
+        """A response carried this error code."""
+        key = (api_key, error_code)
+        self.errors[key] = self.errors.get(key, 0) + 1
+
+    def transition(self, old: str, new: str) -> None:
+        """A classic group went from one state to another."""
+        key = (old, new)
+        self.transitions[key] = self.transitions.get(key, 0) + 1
+
+    def watch(self, name: str, read: Callable[[], Reading]) -> None:
+        """Read a piece of state when somebody asks: `watch("offset_count", coordinator.offset_count)`.
+
+        `name` is one of WATCHES; where that has a label, `read` returns {label value: number}. It is called on the
+        admin thread while the event loop goes on, so it must be quick and only look: counters that the shell keeps,
+        or `len()`.
+        """
+        assert name in WATCHES, name
+        self.watches[name] = read
