@@ -1,0 +1,98 @@
+"""What one step asks of the shell: records to log, replies to send once they are durable, timers to set.
+
+`reply` answers the event's own request; None means that it is parked (or that the event was not a request). `replies`
+answer requests that were parked before, `dropped` are parked requests that will never be answered: a member that asks
+twice on two connections, or leaves while it waits, leaves its earlier request hanging, in Kafka too.
+
+`changes` is for the rebalance ledger: who joined and why, who went and why. The shell adds the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from coordinatord.group.state import GroupState
+
+SESSION = "session"
+JOIN = "join"
+SYNC = "sync"
+
+
+class TimerKey(NamedTuple):
+    """Names a timer across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
+
+    group_id: str
+    kind: str
+    member_id: str = ""
+
+
+class Schedule(NamedTuple):
+    """Set the timer, replacing an earlier one of the same key: `TimedOut(key)` at `deadline_ms` or soon after."""
+
+    key: TimerKey
+    deadline_ms: int
+
+
+class Cancel(NamedTuple):
+    """Unset the timer. A `TimedOut` that comes nevertheless does no harm."""
+
+    key: TimerKey
+
+
+class Transition(NamedTuple):
+    """The group went from one state to another; `generation_id` is the one after."""
+
+    group_id: str
+    old: GroupState
+    new: GroupState
+    generation_id: int
+    reason: str
+
+
+class Joined(NamedTuple):
+    """A member sent an accepted JoinGroup that takes part in a rebalance. `reason` is the client's own (KIP-800)."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    reason: str
+    is_new: bool
+
+
+class Dropped(NamedTuple):
+    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of state.Cause."""
+
+    member_id: str
+    group_instance_id: str | None
+    cause: str
+
+
+Record = tuple[Any, Any]
+"""A key message of `protocol.records` and its value message; None for a tombstone."""
+
+
+@dataclass(slots=True)
+class Result:
+    """See the module. Constants of this class are shared: the shell reads results and never writes to them."""
+
+    reply: Any = None
+    records: list[Record] = field(default_factory=list)
+    replies: list[tuple[Any, Any]] = field(default_factory=list)
+    dropped: list[Any] = field(default_factory=list)
+    timers: list[Schedule | Cancel] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    changes: list[Joined | Dropped] = field(default_factory=list)
+    asked_by: Any = None  # the `reply_to` of the event itself: answered by `reply` when its own step completes it
+
+    def answer(self, reply_to: Any, response: Any) -> None:
+        """Answer a request that is, or was about to be, parked."""
+        if reply_to is not None and reply_to == self.asked_by:
+            self.reply = response
+        else:
+            self.replies.append((reply_to, response))
+
+
+NOTHING = Result()
+"""The answer to an event that changes nothing."""

@@ -1,0 +1,192 @@
+"""What a classic group is: its states and their table, its members, the settings that bound it.
+
+| state               | members                                   | leaves it when                                     |
+|---------------------|-------------------------------------------|----------------------------------------------------|
+| Empty               | none; perhaps offsets                     | somebody joins, or the group is deleted            |
+| PreparingRebalance  | rejoining; JoinGroups are parked          | all have rejoined, or the rebalance timeout passes |
+| CompletingRebalance | know their generation; followers parked   | the leader's SyncGroup brings the assignment       |
+| Stable              | own their assignment and heartbeat        | one joins, leaves, expires or changes              |
+| Dead                | none                                      | never: deleted, or served elsewhere from now on    |
+
+**Durable** state (`offsets`, `metadata`) is written by `replay` alone and is what the log holds. All else is
+**volatile**: written by steps, never logged, rebuilt by `restore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from coordinatord.group.result import Result, Transition
+from protocol.api.heartbeat import HeartbeatResponse
+from protocol.errors import ErrorCode
+from protocol.records.offsets import GroupMetadataValue, OffsetCommitValue
+
+NEVER: Final = 1 << 62
+"""A deadline in milliseconds that does not come: no timer is set."""
+
+NO_TIMESTAMP: Final = -1
+
+
+class GroupState(Enum):
+    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+EMPTY = GroupState.EMPTY
+PREPARING_REBALANCE = GroupState.PREPARING_REBALANCE
+COMPLETING_REBALANCE = GroupState.COMPLETING_REBALANCE
+STABLE = GroupState.STABLE
+DEAD = GroupState.DEAD
+
+NEXT_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
+    EMPTY: frozenset({PREPARING_REBALANCE, DEAD}),
+    PREPARING_REBALANCE: frozenset({COMPLETING_REBALANCE, EMPTY, DEAD}),
+    COMPLETING_REBALANCE: frozenset({STABLE, PREPARING_REBALANCE, DEAD}),
+    STABLE: frozenset({PREPARING_REBALANCE, DEAD}),
+    DEAD: frozenset({DEAD}),
+}
+"""The law: no other transition exists. A restored group starts in Empty or Stable."""
+
+
+class Cause:
+    """Why a member is gone, for logs and the rebalance ledger."""
+
+    SESSION_EXPIRED = "session expired"
+    JOIN_EXPIRED = "new member did not come back to its parked join in time"
+    ID_NOT_USED = "member id was handed out and not used in time"
+    NOT_REJOINED = "did not rejoin within the rebalance timeout"
+    NOT_SYNCED = "did not sync within the rebalance timeout"
+    LEFT = "left"
+    REPLACED = "replaced by a new member with its instance id"
+    GROUP_FULL = "group is full"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Limits, under their Kafka names where Kafka has one. Milliseconds and bytes as named."""
+
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    max_size: int = 2_147_483_647  # group.max.size
+    new_member_join_timeout_ms: int = 300_000  # a constant in Kafka
+    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes; counted in UTF-16 units as Kafka does
+    # Kafka has no such limit, so that anybody can fill its memory with ids that are asked for and never used. Ten
+    # thousand consumers that start within one session timeout is more than a classic group can hold.
+    max_pending_members: int = 10_000
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A member of a classic group. Deadlines are epoch milliseconds."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
+    assignment: bytes = b""
+    join_reply_to: Any = None  # its parked JoinGroup: it has (re)joined
+    sync_reply_to: Any = None  # its parked SyncGroup
+    is_new: bool = False  # has never been answered: its parked join expires
+    session_deadline_ms: int = NEVER  # the truth about its expiry
+    timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """Its metadata for a protocol that it must support."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise AssertionError(f"member {self.member_id} does not support protocol {protocol_name}")
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One classic group. `new_id` makes the random part of a member id."""
+
+    group_id: str
+    settings: GroupSettings
+    new_id: Callable[[], str]
+
+    # durable: `replay` alone writes these
+    offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)
+    metadata: GroupMetadataValue | None = None
+    exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
+
+    # volatile
+    state: GroupState = EMPTY
+    previous_state: GroupState = DEAD
+    current_state_timestamp_ms: int = NO_TIMESTAMP
+    generation_id: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)  # group_instance_id -> member_id
+    pending_members: dict[str, int] = field(default_factory=dict)  # ids handed out (KIP-394) -> deadline_ms
+    pending_sync_members: dict[str, None] = field(default_factory=dict)  # an ordered set
+    supported_protocols: dict[str, int] = field(default_factory=dict)  # protocol name -> members that support it
+    awaiting_join_count: int = 0
+    subscribed_topics: frozenset[str] | None = None  # None: not known
+    new_member_added: bool = False  # since the initial delay was last extended
+    initial_delay_ms: int = 0
+    initial_remaining_ms: int = NEVER  # NEVER: this is not the first rebalance out of Empty
+    join_deadline_ms: int = NEVER
+    sync_deadline_ms: int = NEVER
+    heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
+
+    def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
+        """The only way to another state. A transition that the table does not have is our bug."""
+        old = self.state
+        assert state in NEXT_STATES[old], f"group {self.group_id}: no transition from {old.value} to {state.value}"
+        self.previous_state = old
+        self.state = state
+        self.current_state_timestamp_ms = now_ms
+        self.heartbeat_result = HEARTBEAT_RESULTS[state]
+        result.transitions.append(Transition(self.group_id, old, state, self.generation_id, reason))
+
+    def has_all_members_joined(self) -> bool:
+        """Whether nobody is missing: neither a member nor an id that was handed out."""
+        return self.awaiting_join_count == len(self.members) and not self.pending_members
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asks for; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the members are consumers, so that their metadata says which topics they read."""
+        return self.protocol_type == "consumer"
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member may be reading the topic; yes if consumers are there and we cannot tell."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol()
+        return topic in self.subscribed_topics
+
+
+def heartbeat_error(error: ErrorCode) -> Result:
+    """A shared result that answers a heartbeat with `error`."""
+    return Result(reply=HeartbeatResponse(error_code=error))
+
+
+HEARTBEAT_OK: Final = heartbeat_error(ErrorCode.NONE)
+
+HEARTBEAT_RESULTS: Final[dict[GroupState, Result]] = {
+    EMPTY: heartbeat_error(ErrorCode.UNKNOWN_MEMBER_ID),
+    PREPARING_REBALANCE: heartbeat_error(ErrorCode.REBALANCE_IN_PROGRESS),
+    # Clients heartbeat as soon as they have their JoinGroup response, before anybody has synced.
+    COMPLETING_REBALANCE: HEARTBEAT_OK,
+    STABLE: HEARTBEAT_OK,
+    DEAD: heartbeat_error(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+}
+"""What a member in good standing hears, by state. Prebuilt: a heartbeat allocates nothing."""
