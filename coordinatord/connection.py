@@ -1,0 +1,273 @@
+"""A client's connection: bytes in, requests in order, responses in the same order, and no more than it can carry.
+
+Order. Kafka processes one request of a connection at a time. We do the same for requests that wait for other members
+(join, sync, fetch): while one is parked, what follows waits undecoded. A response that waits only for the log does not
+hold up the requests behind it, since whatever they do comes after it in the log as well; their responses queue behind.
+
+Back-pressure is by not reading: while a request is parked and more than `MAX_WAITING_BYTES` have come after it, and
+while the peer does not take its responses (asyncio's `pause_writing`). So a connection's memory is bounded by one frame
+of the maximum size, what one read brings, and the transport's write buffer plus one response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.request import RequestContext
+from protocol.errors import DecodeError
+from protocol.framing import FrameSplitter
+
+if TYPE_CHECKING:
+    from coordinatord.router import Router
+
+MAX_WAITING_BYTES = 64 * 1024
+"""Bytes that may wait behind a parked request before the connection is no longer read. A client that waits for its
+join has nothing to say; 64 KiB is one read of the event loop."""
+
+_frame_head = struct.Struct(">ii").pack
+_pack_size = struct.Struct(">i").pack_into
+
+
+class _Held:
+    """A response in line: `data` is None while it waits for the log."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytearray | None) -> None:
+        self.data = data
+
+
+def encode_response(context: RequestContext, response: Any, out: bytearray) -> None:
+    """Append a whole response frame: size, header, body."""
+    start = len(out)
+    codec = context.codec
+    out += _frame_head(0, context.correlation_id)
+    if codec.response_header_flexible:
+        out.append(0)
+    codec.encode_response(response, out)
+    _pack_size(out, start, len(out) - start - 4)
+
+
+class Connection(asyncio.Protocol):
+    """The asyncio protocol of one client. All the rules are in `Router` and behind it."""
+
+    __slots__ = (
+        "_dirty",
+        "_dispatching",
+        "_held",
+        "_out",
+        "_parked",
+        "_paused_by_peer",
+        "_paused_reading",
+        "_splitter",
+        "_transport",
+        "_waiting",
+        "_waiting_bytes",
+        "client_host",
+        "client_id",
+        "client_id_bytes",
+        "closed",
+        "last_active_ms",
+        "peer",
+        "router",
+    )
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.client_id: str | None = None
+        self.client_id_bytes: bytes = b""
+        self.closed = False
+        self.last_active_ms = 0
+        self.peer = ""
+        self.client_host = ""
+        self._splitter = FrameSplitter(router.max_frame_bytes)
+        self._transport: Any = None
+        self._out = bytearray()
+        self._held: deque[_Held] = deque()
+        self._parked: RequestContext | None = None
+        self._waiting: deque[tuple[bytes, int, int]] = deque()
+        self._waiting_bytes = 0
+        self._dispatching = False
+        self._dirty = False
+        self._paused_by_peer = False
+        self._paused_reading = False
+
+    # What asyncio calls
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.peer = f"{peer[0]}:{peer[1]}"
+        self.client_host = f"/{peer[0]}"
+        self.router.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._parked = None
+        self._waiting.clear()
+        self._held.clear()
+        self.router.disconnected(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.closed:
+            return
+        self.last_active_ms = self.router.now_ms()
+        try:
+            frames = self._splitter.feed(data)
+        except DecodeError as error:
+            self.refuse(str(error))
+            return
+        if self._waiting or self._parked is not None or self._paused_by_peer:
+            self._waiting.extend(frames)
+            self._waiting_bytes += len(data)
+            self._throttle()
+            return
+        self._dispatching = True
+        dispatch = self.router.dispatch
+        for index, (buf, start, end) in enumerate(frames):
+            dispatch(self, buf, start, end)
+            if self._parked is not None or self._paused_by_peer:
+                self._waiting.extend(frames[index + 1 :])
+                self._waiting_bytes = sum(stop - begin for _, begin, stop in self._waiting)
+                break
+        self._dispatching = False
+        if self._out:
+            self.flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._paused_by_peer = True
+        self._throttle()
+
+    def resume_writing(self) -> None:
+        self._paused_by_peer = False
+        self._resume_soon()
+
+    # What the router and the contexts call
+
+    @property
+    def is_waiting(self) -> bool:
+        """The client waits for an answer of ours: its silence is our doing."""
+        return self._parked is not None or bool(self._held)
+
+    def park(self, context: RequestContext) -> None:
+        """Hold back what comes after `context` until it is answered."""
+        self._parked = context
+
+    def answer(self, context: RequestContext, response: Any) -> None:
+        """Send a response, after those that are before it in line."""
+        if not self._settle(context):
+            return
+        if self._held:
+            data = bytearray()
+            encode_response(context, response, data)
+            self._held.append(_Held(data))
+        else:
+            encode_response(context, response, self._out)
+            self._flush_soon()
+
+    def answer_at(
+        self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]
+    ) -> None:
+        """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
+        if not self._settle(context):
+            return
+        data = bytearray()
+        encode_response(context, response, data)
+        held = _Held(None)
+        self._held.append(held)
+
+        def durable() -> None:
+            self._release(held, data)
+
+        def failed() -> None:
+            instead = bytearray()
+            encode_response(context, failure(), instead)
+            self._release(held, instead)
+
+        self.router.hold(epoch, durable, failed)
+
+    def finish(self, context: RequestContext) -> None:
+        """Let go of a request that gets no response."""
+        self._settle(context)
+
+    def refuse(self, reason: str, **what: Any) -> None:
+        """Close the connection because of what the peer sent: one log line, and nobody else notices."""
+        if not self.closed:
+            self.router.refused(self, reason, **what)
+            self.close()
+
+    def close(self) -> None:
+        """Send what is ready and close."""
+        if self._out:
+            self.flush()
+        self.closed = True
+        self._waiting.clear()
+        if self._transport is not None:
+            self._transport.close()
+
+    def flush(self) -> None:
+        """Hand all encoded responses to the transport, in one write."""
+        self._dirty = False
+        if self._out and not self.closed:
+            out, self._out = self._out, bytearray()
+            self.router.sent(len(out))
+            self._transport.write(out)
+
+    # Order and back-pressure
+
+    def _settle(self, context: RequestContext) -> bool:
+        """Mark a request as ended. False when there is nobody to answer."""
+        assert not context.done, "a request is answered once"
+        context.done = True
+        if self._parked is context:
+            self._parked = None
+            if self._waiting or self._paused_reading:
+                self._resume_soon()
+        return not self.closed
+
+    def _release(self, held: _Held, data: bytearray) -> None:
+        held.data = data
+        line = self._held
+        while line and line[0].data is not None:
+            self._out += line.popleft().data or b""
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """What is answered outside of `data_received` goes out at the end of the event loop's turn."""
+        if not (self._dispatching or self._dirty or self.closed):
+            self._dirty = True
+            self.router.call_soon(self.flush)
+
+    def _throttle(self) -> None:
+        if not self._paused_reading and (self._paused_by_peer or self._waiting_bytes > MAX_WAITING_BYTES):
+            self._paused_reading = True
+            self._transport.pause_reading()
+
+    def _resume_soon(self) -> None:
+        self.router.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        """Go on with what has waited behind a parked request, or behind a peer that did not read."""
+        if self.closed or self._parked is not None or self._paused_by_peer:
+            return
+        waiting = self._waiting
+        self._dispatching = True
+        while waiting and self._parked is None and not self._paused_by_peer and not self.closed:
+            buf, start, end = waiting.popleft()
+            self._waiting_bytes -= end - start
+            self.router.dispatch(self, buf, start, end)
+        self._dispatching = False
+        if not waiting:
+            self._waiting_bytes = 0
+        if self._out:
+            self.flush()
+        if self._paused_reading and self._parked is None and not self._paused_by_peer and not self.closed:
+            self._paused_reading = False
+            self._transport.resume_reading()

@@ -1,0 +1,216 @@
+"""From a frame to its handler: header, codec, and what becomes of frames that are none.
+
+A peer's bad input never reaches a handler: a frame that cannot be decoded, or asks for an API or version that is not
+served, closes the connection with one log line that says who, what and why, as Kafka does. The exception is an
+ApiVersions request of an unknown version, which is answered in version 0 with UNSUPPORTED_VERSION, so that newer
+clients can come down to what we serve (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from coordinatord.connection import Connection
+from coordinatord.request import RequestContext
+from protocol import registry
+from protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.compiler import read_tags
+from protocol.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
+from protocol.headers import API_VERSIONS
+from protocol.registry import Codec
+from protocol.schema import Versions
+
+Handler = Callable[[RequestContext, Any], Any]
+
+_read_head = struct.Struct(">Iih").unpack_from
+HEAD_BYTES = 10
+
+log = structlog.get_logger("coordinatord.router")
+
+
+class Route:
+    """One API in one version: its codec, its handler, and how often it was asked for."""
+
+    __slots__ = ("codec", "count", "handler")
+
+    def __init__(self, codec: Codec, handler: Handler) -> None:
+        self.codec = codec
+        self.handler = handler
+        self.count = 0
+
+
+class Routes(dict[int, Route]):
+    """Routes by a frame's first four bytes (api key and version), made when first asked for."""
+
+    def __init__(self, handlers: Mapping[int, Handler]) -> None:
+        super().__init__()
+        self.handlers = handlers
+
+    def __missing__(self, key: int) -> Route:
+        handler = self.handlers.get(key >> 16)
+        if handler is None:
+            raise UnknownApiError(f"api key {key >> 16} is not served")
+        made = self[key] = Route(registry.CODECS[key], handler)
+        return made
+
+
+class Router:
+    """Dispatches frames of all connections. The shell's parts that a connection needs are passed in."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        max_frame_bytes: int,
+        max_connections: int,
+        now_ms: Callable[[], int],
+        call_soon: Callable[..., object],
+        hold: Callable[[int, Callable[[], object], Callable[[], object]], None],
+    ) -> None:
+        self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
+        self.routes = Routes(self.handlers)
+        self.max_frame_bytes = max_frame_bytes
+        self.max_connections = max_connections
+        self.now_ms = now_ms
+        self.call_soon = call_soon
+        self.hold = hold
+        self.connections: set[Connection] = set()
+        self.draining = False
+        self.bytes_out = 0
+        self.refused_count = 0
+        self._offered: list[ApiVersion] | None = None
+
+    # Connections come and go
+
+    def connected(self, connection: Connection) -> None:
+        """A client has connected; one too many is closed again."""
+        connection.last_active_ms = self.now_ms()
+        self.connections.add(connection)
+        if len(self.connections) > self.max_connections:
+            connection.refuse(f"more than {self.max_connections} connections (max.connections)")
+
+    def disconnected(self, connection: Connection) -> None:
+        """A client's connection is no more."""
+        self.connections.discard(connection)
+
+    def refused(self, connection: Connection, reason: str, **what: Any) -> None:
+        """A connection is being closed because of what its peer sent."""
+        self.refused_count += 1
+        log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def sent(self, size: int) -> None:
+        """Response bytes have been handed to a transport."""
+        self.bytes_out += size
+
+    def close_idle(self, max_idle_ms: int) -> int:
+        """Close connections that have been silent for longer (connections.max.idle.ms); how many they were."""
+        oldest = self.now_ms() - max_idle_ms
+        idle = [c for c in self.connections if c.last_active_ms < oldest and not c.is_waiting]
+        for connection in idle:
+            log.info("idle connection closed", peer=connection.peer, client_id=connection.client_id)
+            connection.close()
+        return len(idle)
+
+    # Requests
+
+    def dispatch(self, connection: Connection, buf: bytes, start: int, end: int) -> None:
+        """Decode the request in `buf[start:end]` and hand it to its handler."""
+        route: Route | None = None
+        try:
+            if end - start < HEAD_BYTES:
+                raise TruncatedError(f"a request of {end - start} bytes has no header")
+            key, correlation_id, size = _read_head(buf, start)
+            route = self.routes[key]
+            codec = route.codec
+            pos = start + HEAD_BYTES
+            if size > 0:
+                pos = self._client_id(connection, buf, pos, pos + size, end)
+            elif size < -1:
+                raise LengthError(f"length {size} of client_id")
+            else:
+                connection.client_id = None if size else ""
+                connection.client_id_bytes = b""
+            if codec.flexible:
+                if pos >= end:
+                    raise TruncatedError("no tag buffer after the header")
+                if buf[pos]:
+                    _, pos = read_tags(buf, pos, end)
+                else:
+                    pos += 1
+            request = codec.decode_request(buf, pos, end)
+        except (DecodeError, IndexError) as error:
+            self._undecodable(connection, buf, start, end, error)
+            return
+        route.count += 1
+        context = RequestContext(connection, codec, correlation_id, connection.client_id, request)
+        try:
+            response = route.handler(context, request)
+        except Exception:
+            # Ours, not the peer's: say so in full, and do not leave the client waiting.
+            log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
+            connection.close()
+            return
+        if response is not None:
+            connection.answer(context, response)
+        elif not context.done:
+            connection.park(context)
+
+    def _client_id(self, connection: Connection, buf: bytes, start: int, stop: int, end: int) -> int:
+        """Read the client id, which hardly ever changes on a connection; returns where it ends."""
+        if stop > end:
+            raise TruncatedError(f"client_id of {stop - start} bytes, {end - start} are left")
+        raw = buf[start:stop]
+        if raw != connection.client_id_bytes:
+            try:
+                connection.client_id = raw.decode()
+            except UnicodeDecodeError as error:
+                raise DecodeError(f"client_id: {error}") from error
+            connection.client_id_bytes = raw
+        return stop
+
+    def _undecodable(self, connection: Connection, buf: bytes, start: int, end: int, error: Exception) -> None:
+        """Answer an ApiVersions request of a version that we don't know; close the connection on all else."""
+        head = buf[start : min(end, start + 8)]
+        api_key = int.from_bytes(head[:2], "big", signed=True) if len(head) >= 2 else None
+        api_version = int.from_bytes(head[2:4], "big", signed=True) if len(head) >= 4 else None
+        if api_key == API_VERSIONS and isinstance(error, UnknownApiError) and len(head) == 8:
+            codec = registry.codec(API_VERSIONS, 0)
+            correlation_id = int.from_bytes(head[4:], "big", signed=True)
+            context = RequestContext(connection, codec, correlation_id, None, None)
+            own = self._range(API_VERSIONS)
+            connection.answer(context, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own]))
+            return
+        name = registry.API_NAMES.get(api_key, "unknown") if api_key is not None else "none"
+        connection.refuse(
+            f"{type(error).__name__}: {error}", api=name, api_key=api_key, version=api_version, frame_bytes=end - start
+        )
+
+    # ApiVersions, the one API that is the router's own
+
+    def _range(self, api_key: int) -> ApiVersion:
+        versions: Versions = registry.versions_of(api_key)
+        return ApiVersion(api_key, versions.first, versions.last)
+
+    def offered(self) -> Iterable[ApiVersion]:
+        """The APIs that have a handler, with their versions: nothing is advertised that is not served."""
+        if self._offered is None:
+            self._offered = [self._range(api_key) for api_key in sorted(self.handlers)]
+        return self._offered
+
+    def api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """ApiVersions v0-v4 (KIP-511: v3+ names the client's software, in characters that are safe to log)."""
+        if context.api_version >= 3 and not (
+            _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
+        ):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        return ApiVersionsResponse(ErrorCode.NONE, list(self.offered()), finalized_features_epoch=0)
+
+
+def _is_software_name(name: str) -> bool:
+    """Kafka's `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` (ApiVersionsRequest.isValid)."""
+    inner = name.replace("-", "").replace(".", "")
+    return bool(name) and inner.isascii() and inner.isalnum() and name[0].isalnum() and name[-1].isalnum()
