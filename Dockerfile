@@ -1,0 +1,53 @@
+# One small image that runs the daemon:      docker build -t coordinatord .
+# The clients of deploy/compose.yaml:        docker build -t coordinatord-clients --target clients .
+#
+# Packages come from deploy/wheelhouse when it holds wheels (no network is used then: see the README there), from the package
+# index otherwise. BASE_IMAGE is any image with Python 3.11 or later, its venv module, useradd and a shell.
+ARG BASE_IMAGE=python:3.13-slim
+
+FROM ${BASE_IMAGE} AS packages
+COPY deploy/wheelhouse /wheelhouse
+RUN if ls /wheelhouse/*.whl >/dev/null 2>&1; \
+    then printf '[global]\nno-index = true\nfind-links = /wheelhouse\n' >/etc/pip.conf; fi \
+ && python3 -m venv /opt/pip \
+ && python3 -m venv --without-pip /opt/coordinatord \
+ && python3 -m venv --without-pip /opt/clients
+
+FROM packages AS clients-build
+RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/clients/bin/python3 install --no-cache-dir kafka-python
+
+FROM packages AS daemon-build
+WORKDIR /src
+# The dependencies in a layer of their own: a change of our sources does not install them again.
+COPY pyproject.toml ./
+RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+    >requirements.txt \
+ && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r requirements.txt
+COPY README.md ./
+COPY protocol protocol
+COPY coordinatord coordinatord
+RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir --no-deps .
+
+FROM ${BASE_IMAGE} AS clients
+COPY --from=clients-build /opt/clients /opt/clients
+COPY deploy/examples /opt/examples
+USER 10001:10001
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/opt/clients/bin/python3"]
+CMD ["/opt/examples/consumer.py"]
+
+FROM ${BASE_IMAGE} AS daemon
+RUN groupadd --gid 10001 coordinatord \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/coordinatord --shell /usr/sbin/nologin coordinatord \
+ && install -d -o 10001 -g 10001 -m 0750 /var/lib/coordinatord
+COPY --from=daemon-build /opt/coordinatord /opt/coordinatord
+ENV PATH=/opt/coordinatord/bin:$PATH
+# A number, so that Kubernetes' runAsNonRoot can tell that it is not root.
+USER 10001:10001
+VOLUME /var/lib/coordinatord
+EXPOSE 9092 9180
+STOPSIGNAL SIGTERM
+# http.client, because urllib would ask the proxy that a docker client's configuration puts into every container.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 CMD ["python3", "-c", "import http.client; c = http.client.HTTPConnection('127.0.0.1', 9180, timeout=2); c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
+# Further flags are appended: docker run coordinatord --set advertised.listeners=PLAINTEXT://broker.example:9092
+ENTRYPOINT ["coordinatord", "serve", "--listen", "0.0.0.0:9092", "--admin", "0.0.0.0:9180", "--data-dir", "/var/lib/coordinatord"]
