@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import pytest
 
 from protocol.compiler import decode_message, encode_message
+from protocol.errors import DecodeError, LengthError, TextError, TrailingBytesError, TruncatedError
 from tests.protocol.arbitrary import seeded_messages
 from tests.protocol.messages import every_version, name_of
+from tests.protocol.test_messages import damaged
 from tests.reference.java_messages import ask, to_json
 
 pytestmark = pytest.mark.reference
 
 MESSAGES_EACH = 12
+DAMAGED_EACH = 60
+LONGEST_TO_DAMAGE = 600
+
+# Kafka's generated readers are laxer than we are, in these ways and no others. Nothing that a client sends by intent
+# is among them: a message that is written and read as KIP-482 says has none of this.
+STRICTER: dict[type[DecodeError], tuple[str, str]] = {
+    TextError: (r"codec can't decode", "Java puts U+FFFD where bytes are not UTF-8; two group ids would become one"),
+    TrailingBytesError: (r"", "Java leaves what follows a message or a known tagged field unread"),
+    LengthError: (
+        r"length -\d+ of |^-\d+ elements of |tag \d+ after tag \d+|does not fit an int32",
+        "Java takes any negative length for null where null is allowed, tags in any order, even twice, and lets the "
+        "bits of a varint beyond 32 fall off",
+    ),
+    TruncatedError: (
+        r"ends at \d+, the message at|a field reaches|tagged field",
+        "Java does not hold a tagged field to its size",
+    ),
+}
 
 
 def test_java_reads_and_writes_the_same_bytes(kafka_libs: Path) -> None:
@@ -30,3 +52,29 @@ def test_java_reads_and_writes_the_same_bytes(kafka_libs: Path) -> None:
         else:
             assert decode_message(cls, version, bytes.fromhex(answer[1])) == message
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:10])
+
+
+def test_we_accept_nothing_that_java_refuses(kafka_libs: Path) -> None:
+    """Damaged messages: what we accept means the same to Java; what we alone refuse is of a kind that is listed."""
+    cases = []
+    for cls, version in every_version():
+        rng = random.Random(f"java {name_of((cls, version))}")
+        encoded = [encode_message(m, version) for m in seeded_messages(cls, version, 20)]
+        encoded = [data for data in encoded if len(data) <= LONGEST_TO_DAMAGE]
+        cases += [(cls, version, damaged(rng.choice(encoded), rng)) for _ in range(DAMAGED_EACH)]
+    questions = [["read", cls.__name__, str(version), data.hex()] for cls, version, data in cases]
+    stricter: list[tuple[str, DecodeError]] = []
+    for (cls, version, data), answer in zip(cases, ask(kafka_libs, questions), strict=True):
+        case = f"{name_of((cls, version))} {data.hex()}: {answer}"
+        try:
+            message = decode_message(cls, version, data)
+        except DecodeError as refusal:
+            if answer[0] != "error":
+                stricter.append((case, refusal))
+        else:
+            assert answer[0] != "error", case
+            assert answer[1] == "0", case
+            assert decode_message(cls, version, bytes.fromhex(answer[0])) == message, case
+    unlisted = [(case, why) for case, why in stricter if not re.search(STRICTER[type(why)][0], str(why))]
+    assert unlisted == []
+    assert {type(why) for _, why in stricter} == set(STRICTER), "what is no longer different should not be listed"
