@@ -41,13 +41,19 @@ RUN groupadd --gid 10001 coordinatord \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/coordinatord --shell /usr/sbin/nologin coordinatord \
  && install -d -o 10001 -g 10001 -m 0750 /var/lib/coordinatord
 COPY --from=daemon-build /opt/coordinatord /opt/coordinatord
-ENV PATH=/opt/coordinatord/bin:$PATH
+# Settings of the environment win over those of a file, flags over both (docker run coordinatord --set group.max.size=100).
+# Clients that do not share the container's network need COORDINATORD_ADVERTISED_LISTENERS.
+ENV PATH=/opt/coordinatord/bin:$PATH \
+    COORDINATORD_LISTEN=0.0.0.0:9092 \
+    COORDINATORD_ADMIN=0.0.0.0:9180 \
+    COORDINATORD_DATA_DIR=/var/lib/coordinatord
 # A number, so that Kubernetes' runAsNonRoot can tell that it is not root.
 USER 10001:10001
 VOLUME /var/lib/coordinatord
 EXPOSE 9092 9180
 STOPSIGNAL SIGTERM
 # http.client, because urllib would ask the proxy that a docker client's configuration puts into every container.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 CMD ["python3", "-c", "import http.client; c = http.client.HTTPConnection('127.0.0.1', 9180, timeout=2); c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
-# Further flags are appended: docker run coordinatord --set advertised.listeners=PLAINTEXT://broker.example:9092
-ENTRYPOINT ["coordinatord", "serve", "--listen", "0.0.0.0:9092", "--admin", "0.0.0.0:9180", "--data-dir", "/var/lib/coordinatord"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 CMD ["python3", "-c", "import http.client, os; \
+c = http.client.HTTPConnection('127.0.0.1', int(os.environ['COORDINATORD_ADMIN'].rpartition(':')[2]), timeout=2); \
+c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
+ENTRYPOINT ["coordinatord", "serve"]
