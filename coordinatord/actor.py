@@ -1,0 +1,93 @@
+"""One group and what its steps ask for: the shell around `step`.
+
+An actor is no task. `tell` runs a step and applies its result before it returns: records to the log, timers to the
+wheel, answers to connections. Steps never await, so nothing can come between, and nothing that is applied calls back
+into a step: answering only writes into a connection's buffer.
+
+The durability gate is here: `epoch` is that of the last record that the group wrote, and until the log has flushed it
+every answer of this group waits, heartbeats and reads included, since each may show what that record says. Answers of
+other groups do not wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.group.classic import step
+from coordinatord.group.result import Cancel, Result
+from coordinatord.group.state import Group
+from coordinatord.handlers.refusals import join_response, refuse
+from coordinatord.request import RequestContext
+from protocol.api.join_group import JoinGroupResponse
+from protocol.errors import ErrorCode
+from protocol.records.keys import encode_key, encode_value
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator import Coordinator
+
+
+class GroupActor:
+    """A group with its partition of the offsets log."""
+
+    __slots__ = ("coordinator", "epoch", "group", "partition")
+
+    def __init__(self, coordinator: Coordinator, group: Group, partition: int) -> None:
+        self.coordinator = coordinator
+        self.group = group
+        self.partition = partition
+        self.epoch = 0
+
+    def tell(self, event: Any) -> Any:
+        """Let the event happen; returns the response to it, None when it is parked or has none."""
+        result = step(self.group, event, self.coordinator.now_ms())
+        if result.records or result.replies or result.timers or result.transitions or result.changes or result.dropped:
+            self.apply(result)
+        if not self.group.exists:
+            self.coordinator.forget(self)
+        return result.reply
+
+    def apply(self, result: Result) -> None:
+        """Do what a step has asked for. Records first: the answers wait for them."""
+        coordinator = self.coordinator
+        if result.records:
+            encoded = [
+                (encode_key(key), None if value is None else encode_value(value)) for key, value in result.records
+            ]
+            self.epoch = coordinator.append(self.partition, encoded)
+        timers = coordinator.timers
+        for timer in result.timers:
+            if type(timer) is Cancel:
+                timers.cancel(timer.key)
+            else:
+                timers.schedule(timer.key, timer.deadline_ms)
+        for context, response in result.replies:
+            self.answer(context, response)
+        for context in result.dropped:
+            # The client asked again, or its member is gone: the earlier request is never answered, in Kafka neither.
+            context.drop()
+        if result.transitions or result.changes:
+            coordinator.observe(self, result)
+
+    def respond(self, context: RequestContext, response: Any) -> Any:
+        """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
+        if response is None:
+            return None
+        if type(response) is JoinGroupResponse:
+            join_response(response, context.api_version)
+        if self.epoch > self.coordinator.writer.flushed_epoch:
+            self._answer_when_durable(context, response)
+            return None
+        return response
+
+    def answer(self, context: RequestContext, response: Any) -> None:
+        """Answer a parked request; the answer of a connection that has gone is dropped."""
+        response = self.respond(context, response)
+        if response is not None:
+            context.reply(response)
+
+    def _answer_when_durable(self, context: RequestContext, response: Any) -> None:
+        context.answer_at(
+            self.epoch,
+            response,
+            lambda: refuse(context.request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        )

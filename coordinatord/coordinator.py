@@ -1,0 +1,203 @@
+"""All groups of this node: which there are, where each one's records go, and how they come back from the log.
+
+A group lives in one partition of `__consumer_offsets` (see handlers/find.py). While a partition is being loaded its
+groups answer COORDINATOR_LOAD_IN_PROGRESS and all others are served; a partition of another node's has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import structlog
+
+from coordinatord.actor import GroupActor
+from coordinatord.group.classic import restore
+from coordinatord.group.events import TimedOut, Unload
+from coordinatord.group.replay import replay
+from coordinatord.group.result import Result, TimerKey
+from coordinatord.group.state import STABLE, Group, GroupSettings
+from coordinatord.handlers.find import partition_for
+from coordinatord.observe.metrics import Metrics
+from coordinatord.timers import Timers
+from protocol.errors import ErrorCode
+from protocol.records.keys import UnknownRecordError, decode_key, decode_value
+from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
+
+log = structlog.get_logger("coordinatord.coordinator")
+
+ABSENT = 0
+LOADING = 1
+ACTIVE = 2
+
+
+class Writer(Protocol):
+    """What the coordinator needs of the log writer."""
+
+    flushed_epoch: int
+
+
+class Coordinator:
+    """Actors by group id, and the partitions that they live in."""
+
+    def __init__(
+        self,
+        *,
+        group_settings: GroupSettings,
+        partitions: int,
+        max_groups: int,
+        writer: Writer,
+        append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
+        timers: Timers,
+        now_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        metrics: Metrics,
+    ) -> None:
+        self.group_settings = group_settings
+        self.partitions = [LOADING] * partitions
+        self.max_groups = max_groups
+        self.writer = writer
+        self.append = append
+        self.timers = timers
+        self.now_ms = now_ms
+        self.new_id = new_id
+        self.metrics = metrics
+        self.actors: dict[str, GroupActor] = {}
+        self.draining = False
+        self.unknown_records: Counter[int] = Counter()
+
+    # Look-up
+
+    def actor_for(self, group_id: str) -> GroupActor | ErrorCode:
+        """The group's actor, made when there is none; or why this node cannot serve it now.
+
+        A group that is made for a request and not created by it is forgotten after the step.
+        """
+        actor = self.actors.get(group_id)
+        if actor is not None:
+            return actor
+        partition = partition_for(group_id, len(self.partitions))
+        error = self.availability(partition)
+        if error is not ErrorCode.NONE:
+            return error
+        if len(self.actors) >= self.max_groups:
+            log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
+            return ErrorCode.POLICY_VIOLATION
+        actor = self.actors[group_id] = self._new_actor(group_id, partition)
+        return actor
+
+    def find(self, group_id: str) -> GroupActor | ErrorCode | None:
+        """The group's actor for a reader; None where there is no such group, or why this node cannot tell."""
+        actor = self.actors.get(group_id)
+        if actor is not None:
+            return actor
+        error = self.availability(partition_for(group_id, len(self.partitions)))
+        return None if error is ErrorCode.NONE else error
+
+    def availability(self, partition: int) -> ErrorCode:
+        """NONE when the partition's groups are served here."""
+        if self.draining:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        state = self.partitions[partition]
+        if state == ACTIVE:
+            return ErrorCode.NONE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state == LOADING else ErrorCode.NOT_COORDINATOR
+
+    def forget(self, actor: GroupActor) -> None:
+        """Nobody created the group, or it has been deleted."""
+        if self.actors.get(actor.group.group_id) is actor:
+            del self.actors[actor.group.group_id]
+
+    def _new_actor(self, group_id: str, partition: int) -> GroupActor:
+        return GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
+
+    # What happens by itself
+
+    def timed_out(self, key: TimerKey) -> None:
+        """A group's timer has gone off."""
+        actor = self.actors.get(key.group_id)
+        if actor is not None:
+            actor.tell(TimedOut(key))
+
+    def drain(self) -> None:
+        """Answer whatever is parked and serve no group any more: its members look for a coordinator again."""
+        self.draining = True
+        for actor in list(self.actors.values()):
+            actor.tell(Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    # Loading
+
+    def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> Iterable[int]:
+        """Replay a partition's records; yields the count so far every thousand, for the caller to let others run.
+
+        What is damaged or unknown stays in the log and is stepped over, counted and logged once a kind.
+        """
+        loaded: dict[str, GroupActor] = {}
+        count = 0
+        for key_bytes, value_bytes in records:
+            count += 1
+            self._load_one(partition, key_bytes, value_bytes, loaded)
+            if count % 1000 == 0:
+                yield count
+        now_ms = self.now_ms()
+        for group_id, actor in loaded.items():
+            if actor.group.exists:
+                self.actors[group_id] = actor
+                actor.apply(restore(actor.group, now_ms))
+        self.partitions[partition] = ACTIVE
+        yield count
+
+    def _load_one(
+        self, partition: int, key_bytes: bytes, value_bytes: bytes | None, loaded: dict[str, GroupActor]
+    ) -> None:
+        try:
+            key = decode_key(key_bytes)
+        except UnknownRecordError as error:
+            self.unknown_records[error.record_type] += 1
+            if self.unknown_records[error.record_type] == 1:
+                log.warning("records of an unknown type are kept and not read", record_type=error.record_type)
+            return
+        assert isinstance(key, OffsetCommitKey | GroupMetadataKey)
+        value = None if value_bytes is None else decode_value(key, value_bytes)
+        actor = loaded.get(key.group)
+        if actor is None:
+            actor = loaded[key.group] = self._new_actor(key.group, partition)
+        replay(actor.group, key, value)
+
+    # What people look at
+
+    def observe(self, actor: GroupActor, result: Result) -> None:
+        """One log line per transition, with what brought it about."""
+        for transition in result.transitions:
+            self.metrics.transition(transition.old.value, transition.new.value)
+            if transition.new is STABLE:
+                self.metrics.completed_rebalances += 1
+            log.info(
+                "group transition",
+                group=transition.group_id,
+                old=transition.old.value,
+                new=transition.new.value,
+                generation=transition.generation_id,
+                reason=transition.reason,
+            )
+
+    def state_counts(self) -> dict[str, float]:
+        """Groups by state; read by scrapes, from another thread."""
+        return dict(Counter(actor.group.state.value for actor in list(self.actors.values())))
+
+    def member_count(self) -> int:
+        """Members of all groups; read by scrapes, from another thread."""
+        return sum(len(actor.group.members) for actor in list(self.actors.values()))
+
+    def offset_count(self) -> int:
+        """Committed offsets of all groups; read by scrapes, from another thread."""
+        return sum(
+            sum(len(partitions) for partitions in list(actor.group.offsets.values()))
+            for actor in list(self.actors.values())
+        )
+
+    def partition_counts(self) -> dict[str, float]:
+        """Partitions of `__consumer_offsets` by state."""
+        counts: dict[str, Any] = Counter(self.partitions)
+        return {"loading": counts.get(LOADING, 0), "active": counts.get(ACTIVE, 0), "failed": 0}  # type: ignore[call-overload]

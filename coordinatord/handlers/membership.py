@@ -1,0 +1,82 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the request to the group's step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.group.events import Join, Leave, Sync
+from coordinatord.handlers.refusals import refuse
+from coordinatord.request import RequestContext
+from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.join_group import JoinGroupRequest
+from protocol.api.leave_group import LeaveGroupRequest
+from protocol.api.sync_group import SyncGroupRequest
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator import Coordinator
+
+
+class Membership:
+    """The handlers of the four requests that make a rebalance."""
+
+    def __init__(self, coordinator: Coordinator, *, max_group_id_bytes: int, max_metadata_bytes: int) -> None:
+        self.coordinator = coordinator
+        self.max_group_id_bytes = max_group_id_bytes
+        self.max_metadata_bytes = max_metadata_bytes
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {11: self.join, 12: self.heartbeat, 13: self.leave, 14: self.sync}
+
+    def join(self, context: RequestContext, request: JoinGroupRequest) -> Any:
+        """Parked until the generation begins, unless it is refused or nothing has changed."""
+        version = context.api_version
+        if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
+            return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
+        settings = self.coordinator.group_settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
+        if sum(len(p.name) + len(p.metadata) for p in request.protocols) > self.max_metadata_bytes:
+            # More could not be written to the log, and would fail everybody's rebalance when it is.
+            return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, version, actor)
+        event = Join.of(request, version, context, context.client_id, context.client_host)
+        return actor.respond(context, actor.tell(event))
+
+    def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
+        """Parked until the leader's has come, unless the group is stable already."""
+        actor = self._actor(context, request)
+        if actor is None:
+            return None
+        return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
+
+    def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
+        """The request is the event."""
+        actor = self.coordinator.actors.get(request.group_id)
+        if actor is None:
+            actor = self._actor(context, request)
+            if actor is None:
+                return None
+        return actor.respond(context, actor.tell(request))
+
+    def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Any:
+        """One member or several."""
+        actor = self._actor(context, request)
+        if actor is None:
+            return None
+        response = actor.tell(Leave.of(request, context.api_version))
+        return actor.respond(context, response)
+
+    def _actor(self, context: RequestContext, request: Any) -> Any:
+        """The actor of the request's group; where there is none the request is answered here."""
+        if not request.group_id:
+            context.reply(refuse(request, context.api_version, ErrorCode.INVALID_GROUP_ID))
+            return None
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            context.reply(refuse(request, context.api_version, actor))
+            return None
+        return actor
