@@ -1,0 +1,23 @@
+"""The end of a group, whether deleted or only no longer served here."""
+
+from __future__ import annotations
+
+from coordinatord.group.result import JOIN, SESSION, SYNC, Cancel, Result, TimerKey
+from coordinatord.group.state import DEAD, NEVER, Group
+
+
+def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
+    """The group is gone: no member, no timer, nothing parked (that has been answered)."""
+    for member_id in [*group.members, *group.pending_members]:
+        result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
+    for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):
+        if deadline_ms != NEVER:
+            result.timers.append(Cancel(TimerKey(group.group_id, kind)))
+    group.members.clear()
+    group.static_members.clear()
+    group.pending_members.clear()
+    group.pending_sync_members.clear()
+    group.supported_protocols.clear()
+    group.join_deadline_ms = group.sync_deadline_ms = NEVER
+    group.exists = False
+    group.transition_to(DEAD, reason, now_ms, result)

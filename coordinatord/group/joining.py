@@ -1,0 +1,259 @@
+"""JoinGroup: who may join, as whom, and what that does to the group.
+
+A dynamic member asks without an id, is handed one (MEMBER_ID_REQUIRED, KIP-394; before v4 it is taken in at once) and
+asks again with it. A static member (KIP-345) asks without an id after each restart and takes the place of its former
+self; if nothing else changes the group does not even rebalance. A member with an id rejoins.
+
+| a member rejoins in | and                         | then                                                       |
+|---------------------|-----------------------------|------------------------------------------------------------|
+| PreparingRebalance  |                             | its join is parked; the last one completes the rebalance   |
+| CompletingRebalance | its metadata is as before   | it lost our answer: the same answer again                  |
+| CompletingRebalance | its metadata has changed    | a new rebalance                                            |
+| Stable              | is the leader, or changed   | a new rebalance                                            |
+| Stable              | follows, and is as before   | the generation as it is, so that it can sync               |
+"""
+
+from __future__ import annotations
+
+import sys
+
+from coordinatord.group.events import Join
+from coordinatord.group.members import (
+    add_member,
+    answer_join,
+    keep_alive,
+    refusal,
+    remove_member,
+    replace_static_member,
+    update_member,
+)
+from coordinatord.group.rebalance import (
+    generation_response,
+    maybe_complete_join,
+    members_for_leader,
+    prepare_rebalance,
+    rebalance_or_complete,
+    write_metadata,
+)
+from coordinatord.group.replay import write
+from coordinatord.group.result import SESSION, Joined, Result, Schedule, TimerKey
+from coordinatord.group.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    Cause,
+    Group,
+    Member,
+)
+from coordinatord.group.vote import select_protocol, supports_protocols
+from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.errors import ErrorCode
+from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue
+
+NO_REASON = "not provided"
+
+
+def join(group: Group, event: Join, now_ms: int) -> Result:
+    """Answer or park a JoinGroup."""
+    request = event.request
+    settings = group.settings
+    if not group.group_id:
+        return _refused(request.member_id, ErrorCode.INVALID_GROUP_ID)
+    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        return _refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
+    if group.state is DEAD:
+        return _refused(request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if not group.exists and request.member_id:
+        return _refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    result = Result(asked_by=event.reply_to)
+    is_new_group = not group.exists
+    if is_new_group:
+        group.current_state_timestamp_ms = now_ms
+    if not _has_room(group, request.member_id):
+        remove_member(group, request.member_id, Cause.GROUP_FULL, result)
+        result.reply = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    elif not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
+        result.reply = JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id)
+    elif not request.member_id:
+        _join_without_id(group, event, now_ms, result)
+    else:
+        _join_with_id(group, event, now_ms, result)
+    if is_new_group:
+        _write_new_group(group, result)
+    return result
+
+
+def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> None:
+    request = event.request
+    instance_id = request.group_instance_id
+    new_id = f"{event.client_id if instance_id is None else instance_id}-{group.new_id()}"
+    if instance_id is not None:
+        old_id = group.static_members.get(instance_id)
+        if old_id is None:
+            _add_member(group, event, new_id, now_ms, result)
+        else:
+            _restart_static_member(group, event, old_id, new_id, now_ms, result)
+    elif not event.require_known_member_id:
+        _add_member(group, event, new_id, now_ms, result)
+    elif len(group.pending_members) >= group.settings.max_pending_members:
+        result.reply = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    else:
+        deadline_ms = now_ms + request.session_timeout_ms
+        group.pending_members[new_id] = deadline_ms
+        result.timers.append(Schedule(TimerKey(group.group_id, SESSION, new_id), deadline_ms))
+        result.reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id)
+
+
+def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> None:
+    request = event.request
+    member_id = request.member_id
+    if member_id in group.pending_members:
+        if request.group_instance_id is not None:
+            # Ids are handed out to dynamic members only: this client is confused. Kafka fails on it in the same way.
+            result.reply = JoinGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            _add_member(group, event, member_id, now_ms, result)
+        return
+    error = refusal(group, member_id, request.group_instance_id)
+    if error is not None:
+        result.reply = JoinGroupResponse(error_code=error, member_id=member_id)
+        return
+    member = group.members[member_id]
+    protocols = _protocols(request)
+    leader = member_id == group.leader_id
+    if group.state is PREPARING_REBALANCE:
+        reason = f"member {member_id} rejoins"
+    elif member.protocols != protocols:
+        reason = f"member {member_id} changed its metadata"
+    elif group.state is STABLE and leader:
+        # The leader may know of changes that its metadata does not show, such as new partitions.
+        reason = f"leader {member_id} rejoins"
+    else:
+        result.reply = generation_response(group, member)
+        return
+    update_member(
+        group, member, protocols, _rebalance_timeout_ms(event), request.session_timeout_ms, event.reply_to, result
+    )
+    _joined(member, request, False, result)
+    rebalance_or_complete(group, _with_client_reason(reason, request), now_ms, result)
+
+
+def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result) -> None:
+    request = event.request
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        event.client_id,
+        event.client_host,
+        _rebalance_timeout_ms(event),
+        request.session_timeout_ms,
+        _protocols(request),
+        join_reply_to=event.reply_to,
+        is_new=True,
+    )
+    if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
+        group.new_member_added = True
+    add_member(group, member, request.protocol_type)
+    # It cannot heartbeat before it has our answer, and a connection that breaks meanwhile goes unnoticed. Clients that
+    # give up and come back under a new id would fill the group, so even a parked newcomer expires.
+    keep_alive(group, member, group.settings.new_member_join_timeout_ms, now_ms, result)
+    _joined(member, request, True, result)
+    rebalance_or_complete(group, _with_client_reason(f"new member {member_id}", request), now_ms, result)
+
+
+def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, now_ms: int, result: Result) -> None:
+    request = event.request
+    leader_before = group.leader_id
+    member = replace_static_member(group, old_id, new_id, Cause.REPLACED, result)
+    keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+    update_member(
+        group,
+        member,
+        _protocols(request),
+        _rebalance_timeout_ms(event),
+        request.session_timeout_ms,
+        event.reply_to,
+        result,
+    )
+    _joined(member, request, False, result)
+    if group.state is STABLE:
+        if select_protocol(group) == group.protocol_name:
+            _replace_without_rebalance(group, event, member, leader_before, result)
+        else:
+            reason = f"static member {new_id} changes the choice of protocol"
+            prepare_rebalance(group, _with_client_reason(reason, request), now_ms, result)
+    elif group.state is COMPLETING_REBALANCE:
+        # The leader may be computing an assignment for the old id already.
+        reason = f"static member {new_id} restarted"
+        prepare_rebalance(group, _with_client_reason(reason, request), now_ms, result)
+    else:
+        maybe_complete_join(group, now_ms, result)
+
+
+def _replace_without_rebalance(
+    group: Group, event: Join, member: Member, leader_before: str | None, result: Result
+) -> None:
+    """Log the new member id under the same generation and assignment."""
+    write_metadata(group, {m.member_id: m.assignment for m in group.members.values()}, result)
+    response = JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+    )
+    if not event.supports_skipping_assignment:
+        # An assignment that the restarted leader computes now would be thrown away, so let it not feel addressed.
+        response.leader = leader_before or ""
+    elif member.member_id == group.leader_id:
+        response.members = members_for_leader(group)
+        response.skip_assignment = True
+    answer_join(group, member, response, result)
+
+
+def _has_room(group: Group, member_id: str) -> bool:
+    """group.max.size. During a rebalance the first ones to rejoin stay: the size may have been lowered since."""
+    if group.state is PREPARING_REBALANCE:
+        member = group.members.get(member_id)
+        if member is not None and member.join_reply_to is not None:
+            return True
+        return group.awaiting_join_count < group.settings.max_size
+    if group.state is STABLE or group.state is COMPLETING_REBALANCE:
+        return member_id in group.members or len(group.members) < group.settings.max_size
+    return True
+
+
+def _write_new_group(group: Group, result: Result) -> None:
+    """A join that creates the group also logs it, whether or not the join itself succeeds."""
+    value = GroupMetadataValue(
+        protocol_type="", protocol=None, leader=None, current_state_timestamp=group.current_state_timestamp_ms
+    )
+    write(group, GroupMetadataKey(group.group_id), value, result)
+
+
+def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
+    """Names are the same few in all members, so keep one copy. A name that comes twice counts once."""
+    first: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        first.setdefault(sys.intern(protocol.name), protocol.metadata)
+    return tuple(first.items())
+
+
+def _rebalance_timeout_ms(event: Join) -> int:
+    return event.request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
+
+
+def _with_client_reason(reason: str, request: JoinGroupRequest) -> str:
+    return f"{reason}; client reason: {request.reason or NO_REASON}"
+
+
+def _joined(member: Member, request: JoinGroupRequest, is_new: bool, result: Result) -> None:
+    result.changes.append(
+        Joined(member.member_id, member.group_instance_id, member.client_id, request.reason or NO_REASON, is_new)
+    )
+
+
+def _refused(member_id: str, error: ErrorCode) -> Result:
+    return Result(reply=JoinGroupResponse(error_code=error, member_id=member_id))

@@ -1,0 +1,57 @@
+"""LeaveGroup: members go, by their id or, when an operator sends it, by their instance id (KIP-345)."""
+
+from __future__ import annotations
+
+from coordinatord.group.events import Leave
+from coordinatord.group.members import answer_join, refusal, remove_member
+from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
+from coordinatord.group.result import Result
+from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group
+from protocol.api.join_group import JoinGroupResponse
+from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.errors import ErrorCode
+
+
+def leave(group: Group, event: Leave, now_ms: int) -> Result:
+    """Each member is answered for itself; one rebalance serves them all."""
+    if not group.group_id:
+        return Result(reply=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+    if group.state is DEAD:
+        return Result(reply=LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    result = Result()
+    responses: list[MemberResponse] = []
+    gone: list[str] = []
+    for identity in event.members:
+        error = _leave_one(group, identity, result)
+        if error is None:
+            gone.append(f"{identity.member_id or identity.group_instance_id} ({identity.reason or 'not provided'})")
+        responses.append(
+            MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.NONE if error is None else error)
+        )
+    result.reply = LeaveGroupResponse(members=responses)
+    if gone:
+        if group.state is STABLE or group.state is COMPLETING_REBALANCE:
+            # Also when it was only an id that had been handed out; Kafka does so too.
+            prepare_rebalance(group, f"left, with client reason: {', '.join(gone)}", now_ms, result)
+        elif group.state is PREPARING_REBALANCE:
+            maybe_complete_join(group, now_ms, result)
+    return result
+
+
+def _leave_one(group: Group, identity: MemberIdentity, result: Result) -> ErrorCode | None:
+    member_id = identity.member_id
+    if not member_id:
+        owner = None if identity.group_instance_id is None else group.static_members.get(identity.group_instance_id)
+        if owner is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = owner
+    elif member_id not in group.pending_members:
+        error = refusal(group, member_id, identity.group_instance_id)
+        if error is not None:
+            return error
+    member = group.members.get(member_id)
+    if member is not None:
+        # If it waits to join, on another connection, let it find out that it has to start anew.
+        answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), result)
+    remove_member(group, member_id, Cause.LEFT, result)
+    return None

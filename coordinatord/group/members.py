@@ -1,0 +1,158 @@
+"""Members come, change, wait and go: every change of `group.members` and of what is counted from it.
+
+Session timers: `member.session_deadline_ms` is the truth, and a heartbeat moves nothing else. The member's timer fires
+at `member.timer_ms`, which is never later than the deadline; when it fires early it is set again. A member that waits
+for a reply cannot expire (unless it is new: `is_new`), its timer then stays unset until something moves its deadline.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinatord.group.result import SESSION, Cancel, Dropped, Result, Schedule, TimerKey
+from coordinatord.group.state import NEVER, Group, Member
+from protocol.api.join_group import JoinGroupResponse
+from protocol.api.sync_group import SyncGroupResponse
+from protocol.errors import ErrorCode
+
+
+def refusal(group: Group, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
+    """Why a request of this identity is refused: unknown, or fenced by a newer member with its instance id."""
+    if group_instance_id is not None:
+        owner = group.static_members.get(group_instance_id)
+        if owner is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if owner != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def add_member(group: Group, member: Member, protocol_type: str) -> None:
+    """A new member, its join already parked if it has one. The first one decides the group's protocol type."""
+    if not group.members:
+        group.protocol_type = protocol_type
+    if member.group_instance_id is not None:
+        assert member.group_instance_id not in group.static_members
+        group.static_members[member.group_instance_id] = member.member_id
+    if group.leader_id is None:
+        group.leader_id = member.member_id
+    group.members[member.member_id] = member
+    _count_protocols(group, member, 1)
+    if member.join_reply_to is not None:
+        group.awaiting_join_count += 1
+    group.pending_members.pop(member.member_id, None)
+
+
+def remove_member(group: Group, member_id: str, cause: str, result: Result) -> None:
+    """Take a member, or an id that was handed out, out of everything. Its parked requests die unanswered.
+
+    A leader is followed by the member that has been here longest. Nothing happens if there is no such member.
+    """
+    member = group.members.pop(member_id, None)
+    if member is not None:
+        _count_protocols(group, member, -1)
+        if member.join_reply_to is not None:
+            group.awaiting_join_count -= 1
+            result.dropped.append(member.join_reply_to)
+        if member.sync_reply_to is not None:
+            result.dropped.append(member.sync_reply_to)
+        if member.group_instance_id is not None:
+            group.static_members.pop(member.group_instance_id, None)
+        if member.timer_ms != NEVER:
+            result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
+        result.changes.append(Dropped(member_id, member.group_instance_id, cause))
+    elif group.pending_members.pop(member_id, None) is not None:
+        result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
+        result.changes.append(Dropped(member_id, None, cause))
+    if group.leader_id == member_id:
+        group.leader_id = next(iter(group.members), None)
+    group.pending_sync_members.pop(member_id, None)
+
+
+def update_member(
+    group: Group,
+    member: Member,
+    protocols: tuple[tuple[str, bytes], ...],
+    rebalance_timeout_ms: int,
+    session_timeout_ms: int,
+    join_reply_to: Any,
+    result: Result,
+) -> None:
+    """What a member says of itself when it rejoins, and its parked join. An earlier parked one is never answered."""
+    _count_protocols(group, member, -1)
+    member.protocols = protocols
+    _count_protocols(group, member, 1)
+    member.rebalance_timeout_ms = rebalance_timeout_ms
+    member.session_timeout_ms = session_timeout_ms
+    if member.join_reply_to is None:
+        group.awaiting_join_count += 1
+    else:
+        result.dropped.append(member.join_reply_to)
+    member.join_reply_to = join_reply_to
+
+
+def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, result: Result) -> Member:
+    """A restarted static member takes the place of its former self, which is fenced if it still waits.
+
+    It keeps what it had, also client id and host; and it is still `old_id` that the group waits for to sync, as in
+    Kafka, so that a restart between the leader's sync and its own leads to a rebalance when that wait ends.
+    """
+    old = group.members[old_id]
+    answer_join(group, old, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old_id), result)
+    answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID), result)
+    del group.members[old_id]
+    if old.timer_ms != NEVER:
+        result.timers.append(Cancel(TimerKey(group.group_id, SESSION, old_id)))
+    result.changes.append(Dropped(old_id, old.group_instance_id, cause))
+    new = Member(
+        new_id,
+        old.group_instance_id,
+        old.client_id,
+        old.client_host,
+        old.rebalance_timeout_ms,
+        old.session_timeout_ms,
+        old.protocols,
+        old.assignment,
+    )
+    group.members[new_id] = new
+    assert new.group_instance_id is not None
+    group.static_members[new.group_instance_id] = new_id
+    if group.leader_id == old_id:
+        group.leader_id = new_id
+    return new
+
+
+def keep_alive(group: Group, member: Member, timeout_ms: int, now_ms: int, result: Result) -> None:
+    """The member has `timeout_ms` from now; its timer is brought forward if it would fire too late."""
+    deadline_ms = now_ms + timeout_ms
+    member.session_deadline_ms = deadline_ms
+    if deadline_ms < member.timer_ms:
+        member.timer_ms = deadline_ms
+        result.timers.append(Schedule(TimerKey(group.group_id, SESSION, member.member_id), deadline_ms))
+
+
+def answer_join(group: Group, member: Member, response: JoinGroupResponse, result: Result) -> None:
+    """Answer the member's parked join, if there is one."""
+    if member.join_reply_to is not None:
+        result.answer(member.join_reply_to, response)
+        member.join_reply_to = None
+        group.awaiting_join_count -= 1
+
+
+def answer_sync(member: Member, response: SyncGroupResponse, result: Result) -> bool:
+    """Answer the member's parked sync; False if there is none."""
+    if member.sync_reply_to is None:
+        return False
+    result.answer(member.sync_reply_to, response)
+    member.sync_reply_to = None
+    return True
+
+
+def _count_protocols(group: Group, member: Member, change: int) -> None:
+    counts = group.supported_protocols
+    for name, _ in member.protocols:
+        count = counts.get(name, 0) + change
+        if count:
+            counts[name] = count
+        else:
+            del counts[name]  # names are the members' choice: keep none that nobody has

@@ -1,0 +1,289 @@
+"""Committed offsets: commit, fetch, delete, expire; and the end of a group that has none.
+
+Members commit under their generation. Anybody may commit without one while the group has no members: the admin tools
+that reset offsets, and *simple* consumers that use a group for storage only; such a commit also creates the group.
+
+Offsets go when they are deleted, when their topic is, and `retention_ms` (KIP-211) after the group became Empty, or
+after the commit for simple groups and for topics that a Stable group of consumers no longer reads. A commit of v2-v4
+may bring a retention of its own.
+
+`fetch_offsets` is a read. It shows what has been applied, so its reply waits for the log like any other.
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.bury import bury
+from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
+from coordinatord.group.members import keep_alive, refusal
+from coordinatord.group.replay import write
+from coordinatord.group.result import NOTHING, Result
+from coordinatord.group.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    NO_TIMESTAMP,
+    PREPARING_REBALANCE,
+    STABLE,
+    Group,
+)
+from protocol.api.delete_groups import DeletableGroupResult
+from protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from protocol.api.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from protocol.errors import ErrorCode
+from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from protocol.schema import ZERO_UUID
+
+NO_RETENTION = -1
+MAX_TIMESTAMP_MS = (1 << 63) - 1
+
+
+def commit(group: Group, event: Commit, now_ms: int) -> Result:
+    """Log the offsets of a commit that is allowed; one that is too long in metadata fails by itself."""
+    request = event.request
+    error = _commit_refusal(group, event)
+    if error is not None:
+        return Result(reply=commit_error(request, error))
+    result = Result()
+    if not group.exists:
+        group.exists = True
+        group.current_state_timestamp_ms = now_ms
+    if group.state is STABLE or group.state is PREPARING_REBALANCE:
+        member = group.members[request.member_id]
+        keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+    expire_ms = NO_TIMESTAMP
+    if request.retention_time_ms != NO_RETENTION:
+        expire_ms = min(max(now_ms + request.retention_time_ms, 0), MAX_TIMESTAMP_MS)
+    max_metadata = group.settings.offset_metadata_max_bytes
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata
+            if metadata and _is_longer(metadata, max_metadata):
+                error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                error_code = ErrorCode.NONE
+                key = OffsetCommitKey(group.group_id, topic.name, partition.partition_index)
+                write(group, key, _offset_value(partition, topic.topic_id, now_ms, expire_ms), result)
+            partitions.append(OffsetCommitResponsePartition(partition.partition_index, error_code))
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+    result.reply = OffsetCommitResponse(topics=topics)
+    return result
+
+
+def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for each partition: an OffsetCommit response has no other place for it."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                [OffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def fetch_offsets(
+    group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
+    """The offsets asked for, -1 where there is none; all of the group's if `request.topics` is None.
+
+    A group that is not there has no offsets; that is no error. The topic id of a response to a request for all is
+    left to the caller, who knows the topics. `require_stable` is about offsets of open transactions: there are none.
+    """
+    offsets = {} if group is None or group.state is DEAD else group.offsets
+    topics: list[OffsetFetchResponseTopics] = []
+    if request.topics is None:
+        for name, by_partition in offsets.items():
+            found = [_fetched(partition, value) for partition, value in by_partition.items()]
+            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID, found))
+    else:
+        for topic in request.topics:
+            by_partition = offsets.get(topic.name, {})
+            found = []
+            for partition in topic.partition_indexes:
+                value = by_partition.get(partition)
+                if value is not None and _is_of_another_topic(value.topic_id, topic.topic_id):
+                    value = None
+                found.append(_fetched(partition, value))
+            topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, found))
+    return OffsetFetchResponseGroup(request.group_id, topics)
+
+
+def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> Result:
+    """OffsetDelete: consumers' topics are protected while they read them, other members protect everything."""
+    error = ErrorCode.NONE
+    if not group.group_id:
+        error = ErrorCode.INVALID_GROUP_ID
+    elif not group.exists or group.state is DEAD:
+        error = ErrorCode.GROUP_ID_NOT_FOUND
+    elif group.state is not EMPTY and not group.uses_consumer_protocol():
+        error = ErrorCode.NON_EMPTY_GROUP
+    if error is not ErrorCode.NONE:
+        return Result(reply=OffsetDeleteResponse(error_code=error))
+    result = Result()
+    topics = []
+    for topic in request.topics:
+        subscribed = group.is_subscribed_to(topic.name)
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        partitions = []
+        for partition in topic.partitions:
+            if not subscribed and partition.partition_index in group.offsets.get(topic.name, {}):
+                _write_tombstone(group, topic.name, partition.partition_index, result)
+            partitions.append(OffsetDeleteResponsePartition(partition.partition_index, error))
+        topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+    result.reply = OffsetDeleteResponse(topics=topics)
+    return result
+
+
+def delete(group: Group, event: Delete, now_ms: int) -> Result:
+    """DeleteGroups: tombstones for all offsets and the group, if it has no members."""
+    error = deletion_refusal(group)
+    if error is not None:
+        return Result(reply=DeletableGroupResult(group.group_id, error))
+    result = Result(reply=DeletableGroupResult(group.group_id))
+    for topic, partition in _all_partitions(group):
+        _write_tombstone(group, topic, partition, result)
+    _write_group_tombstone(group, "deleted", now_ms, result)
+    return result
+
+
+def deletion_refusal(group: Group) -> ErrorCode | None:
+    """Why DeleteGroups is refused."""
+    if not group.exists or group.state is DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return None if group.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def expire(group: Group, event: Expire, now_ms: int) -> Result:
+    """Remove what has expired, and an Empty group with nothing left, however young: nothing of it can be missed."""
+    if not group.exists or group.state is DEAD:
+        return NOTHING
+    expired = expired_offsets(group, event.retention_ms, now_ms)
+    ends = group.state is EMPTY and len(expired) == sum(map(len, group.offsets.values()))
+    if not expired and not ends:
+        return NOTHING
+    result = Result()
+    for topic, partition in expired:
+        _write_tombstone(group, topic, partition, result)
+    if ends:
+        _write_group_tombstone(group, "all offsets expired", now_ms, result)
+    return result
+
+
+def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[str, int]]:
+    """The (topic, partition) whose offset nobody has needed for `retention_ms`; see KIP-211."""
+    empty_since_ms = NO_TIMESTAMP
+    if group.protocol_type is not None:
+        if group.state is EMPTY:
+            empty_since_ms = group.current_state_timestamp_ms  # unknown from old logs: then the commit counts
+        elif not (group.state is STABLE and group.uses_consumer_protocol() and group.subscribed_topics is not None):
+            return []
+    expired = []
+    for topic, by_partition in group.offsets.items():
+        if group.is_subscribed_to(topic):
+            continue
+        for partition, value in by_partition.items():
+            since_ms = value.commit_timestamp if empty_since_ms == NO_TIMESTAMP else empty_since_ms
+            if now_ms >= (since_ms + retention_ms if value.expire_timestamp < 0 else value.expire_timestamp):
+                expired.append((topic, partition))
+    return expired
+
+
+def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
+    """Forget the offsets of a topic that is gone, not those of another one by the same name."""
+    gone = [
+        partition
+        for partition, value in group.offsets.get(event.topic, {}).items()
+        if value.topic_id in (ZERO_UUID, event.topic_id)
+    ]
+    if not gone:
+        return NOTHING
+    result = Result()
+    for partition in gone:
+        _write_tombstone(group, event.topic, partition, result)
+    return result
+
+
+def _commit_refusal(group: Group, event: Commit) -> ErrorCode | None:
+    request = event.request
+    generation_id = request.generation_id_or_member_epoch
+    if group.state is DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not group.exists:
+        return None if generation_id < 0 else event.absent_error
+    if generation_id < 0 and group.state is EMPTY:
+        return None
+    if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+        error = refusal(group, request.member_id, request.group_instance_id)
+        if error is not None:
+            return error
+        if generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+    else:
+        return ErrorCode.UNKNOWN_MEMBER_ID  # there are members, and this is none of them
+    # Its partitions may be somebody else's in the generation that is about to begin.
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING_REBALANCE else None
+
+
+def _offset_value(
+    partition: OffsetCommitRequestPartition, topic_id: bytes, now_ms: int, expire_ms: int
+) -> OffsetCommitValue:
+    value = OffsetCommitValue(
+        offset=partition.committed_offset, metadata=partition.committed_metadata or "", commit_timestamp=now_ms
+    )
+    if expire_ms == NO_TIMESTAMP:
+        value.leader_epoch = partition.committed_leader_epoch
+        value.topic_id = topic_id
+    else:
+        value.expire_timestamp = expire_ms  # logged as a v1 value, which has no more: remember what we would load
+    return value
+
+
+def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
+    if value is None:
+        return OffsetFetchResponsePartitions(partition, -1, -1, "")
+    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
+
+
+def _is_of_another_topic(committed: bytes, asked: bytes) -> bool:
+    return committed not in (asked, ZERO_UUID) and asked != ZERO_UUID
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    """In UTF-16 units, as Java counts; only text near the limit needs counting."""
+    if len(text) > limit:
+        return True
+    return len(text) * 2 > limit and len(text.encode("utf-16-le", "surrogatepass")) > limit * 2
+
+
+def _all_partitions(group: Group) -> list[tuple[str, int]]:
+    return [(topic, partition) for topic, by_partition in group.offsets.items() for partition in by_partition]
+
+
+def _write_tombstone(group: Group, topic: str, partition: int, result: Result) -> None:
+    write(group, OffsetCommitKey(group.group_id, topic, partition), None, result)
+
+
+def _write_group_tombstone(group: Group, reason: str, now_ms: int, result: Result) -> None:
+    write(group, GroupMetadataKey(group.group_id), None, result)
+    bury(group, reason, now_ms, result)

@@ -1,0 +1,216 @@
+"""From the reason for a rebalance to the next generation.
+
+`prepare_rebalance` asks everybody to rejoin. `complete_join` begins the next generation with those who did: the last
+joiner, the rebalance timer, a leave and an expiry all end there. Out of Empty the first rebalance waits
+`initial_rebalance_delay_ms` for more members, and again for as long as new ones come, up to the rebalance timeout.
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.members import answer_join, answer_sync, keep_alive, remove_member
+from coordinatord.group.replay import write
+from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey
+from coordinatord.group.state import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    NEVER,
+    PREPARING_REBALANCE,
+    Cause,
+    Group,
+    Member,
+)
+from coordinatord.group.subscription import subscribed_topics
+from coordinatord.group.vote import select_protocol
+from protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember
+from protocol.api.sync_group import SyncGroupResponse
+from protocol.errors import ErrorCode
+from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+
+def rebalance_or_complete(group: Group, reason: str, now_ms: int, result: Result) -> None:
+    """After a change of membership: begin a rebalance, or see whether the one under way has everybody now."""
+    if group.state is PREPARING_REBALANCE:
+        maybe_complete_join(group, now_ms, result)
+    else:
+        prepare_rebalance(group, reason, now_ms, result)
+
+
+def maybe_complete_join(group: Group, now_ms: int, result: Result) -> None:
+    """Go on if nobody is missing; the first rebalance out of Empty sits out its delay."""
+    if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.has_all_members_joined():
+        complete_join(group, now_ms, result)
+
+
+def prepare_rebalance(group: Group, reason: str, now_ms: int, result: Result) -> None:
+    """Ask all members to rejoin: parked syncs now, the others at their next heartbeat."""
+    if group.state is COMPLETING_REBALANCE:
+        reset_assignments(group, now_ms, result)
+    cancel_sync_timer(group, result)
+    group.pending_sync_members.clear()
+    initial = group.state is EMPTY
+    group.transition_to(PREPARING_REBALANCE, reason, now_ms, result)
+    if initial:
+        _begin_initial_delay(group, now_ms, result)
+    elif group.has_all_members_joined() or not group.members:
+        # Without members the rebalance timeout is 0: nobody is left to wait for but ids that were handed out.
+        complete_join(group, now_ms, result)
+    else:
+        _set_join_timer(group, group.rebalance_timeout_ms(), now_ms, result)
+
+
+def join_timed_out(group: Group, now_ms: int, result: Result) -> None:
+    """The rebalance timeout has passed, or the delay of the first rebalance: wait longer only for newcomers."""
+    group.join_deadline_ms = NEVER
+    remaining_ms = group.initial_remaining_ms
+    if remaining_ms != NEVER and remaining_ms != 0 and group.new_member_added:
+        group.new_member_added = False
+        delay_ms = min(group.settings.initial_rebalance_delay_ms, remaining_ms)
+        group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
+        group.initial_delay_ms = delay_ms
+        _set_join_timer(group, delay_ms, now_ms, result)
+    else:
+        complete_join(group, now_ms, result)
+
+
+def sync_timed_out(group: Group, now_ms: int, result: Result) -> None:
+    """Members that took their JoinGroup response and never synced go, and the others rebalance."""
+    group.sync_deadline_ms = NEVER
+    missing = list(group.pending_sync_members)
+    if not missing:
+        return
+    for member_id in missing:
+        remove_member(group, member_id, Cause.NOT_SYNCED, result)
+    prepare_rebalance(group, f"no sync in time from {', '.join(missing)}", now_ms, result)
+
+
+def complete_join(group: Group, now_ms: int, result: Result) -> None:
+    """Begin the next generation with the members that rejoined; static members stay although they did not."""
+    _cancel_join_timer(group, result)
+    group.initial_remaining_ms = NEVER
+    for member in list(group.members.values()):
+        if member.join_reply_to is None and member.group_instance_id is None:
+            remove_member(group, member.member_id, Cause.NOT_REJOINED, result)
+    if group.members and not _elect_leader(group):
+        # Only static members are left, and none rejoined. Their sessions will end, or they come back.
+        _set_join_timer(group, group.rebalance_timeout_ms(), now_ms, result)
+        return
+    group.generation_id += 1
+    group.pending_sync_members.clear()
+    if group.members:
+        _begin_generation(group, now_ms, result)
+    else:
+        group.protocol_name = None
+        group.subscribed_topics = subscribed_topics(group)
+        group.transition_to(EMPTY, "no members left", now_ms, result)
+        write_metadata(group, {}, result)
+
+
+def reset_assignments(group: Group, now_ms: int, result: Result) -> None:
+    """The generation will not come about: forget assignments, and have parked followers rejoin."""
+    for member in group.members.values():
+        member.assignment = b""
+        if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result):
+            keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+
+
+def cancel_sync_timer(group: Group, result: Result) -> None:
+    """Nobody is waited for to sync any more."""
+    if group.sync_deadline_ms != NEVER:
+        group.sync_deadline_ms = NEVER
+        result.timers.append(Cancel(TimerKey(group.group_id, SYNC)))
+
+
+def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
+    """What the leader needs to compute the assignment."""
+    assert group.protocol_name is not None
+    return [
+        JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(group.protocol_name))
+        for m in group.members.values()
+    ]
+
+
+def generation_response(group: Group, member: Member) -> JoinGroupResponse:
+    """The successful answer to a join: the generation, and all members for its leader."""
+    leader = member.member_id == group.leader_id
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+        members=members_for_leader(group) if leader else [],
+    )
+
+
+def write_metadata(group: Group, assignments: dict[str, bytes], result: Result) -> None:
+    """Log the group as it is, with these assignments."""
+    members = []
+    for member in group.members.values():
+        assert group.protocol_name is not None
+        members.append(
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=assignments[member.member_id],
+            )
+        )
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=group.current_state_timestamp_ms,
+        members=members,
+    )
+    write(group, GroupMetadataKey(group.group_id), value, result)
+
+
+def _begin_initial_delay(group: Group, now_ms: int, result: Result) -> None:
+    delay_ms = group.settings.initial_rebalance_delay_ms
+    if delay_ms == 0:
+        complete_join(group, now_ms, result)
+        return
+    group.initial_delay_ms = delay_ms
+    group.initial_remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+    _set_join_timer(group, delay_ms, now_ms, result)
+
+
+def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
+    group.protocol_name = select_protocol(group)
+    group.subscribed_topics = subscribed_topics(group)
+    group.transition_to(COMPLETING_REBALANCE, f"{len(group.members)} members joined", now_ms, result)
+    for member in group.members.values():
+        answer_join(group, member, generation_response(group, member), result)
+        keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+        member.is_new = False
+        group.pending_sync_members[member.member_id] = None
+    group.sync_deadline_ms = now_ms + group.rebalance_timeout_ms()
+    result.timers.append(Schedule(TimerKey(group.group_id, SYNC), group.sync_deadline_ms))
+
+
+def _elect_leader(group: Group) -> bool:
+    """Keep the leader if it has rejoined, else take the first member that has; False if none has."""
+    assert group.leader_id is not None
+    if group.members[group.leader_id].join_reply_to is not None:
+        return True
+    for member in group.members.values():
+        if member.join_reply_to is not None:
+            group.leader_id = member.member_id
+            return True
+    return False
+
+
+def _set_join_timer(group: Group, delay_ms: int, now_ms: int, result: Result) -> None:
+    group.join_deadline_ms = now_ms + delay_ms
+    result.timers.append(Schedule(TimerKey(group.group_id, JOIN), group.join_deadline_ms))
+
+
+def _cancel_join_timer(group: Group, result: Result) -> None:
+    if group.join_deadline_ms != NEVER:
+        group.join_deadline_ms = NEVER
+        result.timers.append(Cancel(TimerKey(group.group_id, JOIN)))

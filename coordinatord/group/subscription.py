@@ -1,0 +1,46 @@
+"""Which topics the members read, as far as the coordinator needs to know: to protect their offsets.
+
+Every version of the consumer protocol's subscription starts with its version and the fields of version 0, so that
+much can be read without knowing the rest.
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.state import Group
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics of all members; None if they are no consumers, or one's metadata cannot be read."""
+    if not group.uses_consumer_protocol():
+        return None
+    if group.protocol_name is None:
+        return None if group.members else frozenset()
+    topics: set[str] = set()
+    for member in group.members.values():
+        of_member = topics_of(member.metadata(group.protocol_name))
+        if of_member is None:
+            return None
+        topics.update(of_member)
+    return frozenset(topics)
+
+
+def topics_of(metadata: bytes) -> list[str] | None:
+    """The topics at the start of a subscription; None if that is not what the bytes are."""
+    if len(metadata) < 6 or int.from_bytes(metadata[:2], "big", signed=True) < 0:
+        return None
+    count = int.from_bytes(metadata[2:6], "big", signed=True)
+    position = 6
+    if count < 0 or count * 2 > len(metadata) - position:
+        return None
+    topics: list[str] = []
+    for _ in range(count):
+        length = int.from_bytes(metadata[position : position + 2], "big", signed=True)
+        position += 2
+        if length < 0 or position + length > len(metadata):
+            return None
+        topics.append(metadata[position : position + length].decode(errors="replace"))
+        position += length
+    user_data_length = int.from_bytes(metadata[position : position + 4], "big", signed=True)
+    if position + 4 + max(user_data_length, 0) > len(metadata):
+        return None
+    return topics

@@ -1,0 +1,82 @@
+"""SyncGroup: the leader brings the assignment, everybody takes their part of it.
+
+Followers that come before the leader are parked. The leader's request is logged, answers them all, and makes the group
+Stable. After that a sync is answered at once. Whoever has not synced when the rebalance timeout has passed since the
+generation began is removed (`rebalance.sync_timed_out`).
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.events import Sync
+from coordinatord.group.members import answer_sync, keep_alive, refusal
+from coordinatord.group.rebalance import cancel_sync_timer, write_metadata
+from coordinatord.group.result import Result
+from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Group, Member
+from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.errors import ErrorCode
+
+
+def sync(group: Group, event: Sync, now_ms: int) -> Result:
+    """Answer or park a SyncGroup."""
+    request = event.request
+    error = _refusal(group, event)
+    if error is not None:
+        return Result(reply=SyncGroupResponse(error_code=error))
+    result = Result(asked_by=event.reply_to)
+    member = group.members[request.member_id]
+    group.pending_sync_members.pop(request.member_id, None)
+    if not group.pending_sync_members:
+        cancel_sync_timer(group, result)
+    if group.state is STABLE:
+        result.reply = _assignment_response(group, member)
+        return result
+    if member.sync_reply_to is not None:
+        result.dropped.append(member.sync_reply_to)
+    member.sync_reply_to = event.reply_to
+    if request.member_id == group.leader_id:
+        _assign(group, request, now_ms, result)
+    return result
+
+
+def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result) -> None:
+    """Log the leader's assignment and hand it out. A member that it leaves out gets nothing, strangers are ignored."""
+    by_id = {one.member_id: one.assignment for one in request.assignments}
+    for member in group.members.values():
+        member.assignment = by_id.get(member.member_id, b"")
+    write_metadata(group, {member.member_id: member.assignment for member in group.members.values()}, result)
+    group.transition_to(STABLE, f"assignment from leader {group.leader_id}", now_ms, result)
+    for member in group.members.values():
+        if answer_sync(member, _assignment_response(group, member), result):
+            # Its session may have run out while it was parked.
+            keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+
+
+def _assignment_response(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+    )
+
+
+def _refusal(group: Group, event: Sync) -> ErrorCode | None:
+    request = event.request
+    if event.require_protocol and (request.protocol_type is None or request.protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not group.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group.state is DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = refusal(group, request.member_id, request.group_instance_id)
+    if error is not None:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.state in (COMPLETING_REBALANCE, STABLE)
+    return None
+
+
+def _differs(of_request: str | None, of_group: str | None) -> bool:
+    return of_request is not None and of_group is not None and of_request != of_group

@@ -1,0 +1,55 @@
+"""The protocol vote: which of the assignors that everybody supports will be used.
+
+Each member votes for the first protocol on its list that all members support; most votes win. Kafka counts in a Java
+HashMap and takes the first maximum it meets, so a tie is decided by how Java hashes the names. We do the same sum, so
+that a group that moves between Kafka and us keeps its protocol.
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.state import EMPTY, Group
+
+
+def supports_protocols(group: Group, protocol_type: str, names: list[str]) -> bool:
+    """Whether somebody with this type and these protocols may join: Empty takes anything that is not empty."""
+    if group.state is EMPTY:
+        return bool(protocol_type) and bool(names)
+    size = len(group.members)
+    return group.protocol_type == protocol_type and any(
+        group.supported_protocols.get(name, 0) == size for name in names
+    )
+
+
+def select_protocol(group: Group) -> str:
+    """The winner; the group has members, and joins are only accepted as long as they have a protocol in common."""
+    size = len(group.members)
+    candidates = {name for name, count in group.supported_protocols.items() if count == size}
+    votes: dict[str, int] = {}
+    for member in group.members.values():
+        choice = next(name for name, _ in member.protocols if name in candidates)
+        votes[choice] = votes.get(choice, 0) + 1
+    if len(votes) == 1:
+        return next(iter(votes))
+    most = max(votes.values())
+    return next(name for name in in_hash_map_order(list(votes)) if votes[name] == most)
+
+
+def in_hash_map_order(names: list[str]) -> list[str]:
+    """The order in which a java.util.HashMap iterates over `names` that were put into it in this order."""
+    buckets = 16
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(names, key=lambda name: _spread(java_hash(name)) & (buckets - 1))
+
+
+def java_hash(text: str) -> int:
+    """java.lang.String.hashCode() as an unsigned 32-bit number."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    return value
+
+
+def _spread(value: int) -> int:
+    return value ^ (value >> 16)
