@@ -1,0 +1,140 @@
+"""The files of deploy/ and the Dockerfile say what the daemon says: addresses, paths, settings. No engine is needed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from coordinatord.config.load import from_environment, load
+from tests.compose.images import PROJECT
+
+DEPLOY = PROJECT / "deploy"
+PORT, ADMIN_PORT, DATA_DIR = 9092, 9180, "/var/lib/coordinatord"
+
+
+def parsed(relative: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / relative).read_text()))
+
+
+def dockerfile_environment() -> dict[str, str]:
+    text = (PROJECT / "Dockerfile").read_text()
+    return dict(re.findall(r"^(?:ENV| ) +(COORDINATORD_\w+)=(\S+)", text, re.MULTILINE))
+
+
+def settings_of(environment: dict[str, str]) -> Any:
+    assert from_environment(environment), "no setting at all"
+    loaded = load(environment=environment)
+    assert not loaded.warnings
+    return loaded.settings
+
+
+def test_the_image_listens_where_it_says() -> None:
+    settings = settings_of(dockerfile_environment())
+    assert [(each.host, each.port) for each in settings.endpoints] == [("0.0.0.0", PORT)]
+    assert (settings.admin.host, settings.admin.port) == ("0.0.0.0", ADMIN_PORT)
+    assert str(settings.data_dir) == DATA_DIR
+    text = (PROJECT / "Dockerfile").read_text()
+    assert f"EXPOSE {PORT} {ADMIN_PORT}\n" in text
+    assert f"VOLUME {DATA_DIR}\n" in text
+    assert 'ENTRYPOINT ["coordinatord", "serve"]' in text
+
+
+def test_the_wheelhouse_is_for_the_default_base_image() -> None:
+    tag = re.search(r"^ARG BASE_IMAGE=python:([\d.]+)-", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    assert tag is not None
+    assert f'"--python", default="{tag[1]}"' in (DEPLOY / "wheelhouse" / "fill.py").read_text()
+    assert f"BASE_IMAGE:-python:{tag[1]}-slim" in (DEPLOY / "compose.yaml").read_text()
+
+
+def test_compose_gives_the_daemon_settings_that_it_takes() -> None:
+    (compose,) = parsed("compose.yaml")
+    coordinator = compose["services"]["coordinator"]
+    written = {name: _default(value) for name, value in coordinator["environment"].items()}
+    settings = settings_of(dockerfile_environment() | written)
+    told = {endpoint.name: (endpoint.advertised_host, endpoint.advertised_port) for endpoint in settings.endpoints}
+    assert told == {"PLAINTEXT": ("coordinator", PORT), "HOST": ("localhost", 19092)}
+    assert [_default(each) for each in coordinator["ports"]] == [
+        "127.0.0.1:19092:19092",
+        f"127.0.0.1:{ADMIN_PORT}:9180",
+    ]
+    assert coordinator["volumes"] == [f"data:{DATA_DIR}"]
+    for name in ("producer", "consumer-1", "consumer-2", "consumer-3"):
+        client = compose["services"][name]
+        assert client["environment"]["BOOTSTRAP_SERVERS"] == f"coordinator:{PORT}"
+        assert client["depends_on"]["coordinator"]["condition"] == "service_healthy"
+        script = Path(client["command"][0])
+        assert script.parent == Path("/opt/examples")
+        assert (DEPLOY / "examples" / script.name).is_file()
+
+
+def test_kubernetes_agrees_with_the_image() -> None:
+    service, stateful_set = parsed("kubernetes/coordinatord.yaml")
+    pod = stateful_set["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"kafka": PORT, "admin": ADMIN_PORT}
+    assert {each["targetPort"]: each["port"] for each in service["spec"]["ports"]} == ports
+    assert service["metadata"]["name"] == stateful_set["spec"]["serviceName"]
+    assert service["spec"]["selector"] == stateful_set["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(ADMIN_PORT)
+    assert [each["mountPath"] for each in container["volumeMounts"]] == [DATA_DIR]
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {name: probe["path"] for name, probe in probes.items()} == {
+        "startup": "/readyz",
+        "readiness": "/readyz",
+        "liveness": "/healthz",
+    }
+    assert {probe["port"] for probe in probes.values()} == {"admin"}
+    assert pod["spec"]["securityContext"]["runAsUser"] == 10001
+    assert "USER 10001:10001\n" in (PROJECT / "Dockerfile").read_text()
+    written = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    filled = {
+        name: value.replace("$(POD_NAME)", "pod-0").replace("$(POD_NAMESPACE)", "ns") for name, value in written.items()
+    }
+    (endpoint,) = settings_of(dockerfile_environment() | filled).endpoints
+    assert (endpoint.advertised_host, endpoint.advertised_port) == ("pod-0.coordinatord.ns.svc", PORT)
+
+
+def test_prometheus_scrapes_the_admin_port() -> None:
+    (configuration,) = parsed("prometheus/prometheus.yml")
+    (job,) = configuration["scrape_configs"]
+    assert job["metrics_path"] == "/metrics"
+    assert job["static_configs"] == [{"targets": [f"coordinator:{ADMIN_PORT}"]}]
+
+
+def test_the_unit_gives_the_daemon_settings_that_it_takes() -> None:
+    unit = (DEPLOY / "systemd" / "coordinatord.service").read_text()
+    written = dict(re.findall(r"^Environment=(COORDINATORD_\w+)=(\S+)$", unit, re.MULTILINE))
+    settings = settings_of(written)
+    assert (settings.admin.host, settings.admin.port) == ("127.0.0.1", ADMIN_PORT)
+    assert str(settings.data_dir) == DATA_DIR
+    state_directory = re.search(r"^StateDirectory=(\S+)$", unit, re.MULTILINE)
+    assert state_directory is not None
+    assert f"/var/lib/{state_directory[1]}" == DATA_DIR
+    stop = re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert stop is not None
+    assert int(stop[1]) * 1000 > settings.shutdown_timeout_ms
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="skipped: needs systemd-analyze")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = (DEPLOY / "systemd" / "coordinatord.service").read_text()
+    copy = tmp_path / "coordinatord.service"
+    # The program has to exist for systemd-analyze.
+    copy.write_text(unit.replace("/opt/coordinatord/bin/coordinatord", shutil.which("true") or "/bin/true"))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60, check=False
+    )
+    ours = [line for line in verified.stderr.splitlines() if "coordinatord" in line]
+    assert (verified.returncode, ours) == (0, []), verified.stderr
+
+
+def _default(value: str) -> str:
+    """A value of a compose file in which no variable is set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
