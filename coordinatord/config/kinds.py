@@ -203,6 +203,17 @@ def listed(value: object) -> tuple[str, ...]:
     return tuple(item.strip() for item in value if item.strip())
 
 
+def written(value: object) -> str:
+    """A setting's value as text that its parser reads back."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(":".join(item) if isinstance(item, tuple) else str(item) for item in value)
+    return str(value)
+
+
 def shown(value: object) -> str:
     """A value as an error message shows it: quoted, and cut when somebody pasted a file into it."""
     quoted = repr(value)

@@ -115,14 +115,19 @@ def from_environment(environment: Mapping[str, str]) -> list[Entry]:
     """COORDINATORD_GROUP_MAX_SIZE -> group.max.size, COORDINATORD_DATA_DIR -> log.dirs. COORDINATORD_CONFIG names
     the file and is left out.
     """
-    entries = []
+    short, full = [], []
     for variable, value in sorted(environment.items()):
         rest = variable.removeprefix(ENVIRONMENT_PREFIX)
         if rest in (variable, "CONFIG") or _SERVICE_LINK.fullmatch(rest):
             continue
-        name = SHORTHANDS.get(rest.lower().replace("_", "-"), rest.lower().replace("_", "."))
-        entries.append(Entry(name, value, f"environment variable {variable}"))
-    return entries
+        origin = f"environment variable {variable}"
+        shorthand = SHORTHANDS.get(rest.lower().replace("_", "-"))
+        if shorthand is not None:
+            short.append(Entry(shorthand, value, origin))
+        else:
+            full.append(Entry(rest.lower().replace("_", "."), value, origin))
+    # An image sets COORDINATORD_LISTEN; who sets COORDINATORD_LISTENERS beside it means the longer one.
+    return short + full
 
 
 def read_file(path: Path) -> list[Entry]:

@@ -65,7 +65,7 @@ class Settings:
     node_id: int = integer(
         0,
         "This node's id, as clients see it in Metadata and FindCoordinator.",
-        ours="Kafka has no default; 0 is what many test suites assume",
+        ours="no default in Kafka; 0 is what many test suites assume",
         aliases=("broker.id",),
     )
     broker_rack: str | None = parsed(None, _optional_text, "text", "The rack that Metadata names for this node.")
@@ -111,26 +111,13 @@ class Settings:
         20_000,
         "Client connections at one time; more are closed when they are accepted.",
         minimum=1,
-        ours="Kafka has no limit; 20,000 idle ones cost some 500 MiB here",
+        ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here",
     )
     max_connections_per_ip: int = integer(2**31 - 1, "Client connections at one time from one address.", minimum=1)
-    connection_max_pending_bytes: int = integer(
-        1 * MIB,
-        """Bytes of requests that one connection may have waiting behind the one being answered; beyond it nothing is
-        read from it. A single larger request is still taken.""",
-        minimum=1 * KIB,
-        ours="Kafka reads one request at a time from a connection",
-    )
-    connection_max_unsent_bytes: int = integer(
-        1 * MIB,
-        "Bytes of replies that one connection may leave unread; beyond it its next request is not looked at.",
-        minimum=1 * KIB,
-        ours="Kafka sends one reply at a time on a connection",
-    )
     shutdown_timeout_ms: int = integer(
         4_000,
         "How long a stop (SIGTERM) waits for parked replies, sockets and the log before it cuts them off.",
-        ours="ours; Docker kills after 10 s and supervisors after less",
+        ours="not in Kafka; Docker kills after 10 s and others sooner",
     )
 
     # ---- Log ---------------------------------------------------------------------------------------------------------
@@ -147,7 +134,7 @@ class Settings:
         ("always", "interval", "never"),
         """When what was written is flushed to the disk: before a reply leaves (always), every log.flush.interval.ms
         (interval), or when the kernel likes (never, as Kafka does).""",
-        ours="ours; Kafka leans on replicas instead of the disk, one node cannot",
+        ours="not in Kafka, which leans on replicas instead of the disk; one node cannot",
         # `log.flush = …` beside `log.flush.interval.ms = …` cannot be written as TOML tables.
         aliases=("log.flush.policy",),
     )
@@ -232,7 +219,7 @@ class Settings:
         10_000,
         "Partitions of all topics together.",
         minimum=1,
-        ours="ours; each costs files and memory, and any client may create topics",
+        ours="no limit in Kafka; each costs files and memory, and any client may create topics",
     )
     message_max_bytes: int = integer(1024 * KIB + 12, "The largest record batch.")
     fetch_max_bytes: int = integer(55 * MIB, "The most that one fetch returns.", minimum=1024)
@@ -255,19 +242,26 @@ class Settings:
         10_000,
         "Member ids handed out in one group whose members have not come back with them.",
         minimum=1,
-        ours="ours; in Kafka a client can pile them up until they expire",
+        ours="no limit in Kafka, where a client can pile them up until they expire",
     )
     group_max_member_metadata_bytes: int = integer(
         1024 * KIB + 12,
         "Bytes of protocols (subscriptions) that one member may join with.",
         minimum=1 * KIB,
-        ours="ours; as message.max.bytes: more could not be written to the log",
+        ours="no limit in Kafka; more than message.max.bytes could not be written to the log anyway",
     )
     group_id_max_bytes: int = integer(
-        32_767, "The longest group id.", minimum=1, maximum=32_767, ours="ours; the default is what the protocol allows"
+        32_767,
+        "The longest group id.",
+        minimum=1,
+        maximum=32_767,
+        ours="not in Kafka; the default is what the protocol allows",
     )
     max_groups: int = integer(
-        100_000, "Groups at one time.", minimum=1, ours="ours; each costs some 2 KiB, and any client may create them"
+        100_000,
+        "Groups at one time.",
+        minimum=1,
+        ours="no limit in Kafka; each costs some 2 KiB, and any client may create them",
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
         ("classic",),
@@ -335,19 +329,19 @@ class Settings:
         parse_admin_listener,
         "HOST:PORT, or empty for none",
         "Where /metrics, /healthz and /readyz are served over HTTP. Port 0 is any free port.",
-        ours="ours, named as in Kafka Connect",
+        ours="not in Kafka; named as in Kafka Connect",
     )
     logging_format: str = choice(
         "auto",
         ("auto", "console", "json"),
         "Log lines for people or for machines; auto: console on a terminal, otherwise json.",
-        ours="ours; Kafka configures it in log4j2.yaml",
+        ours="not in Kafka, which has it in log4j2.yaml",
     )
     logging_level: str = choice(
         "info",
         ("debug", "info", "warning", "error"),
         "The least severe log lines to write.",
-        ours="ours; Kafka configures it in log4j2.yaml",
+        ours="not in Kafka, which has it in log4j2.yaml",
     )
 
     # ---- What several settings say together --------------------------------------------------------------------------

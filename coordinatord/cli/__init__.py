@@ -1,0 +1,79 @@
+"""The commands. Each lives in a module of its own that is imported when the command runs, so that `serve` does not
+pay for what the others need.
+
+A new command: a module with a click command, and a line in COMMANDS.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator."),
+    "settings": ("coordinatord.cli.settings", "settings", "List all settings: values, defaults, meanings."),
+}
+"""Name -> (module, attribute, line in the list of commands)."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports the one that is run."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute, _line = COMMANDS[name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            context.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(context, args)
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without importing the commands for their first lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_module, _attribute, line) in COMMANDS.items()])
+
+
+def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("coordinatord")
+    except PackageNotFoundError:
+        number = "(not installed)"
+    click.echo(f"coordinatord {number}, Python {platform.python_version()}")
+    context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`coordinatord COMMAND --help` tells more about a command.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
+)
+def cli() -> None:
+    """A Kafka group coordinator: real Kafka consumers join groups, poll and commit on it, as they would on Kafka."""
+
+
+def main(*args: Any) -> None:
+    """The entry point of `coordinatord` and `python -m coordinatord`."""
+    cli(*args, prog_name="coordinatord")

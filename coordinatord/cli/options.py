@@ -1,0 +1,77 @@
+"""Options by which commands take settings: a file, short names for the common ones, and --set for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from coordinatord.config import ConfigError, Entry, Loaded, load
+from coordinatord.config.load import SHORTHANDS, assignment
+
+BAD_SETTINGS = 2
+"""Exit status where what was asked for cannot be done as it was said; as click's own."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+HELP = {
+    "listen": ("HOST:PORT", "Where clients connect. :9092 is every interface, port 0 any free port."),
+    "advertise": ("HOST:PORT", "What clients are told to connect to, if it is another address."),
+    "data-dir": ("DIR", "Where the log is kept."),
+    "admin": ("HOST:PORT", "Serve /metrics, /healthz and /readyz there."),
+    "log-format": ("auto|console|json", "Log lines for people or for machines."),
+    "log-level": ("LEVEL", "debug, info, warning or error."),
+}
+
+
+def settings_options(command: Command) -> Command:
+    """--config, --listen … and --set; the command gets them as `config`, `short` values by name, and `assignments`."""
+    options = [
+        click.option(
+            "-c",
+            "--config",
+            "config",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            envvar="COORDINATORD_CONFIG",
+            help="A TOML file, or a server.properties as Kafka has it.",
+        )
+    ]
+    for name, (metavar, text) in HELP.items():
+        options.append(click.option(f"--{name}", metavar=metavar, help=f"{text} [{SHORTHANDS[name]}]"))
+    options.append(
+        click.option(
+            "--set",
+            "assignments",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Any setting, by Kafka's name. Can be repeated.",
+        )
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def load_or_exit(config: Path | None, assignments: tuple[str, ...], short: dict[str, str | None]) -> Loaded:
+    """Settings from all sources; a sentence for each thing that is wrong with them, and exit status 2."""
+    try:
+        flags = [
+            Entry(SHORTHANDS[name.replace("_", "-")], value, f"--{name.replace('_', '-')}")
+            for name, value in short.items()
+            if value is not None
+        ]
+        flags += [assignment(text, "--set") for text in assignments]
+        return load(file=config, environment=os.environ, flags=flags)
+    except ConfigError as error:
+        fail(*error.problems, status=BAD_SETTINGS)
+
+
+def fail(*sentences: str, status: int = 1) -> NoReturn:
+    """Say why on standard error, and exit."""
+    for sentence in sentences:
+        click.echo(f"coordinatord: {sentence}", err=True)
+    raise SystemExit(status)

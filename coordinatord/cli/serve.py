@@ -1,0 +1,80 @@
+"""`coordinatord serve`: settings, logging, then the daemon until it is told to stop."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import click
+
+from coordinatord.cli.options import fail, load_or_exit, settings_options
+from coordinatord.config import Settings
+from coordinatord.observe import logs
+
+
+@click.command(
+    epilog="""Settings come from the file, then the environment (COORDINATORD_GROUP_MAX_SIZE is group.max.size,
+    COORDINATORD_DATA_DIR is --data-dir), then these options; what comes later wins. `coordinatord settings` lists
+    them all. SIGTERM and Ctrl+C stop the daemon after it has answered what it can and flushed its log."""
+)
+@settings_options
+def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None) -> None:
+    """Run the coordinator until it is stopped.
+
+    Without options it listens on 127.0.0.1:9092 and keeps its data in ./data.
+    """
+    loaded = load_or_exit(config, assignments, short)
+    settings = loaded.settings
+    logs.configure(settings.logging_format, settings.logging_level)
+    for warning in loaded.warnings:
+        logs.get_logger().warning(warning)
+    raise SystemExit(run(settings))
+
+
+def run(settings: Settings) -> int:
+    """The daemon's exit status. What keeps it from starting is told in a sentence."""
+    from coordinatord import server
+    from coordinatord.log.errors import LogError
+    from coordinatord.observe.admin import AdminError
+
+    try:
+        return server.run(settings)
+    except KeyboardInterrupt:
+        # Before the daemon minds its signals.
+        return 130
+    except (LogError, AdminError) as error:
+        fail(str(error))
+    except OSError as error:
+        told = sentence(error, settings)
+        if told is None:
+            raise
+        fail(told)
+
+
+def sentence(error: OSError, settings: Settings) -> str | None:
+    """What the operator can do about an error of the operating system; None where a person needs the traceback."""
+    where = ", ".join(listener.address for listener in settings.listeners)
+    if isinstance(error, socket.gaierror):
+        return f"The host of {where} is not known: {error.strerror}. Give an address of this machine with --listen."
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{where} is in use: another program listens there, perhaps another coordinatord or a Kafka broker. "
+            "Stop it, or choose another address with --listen HOST:PORT."
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{where} is not an address of this machine. Give one that is, or :PORT for all, with --listen."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename is not None:
+        return (
+            f"{error.filename} may not be written: {error.strerror}. "
+            "Give a directory that this user may write with --data-dir."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"This user may not listen on {where}: {error.strerror}. Ports below 1024 are often reserved."
+    if error.errno == errno.ENOSPC:
+        return f"The disk of {settings.log_dirs} is full. Make room and start again; nothing acknowledged was lost."
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "Too many files are open: raise the limit (ulimit -n, LimitNOFILE) and start again."
+    if error.errno in (errno.ENOTDIR, errno.EEXIST) and error.filename is not None:
+        return f"{error.filename} is not a directory. Give another one with --data-dir."
+    return None

@@ -1,0 +1,136 @@
+"""`coordinatord settings`: the table of settings with the values that a `serve` with the same options would use."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinatord.cli.options import BAD_SETTINGS, fail, load_or_exit, settings_options
+from coordinatord.config import TABLE, Loaded
+from coordinatord.config.kinds import Setting, written
+from coordinatord.config.settings import HEADINGS
+
+
+@click.command()
+@click.argument("patterns", metavar="[TEXT]...", nargs=-1)
+@settings_options
+@click.option("--changed", is_flag=True, help="Only those that are not at their defaults.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "toml", "json"]),
+    default="text",
+    show_default=True,
+    help="toml: a file for --config, defaults commented out.",
+)
+def settings(
+    patterns: tuple[str, ...],
+    config: Path | None,
+    assignments: tuple[str, ...],
+    changed: bool,
+    form: str,
+    **short: str | None,
+) -> None:
+    """List settings with value, default, origin and meaning.
+
+    All of them, or those whose name contains one of the TEXTs. The values are those that `coordinatord serve` would
+    use with the same options and environment.
+    """
+    loaded = load_or_exit(config, assignments, short)
+    rows = [
+        row
+        for row in TABLE.values()
+        if (not patterns or any(pattern.lower() in row.name for pattern in patterns))
+        and (not changed or _value(row, loaded) != row.default)
+    ]
+    if not rows and not changed:
+        fail(f"No setting's name contains {' or '.join(patterns)}.", status=BAD_SETTINGS)
+    if not rows and form == "text":
+        click.echo("All settings are at their defaults.")
+    elif form == "json":
+        click.echo(json.dumps([_as_json(row, loaded) for row in rows], indent=2))
+    else:
+        lines = _toml(rows, loaded) if form == "toml" else _text(rows, loaded)
+        click.echo("\n".join(lines).strip("\n"))
+    for warning in loaded.warnings:
+        click.echo(f"coordinatord: {warning}", err=True)
+
+
+def _text(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
+    for heading, row in _with_headings(rows):
+        if heading:
+            yield from ("", click.style(heading, bold=True, underline=True))
+        value = _value(row, loaded)
+        line = f"{row.name} = {written(value)}".rstrip()
+        if row.name in loaded.origins:
+            line += f"   ({loaded.origins[row.name]}; default: {written(row.default) or 'unset'})"
+        yield from ("", click.style(line, bold=value != row.default))
+        yield from _wrapped(f"{row.doc} {_remarks(row)}", "    ")
+
+
+def _toml(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
+    for heading, row in _with_headings(rows):
+        if heading:
+            yield from ("", f"# ---- {heading} ".ljust(80, "-"))
+        yield ""
+        yield from _wrapped(f"{row.doc} {_remarks(row)}", "# ")
+        value = _value(row, loaded)
+        shown = value if isinstance(value, (bool, int, float)) else written(value)
+        comment = "# " if value == row.default else ""
+        # A JSON string is a TOML basic string as long as it holds no surrogates.
+        yield f'{comment}"{row.name}" = {json.dumps(shown, ensure_ascii=False)}'
+
+
+def _as_json(row: Setting, loaded: Loaded) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "value": _plain(_value(row, loaded)),
+        "default": _plain(row.default),
+        "origin": loaded.origins.get(row.name, "default"),
+        "kind": row.kind,
+        "doc": row.doc,
+        "differs_from_kafka": row.ours or None,
+        "has_effect": not row.not_yet,
+        "aliases": list(row.aliases),
+    }
+
+
+def _with_headings(rows: list[Setting]) -> Iterator[tuple[str, Setting]]:
+    """Each row with its part's heading if it is the part's first, otherwise with nothing."""
+    heading, told = "", ""
+    wanted = {row.name for row in rows}
+    for row in TABLE.values():
+        heading = HEADINGS.get(row.name, heading)
+        if row.name in wanted:
+            yield ("" if heading == told else heading), row
+            told = heading
+
+
+def _remarks(row: Setting) -> str:
+    remarks = [f"({row.kind}"]
+    if row.ours:
+        remarks.append(row.ours)
+    if row.aliases:
+        remarks.append(f"also {', '.join(row.aliases)}")
+    if row.not_yet:
+        remarks.append("no effect in this version")
+    return "; ".join(remarks) + ")"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, 80, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _value(row: Setting, loaded: Loaded) -> Any:
+    return getattr(loaded.settings, row.attribute)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float)) else written(value)

@@ -1,0 +1,134 @@
+"""The admin port: /metrics, /healthz, /readyz and a page that names them, over HTTP, on threads of its own.
+
+The port is bound where `start` is called, so that an address in use is an error of the start; everything else,
+importing the HTTP server and prometheus-client included (30 ms, 5 MiB), happens on the admin thread while the daemon
+comes up. The event loop takes no part in answering, which is why a busy daemon can still be scraped and a stuck one
+can still be found out: /healthz asks the loop for a sign of life.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coordinatord.config import Listener
+from coordinatord.observe.health import Health
+from coordinatord.observe.logs import get_logger
+from coordinatord.observe.metrics import Metrics
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from coordinatord.observe.web import AdminHttpServer
+
+BACKLOG = 16
+LOOP_ANSWER_SECONDS = 5.0
+"""A loop that takes longer than this to run one callback is not serving its clients."""
+
+
+class AdminError(Exception):
+    """The admin port cannot be opened; a sentence for the operator."""
+
+
+class AdminServer:
+    """`start()` binds and returns at once; `stop()` ends it within about a second."""
+
+    def __init__(
+        self, listener: Listener, metrics: Metrics, health: Health, *, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        self._listener = listener
+        self._metrics = metrics
+        self._health = health
+        self._loop = loop
+        self._socket: socket.socket | None = None
+        self._server: AdminHttpServer | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        assert self._socket is not None, "not started"
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where a person finds it: `http://127.0.0.1:9644/`."""
+        host = self._listener.host
+        if host in ("", "0.0.0.0", "::"):
+            host = "127.0.0.1"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    def add_page(self, path: str, title: str, answer: Callable[[dict[str, list[str]]], object]) -> None:
+        """Serve what `answer(query)` returns as JSON under `path`, and name it on the index. It runs on the admin
+        thread.
+        """
+        self._pages[path] = (title, answer)
+
+    def start(self) -> None:
+        """Bind and begin. Raises AdminError."""
+        self._socket = _bound(self._listener)
+        self._thread = threading.Thread(target=self._serve, name="admin", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._server is not None:
+            self._server.shutdown()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+        if self._socket is not None:
+            self._socket.close()
+
+    def loop_stuck(self) -> str | None:
+        """None when the event loop answers, otherwise what is wrong with it. Called on the admin thread."""
+        if self._loop is None:
+            return None
+        answered = threading.Event()
+        try:
+            self._loop.call_soon_threadsafe(answered.set)
+        except RuntimeError:
+            return "the event loop is closed"
+        if answered.wait(LOOP_ANSWER_SECONDS):
+            return None
+        return f"the event loop did not answer within {LOOP_ANSWER_SECONDS:g} s"
+
+    def _serve(self) -> None:
+        from coordinatord.observe import web  # see above: not on the way of a start
+
+        assert self._socket is not None
+        try:
+            self._server = web.AdminHttpServer(
+                self._socket, web.application(self._metrics, self._health, self.loop_stuck, self._pages)
+            )
+            # stop() may have come before there was a server to shut down.
+            if not self._stopping.is_set():
+                self._server.serve_forever(poll_interval=0.25)
+        except Exception:
+            get_logger().exception("admin port failed", url=self.url)
+
+
+def _bound(listener: Listener) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((listener.host, listener.port))
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AdminError(
+                f"The admin address {listener.address} is in use: another program listens there. "
+                "Choose another one with --admin HOST:PORT."
+            ) from error
+        raise AdminError(
+            f"Cannot listen on the admin address {listener.address}: {error.strerror or error}."
+        ) from error
+    return bound

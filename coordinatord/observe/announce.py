@@ -1,0 +1,47 @@
+"""The lines that a person waits for after a start: where the daemon listens, and how to stop it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinatord.observe.logs import get_logger
+
+
+def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: str | None, people: bool) -> None:
+    """Say that clients are welcome. `bound` is (address listened on, address advertised) of each listener; `people`
+    says whether somebody looks on (a terminal, and logging.format not json): plain sentences then, otherwise one log
+    line.
+    """
+    if not people:
+        get_logger().info(
+            "listening",
+            listeners=[address for address, _told in bound],
+            advertised=[told for _address, told in bound],
+            admin=admin_url,
+            data_dir=str(data_dir),
+            pid=os.getpid(),
+        )
+        return
+    where = " and ".join(
+        address if address == told else f"{address} (clients are told {told})" for address, told in bound
+    )
+    lines = [f"Ready: Kafka clients connect to {where}.", f"Data is kept in {_shown(data_dir)}."]
+    if admin_url is not None:
+        lines.append(f"Metrics and health: {admin_url}")
+    lines.append("Stop it with Ctrl+C.")
+    try:
+        print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201
+    except (OSError, ValueError):
+        return
+
+
+def for_people(logging_format: str) -> bool:
+    """Whether plain sentences are wanted, given the setting logging.format."""
+    return logging_format != "json" and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _shown(path: Path) -> str:
+    return str(path) if path.is_absolute() else f"./{path}"
