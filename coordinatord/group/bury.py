@@ -13,6 +13,7 @@ def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
     for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):
         if deadline_ms != NEVER:
             result.timers.append(Cancel(TimerKey(group.group_id, kind)))
+    group.leader_id = None
     group.members.clear()
     group.static_members.clear()
     group.pending_members.clear()

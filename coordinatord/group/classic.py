@@ -27,7 +27,15 @@ from coordinatord.group import events
 from coordinatord.group.bury import bury
 from coordinatord.group.joining import join
 from coordinatord.group.leaving import leave
-from coordinatord.group.members import add_member, answer_join, answer_sync, keep_alive, refusal, remove_member
+from coordinatord.group.members import (
+    add_member,
+    answer_join,
+    answer_sync,
+    join_error,
+    keep_alive,
+    refusal,
+    remove_member,
+)
 from coordinatord.group.offsets import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey
@@ -45,7 +53,6 @@ from coordinatord.group.state import (
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.syncing import sync
 from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupResponse
 from protocol.api.offset_delete import OffsetDeleteRequest
 from protocol.api.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
@@ -111,7 +118,7 @@ def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
         return NOTHING
     result = Result()
     for member in group.members.values():
-        answer_join(group, member, JoinGroupResponse(error_code=event.error, member_id=member.member_id), result)
+        answer_join(group, member, join_error(event.error, member.member_id), result)
         answer_sync(member, SyncGroupResponse(error_code=event.error), result)
     bury(group, "no longer served here", now_ms, result)
     return result
@@ -179,7 +186,7 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
         return NOTHING
     result = Result()
     # A newcomer that is still there shall ask anew.
-    answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), result)
+    answer_join(group, member, join_error(ErrorCode.UNKNOWN_MEMBER_ID), result)
     remove_member(group, member_id, Cause.JOIN_EXPIRED if member.is_new else Cause.SESSION_EXPIRED, result)
     if group.state is PREPARING_REBALANCE:
         _complete_if_all_joined(group, now_ms, result)

@@ -66,11 +66,14 @@ class Leave:
 
     request: LeaveGroupRequest
     members: list[MemberIdentity]
+    single: bool = False  # before v3: the response has no members, only an error code
 
     @classmethod
     def of(cls, request: LeaveGroupRequest, version: int) -> Leave:
         """Before v3 one member leaves, named in the request itself."""
-        return cls(request, request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)])
+        if version >= 3:
+            return cls(request, request.members)
+        return cls(request, [MemberIdentity(member_id=request.member_id)], single=True)
 
 
 @dataclass(slots=True)

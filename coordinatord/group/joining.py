@@ -21,6 +21,7 @@ from coordinatord.group.events import Join
 from coordinatord.group.members import (
     add_member,
     answer_join,
+    join_error,
     keep_alive,
     refusal,
     remove_member,
@@ -73,9 +74,9 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
         group.current_state_timestamp_ms = now_ms
     if not _has_room(group, request.member_id):
         remove_member(group, request.member_id, Cause.GROUP_FULL, result)
-        result.reply = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+        result.reply = join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     elif not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
-        result.reply = JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id)
+        result.reply = join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif not request.member_id:
         _join_without_id(group, event, now_ms, result)
     else:
@@ -98,12 +99,12 @@ def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> 
     elif not event.require_known_member_id:
         _add_member(group, event, new_id, now_ms, result)
     elif len(group.pending_members) >= group.settings.max_pending_members:
-        result.reply = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+        result.reply = join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     else:
         deadline_ms = now_ms + request.session_timeout_ms
         group.pending_members[new_id] = deadline_ms
         result.timers.append(Schedule(TimerKey(group.group_id, SESSION, new_id), deadline_ms))
-        result.reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id)
+        result.reply = join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
 
 def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> None:
@@ -112,13 +113,13 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     if member_id in group.pending_members:
         if request.group_instance_id is not None:
             # Ids are handed out to dynamic members only: this client is confused. Kafka fails on it in the same way.
-            result.reply = JoinGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+            result.reply = join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _add_member(group, event, member_id, now_ms, result)
         return
     error = refusal(group, member_id, request.group_instance_id)
     if error is not None:
-        result.reply = JoinGroupResponse(error_code=error, member_id=member_id)
+        result.reply = join_error(error, member_id)
         return
     member = group.members[member_id]
     protocols = _protocols(request)
@@ -256,4 +257,4 @@ def _joined(member: Member, request: JoinGroupRequest, is_new: bool, result: Res
 
 
 def _refused(member_id: str, error: ErrorCode) -> Result:
-    return Result(reply=JoinGroupResponse(error_code=error, member_id=member_id))
+    return Result(reply=join_error(error, member_id))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from coordinatord.group.events import Leave
-from coordinatord.group.members import answer_join, refusal, remove_member
+from coordinatord.group.members import answer_join, join_error, refusal, remove_member
 from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
 from coordinatord.group.result import Result
 from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group
-from protocol.api.join_group import JoinGroupResponse
 from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.errors import ErrorCode
 
@@ -28,7 +27,10 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
         responses.append(
             MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.NONE if error is None else error)
         )
-    result.reply = LeaveGroupResponse(members=responses)
+    if event.single:
+        result.reply = LeaveGroupResponse(error_code=responses[0].error_code)
+    else:
+        result.reply = LeaveGroupResponse(members=responses)
     if gone:
         if group.state is STABLE or group.state is COMPLETING_REBALANCE:
             # Also when it was only an id that had been handed out; Kafka does so too.
@@ -52,6 +54,6 @@ def _leave_one(group: Group, identity: MemberIdentity, result: Result) -> ErrorC
     member = group.members.get(member_id)
     if member is not None:
         # If it waits to join, on another connection, let it find out that it has to start anew.
-        answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), result)
+        answer_join(group, member, join_error(ErrorCode.UNKNOWN_MEMBER_ID), result)
     remove_member(group, member_id, Cause.LEFT, result)
     return None

@@ -16,6 +16,11 @@ from protocol.api.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
 
 
+def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """A JoinGroup that fails; there is no protocol (an empty name before v7: the encoder's caller sees to it)."""
+    return JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id)
+
+
 def refusal(group: Group, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
     """Why a request of this identity is refused: unknown, or fenced by a newer member with its instance id."""
     if group_instance_id is not None:
@@ -98,7 +103,7 @@ def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, re
     Kafka, so that a restart between the leader's sync and its own leads to a rebalance when that wait ends.
     """
     old = group.members[old_id]
-    answer_join(group, old, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old_id), result)
+    answer_join(group, old, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id), result)
     answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID), result)
     del group.members[old_id]
     if old.timer_ms != NEVER:

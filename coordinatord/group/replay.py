@@ -50,10 +50,3 @@ def write(group: Group, key: Any, value: Any, result: Result) -> None:
     """How steps change durable state: apply the record and hand it to the log."""
     replay(group, key, value)
     result.records.append((key, value))
-
-
-def value_version(value: Any) -> int:
-    """The version Kafka 4.3 writes a value in: an offset with its own expiry needs v1, the one version that has it."""
-    if type(value) is OffsetCommitValue:
-        return 4 if value.expire_timestamp < 0 else 1
-    return 3
