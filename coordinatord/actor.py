@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.group.classic import step
 from coordinatord.group.result import Cancel, Result
 from coordinatord.group.state import Group
-from coordinatord.handlers.refusals import join_response, refuse
+from coordinatord.handlers.refusals import refuse
+from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
-from protocol.api.join_group import JoinGroupResponse
 from protocol.errors import ErrorCode
 from protocol.records.keys import encode_key, encode_value
 
@@ -56,7 +56,7 @@ class GroupActor:
             self.epoch = coordinator.append(self.partition, encoded)
         timers = coordinator.timers
         for timer in result.timers:
-            if type(timer) is Cancel:
+            if isinstance(timer, Cancel):
                 timers.cancel(timer.key)
             else:
                 timers.schedule(timer.key, timer.deadline_ms)
@@ -72,8 +72,7 @@ class GroupActor:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
         if response is None:
             return None
-        if type(response) is JoinGroupResponse:
-            join_response(response, context.api_version)
+        response = for_version(response, context.codec.api_version)
         if self.epoch > self.coordinator.writer.flushed_epoch:
             self._answer_when_durable(context, response)
             return None

@@ -5,8 +5,9 @@ Order. Kafka processes one request of a connection at a time. We do the same for
 hold up the requests behind it, since whatever they do comes after it in the log as well; their responses queue behind.
 
 Back-pressure is by not reading: while a request is parked and more than `MAX_WAITING_BYTES` have come after it, and
-while the peer does not take its responses (asyncio's `pause_writing`). So a connection's memory is bounded by one frame
-of the maximum size, what one read brings, and the transport's write buffer plus one response.
+while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyncio's `pause_writing`). So a
+connection's memory is bounded by one frame of the maximum size, what one read brings, and the unsent bytes plus one
+response.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 64 * 1024
 """Bytes that may wait behind a parked request before the connection is no longer read. A client that waits for its
 join has nothing to say; 64 KiB is one read of the event loop."""
+
+MAX_UNSENT_BYTES = 1024 * 1024
+"""Bytes of responses that a peer may leave unread before its next request is looked at. Kafka sends one response at a
+time; a fetch of several megabytes is one."""
 
 _frame_head = struct.Struct(">ii").pack
 _pack_size = struct.Struct(">i").pack_into
@@ -71,13 +76,17 @@ class Connection(asyncio.Protocol):
         "client_id",
         "client_id_bytes",
         "closed",
+        "closed_for",
         "last_active_ms",
+        "listener",
         "peer",
         "router",
     )
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, listener: str) -> None:
         self.router = router
+        self.listener = listener
+        self.closed_for = "peer"
         self.client_id: str | None = None
         self.client_id_bytes: bytes = b""
         self.closed = False
@@ -103,6 +112,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.peer = f"{peer[0]}:{peer[1]}"
         self.client_host = f"/{peer[0]}"
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         self.router.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,10 +126,11 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.last_active_ms = self.router.now_ms()
+        self.router.metrics.bytes_received += len(data)
         try:
             frames = self._splitter.feed(data)
         except DecodeError as error:
-            self.refuse(str(error))
+            self.refuse("oversized", str(error))
             return
         if self._waiting or self._parked is not None or self._paused_by_peer:
             self._waiting.extend(frames)
@@ -156,6 +167,11 @@ class Connection(asyncio.Protocol):
         """The client waits for an answer of ours: its silence is our doing."""
         return self._parked is not None or bool(self._held)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Answers are held for the log, or wait for the peer to read them."""
+        return bool(self._held or self._out or (not self.closed and self._transport.get_write_buffer_size()))
+
     def park(self, context: RequestContext) -> None:
         """Hold back what comes after `context` until it is answered."""
         self._parked = context
@@ -172,9 +188,7 @@ class Connection(asyncio.Protocol):
             encode_response(context, response, self._out)
             self._flush_soon()
 
-    def answer_at(
-        self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]
-    ) -> None:
+    def answer_at(self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
         if not self._settle(context):
             return
@@ -197,10 +211,11 @@ class Connection(asyncio.Protocol):
         """Let go of a request that gets no response."""
         self._settle(context)
 
-    def refuse(self, reason: str, **what: Any) -> None:
+    def refuse(self, kind: str, reason: str, **what: Any) -> None:
         """Close the connection because of what the peer sent: one log line, and nobody else notices."""
         if not self.closed:
-            self.router.refused(self, reason, **what)
+            self.router.refused(self, kind, reason, **what)
+            self.closed_for = "malformed"
             self.close()
 
     def close(self) -> None:

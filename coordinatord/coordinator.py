@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -94,6 +94,11 @@ class Coordinator:
             return actor
         error = self.availability(partition_for(group_id, len(self.partitions)))
         return None if error is ErrorCode.NONE else error
+
+    @property
+    def is_loading(self) -> bool:
+        """Not all groups are known yet."""
+        return LOADING in self.partitions
 
     def availability(self, partition: int) -> ErrorCode:
         """NONE when the partition's groups are served here."""
@@ -199,5 +204,5 @@ class Coordinator:
 
     def partition_counts(self) -> dict[str, float]:
         """Partitions of `__consumer_offsets` by state."""
-        counts: dict[str, Any] = Counter(self.partitions)
-        return {"loading": counts.get(LOADING, 0), "active": counts.get(ACTIVE, 0), "failed": 0}  # type: ignore[call-overload]
+        states = list(self.partitions)
+        return {"loading": states.count(LOADING), "active": states.count(ACTIVE), "failed": 0}

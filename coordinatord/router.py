@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from coordinatord.connection import Connection
+from coordinatord.observe.metrics import Metrics
 from coordinatord.request import RequestContext
 from protocol import registry
 from protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -33,14 +34,13 @@ log = structlog.get_logger("coordinatord.router")
 
 
 class Route:
-    """One API in one version: its codec, its handler, and how often it was asked for."""
+    """One API in one version: its codec and its handler."""
 
-    __slots__ = ("codec", "count", "handler")
+    __slots__ = ("codec", "handler")
 
     def __init__(self, codec: Codec, handler: Handler) -> None:
         self.codec = codec
         self.handler = handler
-        self.count = 0
 
 
 class Routes(dict[int, Route]):
@@ -70,6 +70,7 @@ class Router:
         now_ms: Callable[[], int],
         call_soon: Callable[..., object],
         hold: Callable[[int, Callable[[], object], Callable[[], object]], None],
+        metrics: Metrics,
     ) -> None:
         self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
         self.routes = Routes(self.handlers)
@@ -78,10 +79,9 @@ class Router:
         self.now_ms = now_ms
         self.call_soon = call_soon
         self.hold = hold
+        self.metrics = metrics
         self.connections: set[Connection] = set()
         self.draining = False
-        self.bytes_out = 0
-        self.refused_count = 0
         self._offered: list[ApiVersion] | None = None
 
     # Connections come and go
@@ -90,21 +90,23 @@ class Router:
         """A client has connected; one too many is closed again."""
         connection.last_active_ms = self.now_ms()
         self.connections.add(connection)
+        self.metrics.connections_accepted += 1
         if len(self.connections) > self.max_connections:
-            connection.refuse(f"more than {self.max_connections} connections (max.connections)")
+            connection.refuse("limit", f"more than {self.max_connections} connections (max.connections)")
 
     def disconnected(self, connection: Connection) -> None:
         """A client's connection is no more."""
         self.connections.discard(connection)
+        self.metrics.connections_closed[connection.closed_for] += 1
 
-    def refused(self, connection: Connection, reason: str, **what: Any) -> None:
+    def refused(self, connection: Connection, kind: str, reason: str, **what: Any) -> None:
         """A connection is being closed because of what its peer sent."""
-        self.refused_count += 1
+        self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
 
     def sent(self, size: int) -> None:
         """Response bytes have been handed to a transport."""
-        self.bytes_out += size
+        self.metrics.bytes_sent += size
 
     def close_idle(self, max_idle_ms: int) -> int:
         """Close connections that have been silent for longer (connections.max.idle.ms); how many they were."""
@@ -112,14 +114,19 @@ class Router:
         idle = [c for c in self.connections if c.last_active_ms < oldest and not c.is_waiting]
         for connection in idle:
             log.info("idle connection closed", peer=connection.peer, client_id=connection.client_id)
+            connection.closed_for = "idle"
             connection.close()
         return len(idle)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Some client has not got all of its answers yet."""
+        return any(connection.has_unsent for connection in self.connections)
 
     # Requests
 
     def dispatch(self, connection: Connection, buf: bytes, start: int, end: int) -> None:
         """Decode the request in `buf[start:end]` and hand it to its handler."""
-        route: Route | None = None
         try:
             if end - start < HEAD_BYTES:
                 raise TruncatedError(f"a request of {end - start} bytes has no header")
@@ -145,7 +152,7 @@ class Router:
         except (DecodeError, IndexError) as error:
             self._undecodable(connection, buf, start, end, error)
             return
-        route.count += 1
+        self.metrics.requests[codec.api_key] += 1
         context = RequestContext(connection, codec, correlation_id, connection.client_id, request)
         try:
             response = route.handler(context, request)
@@ -186,7 +193,12 @@ class Router:
             return
         name = registry.API_NAMES.get(api_key, "unknown") if api_key is not None else "none"
         connection.refuse(
-            f"{type(error).__name__}: {error}", api=name, api_key=api_key, version=api_version, frame_bytes=end - start
+            type(error).__name__,
+            f"{type(error).__name__}: {error}",
+            api=name,
+            api_key=api_key,
+            version=api_version,
+            frame_bytes=end - start,
         )
 
     # ApiVersions, the one API that is the router's own

@@ -64,9 +64,7 @@ class FindCoordinator:
             error_code=error, error_message=error.name, node_id=node_id, host=host, port=port
         )
 
-    def _coordinator(
-        self, key: str, key_type: int, context: RequestContext
-    ) -> tuple[ErrorCode, tuple[int, str, int]]:
+    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
             return ErrorCode.NONE, self.nodes.owner(partition_for(key, self.partitions), context.connection.listener)
         # Transactions and share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share

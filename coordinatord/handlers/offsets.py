@@ -1,0 +1,207 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the rest is the group's.
+
+A commit for a topic or partition that does not exist is refused here, partition by partition, and the rest goes to the
+group, as Kafka's KafkaApis does before its coordinator sees the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.actor import GroupActor
+from coordinatord.group.events import Commit
+from coordinatord.group.offsets import fetch_offsets
+from coordinatord.handlers.refusals import refuse
+from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
+from coordinatord.request import RequestContext
+from protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator import Coordinator
+
+TOPIC_IDS_FROM = 10
+"""OffsetCommit and OffsetFetch name topics by id from this version on."""
+
+
+class TopicNames(Protocol):
+    """What is asked of the topics, once per topic of a commit."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+    def exists(self, name: str, partition: int) -> bool: ...
+
+
+class Offsets:
+    """The handlers of the three requests about offsets."""
+
+    def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
+        self.coordinator = coordinator
+        self.topics = topics
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {8: self.commit, 9: self.fetch, 47: self.delete}
+
+    # OffsetCommit
+
+    def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
+        """Answered when the offsets are durable."""
+        version = context.api_version
+        refused = self._resolve(request, version)
+        if not request.topics:
+            # Nothing of it is known (or there was nothing): the group is not asked.
+            return OffsetCommitResponse(topics=refused)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            response = refuse(request, version, actor)
+        else:
+            response = actor.tell(Commit.of(request, version))
+        if refused:
+            _merge(response.topics, refused)
+        return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
+
+    def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:
+        """Fill in names and ids, take out what does not exist; returns the answers for that."""
+        refused: list[OffsetCommitResponseTopic] = []
+        known: list[OffsetCommitRequestTopic] = []
+        topics = self.topics
+        for topic in request.topics:
+            if version >= TOPIC_IDS_FROM:
+                name = topics.topic_name(topic.topic_id)
+                if name is None:
+                    refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+                    continue
+                topic.name = name
+            else:
+                topic_id = topics.topic_id(topic.name)
+                if topic_id is None:
+                    refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                    continue
+                topic.topic_id = topic_id
+            absent = [p for p in topic.partitions if not topics.exists(topic.name, p.partition_index)]
+            if absent:
+                refused.append(_refused(topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                topic.partitions = [p for p in topic.partitions if topics.exists(topic.name, p.partition_index)]
+            if topic.partitions:
+                known.append(topic)
+        request.topics = known
+        return refused
+
+    # OffsetFetch
+
+    def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
+        """A read: it shows what has been applied, so it waits until all of that is durable."""
+        version = context.api_version
+        answers = []
+        latest: GroupActor | None = None
+        for asked in fetch_groups(request, version):
+            actor = self.coordinator.find(asked.group_id)
+            if isinstance(actor, ErrorCode):
+                answers.append(fetch_error(asked, actor, version))
+                continue
+            unknown = self._name_topics(asked) if version >= TOPIC_IDS_FROM and asked.topics is not None else []
+            found = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
+            if version >= TOPIC_IDS_FROM and asked.topics is None:
+                self._identify(found)
+            found.topics.extend(unknown)
+            answers.append(found)
+            if actor is not None and (latest is None or actor.epoch > latest.epoch):
+                latest = actor
+        response = fetch_response(answers, version)
+        return response if latest is None else latest.respond(context, response)
+
+    def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+        """Fill in the names of topics asked for by id; those of no topic are taken out and answered."""
+        unknown: list[OffsetFetchResponseTopics] = []
+        known: list[OffsetFetchRequestTopics] = []
+        for topic in asked.topics or ():
+            name = self.topics.topic_name(topic.topic_id)
+            if name is not None:
+                topic.name = name
+                known.append(topic)
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+            partitions = [OffsetFetchResponsePartitions(p, -1, -1, "", error) for p in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+        asked.topics = known
+        return unknown
+
+    def _identify(self, found: OffsetFetchResponseGroup) -> None:
+        """Ids for the topics of a group whose offsets were all asked for; one without an id cannot be told in v10."""
+        for topic in found.topics:
+            topic.topic_id = self.topics.topic_id(topic.name) or ZERO_UUID
+        found.topics = [topic for topic in found.topics if topic.topic_id != ZERO_UUID]
+
+    # OffsetDelete
+
+    def delete(self, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+        """Unknown topics and partitions are answered here, those that exist by the group."""
+        refused = self._existing_only(request)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, context.api_version, actor)
+        response: OffsetDeleteResponse = actor.tell(request)
+        if response.error_code == ErrorCode.NONE:
+            _merge(response.topics, refused)
+        return actor.respond(context, response)
+
+    def _existing_only(self, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:
+        refused: list[OffsetDeleteResponseTopic] = []
+        known: list[OffsetDeleteRequestTopic] = []
+        for topic in request.topics:
+            there = [p for p in topic.partitions if self.topics.exists(topic.name, p.partition_index)]
+            if len(there) < len(topic.partitions):
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                gone = [
+                    OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in there
+                ]
+                refused.append(OffsetDeleteResponseTopic(topic.name, gone))
+            if there:
+                topic.partitions = there
+                known.append(topic)
+        request.topics = known
+        return refused
+
+
+def _refused(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    answered = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)
+
+
+def _merge(answered: list[Any], refused: list[Any]) -> None:
+    """What was refused comes first, and a topic of which only some partitions exist stays one entry: as in Kafka."""
+    by_name = {topic.name: topic for topic in refused if topic.name}
+    rest = []
+    for topic in answered:
+        first = by_name.get(topic.name)
+        if first is None:
+            rest.append(topic)
+        else:
+            first.partitions.extend(topic.partitions)
+    answered[:] = refused + rest

@@ -1,0 +1,94 @@
+"""What responses look like in the version that was asked for, where it is more than a missing field.
+
+Steps answer in one shape. Every response of a group passes through `for_version` before it is encoded; OffsetFetch
+passes through `fetch_groups` and `fetch_response`, which hide that requests before v8 ask for one group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from protocol.api.join_group import JoinGroupResponse
+from protocol.api.leave_group import LeaveGroupResponse
+from protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from protocol.errors import ErrorCode
+
+
+def for_version(response: Any, version: int) -> Any:
+    """The response as clients of `version` know it; the same object unless something has to change."""
+    if type(response) is JoinGroupResponse:
+        return _join_response(response, version)
+    if type(response) is LeaveGroupResponse:
+        return _leave_response(response, version)
+    return response
+
+
+def _join_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """No protocol name is null from v7 and the empty string before."""
+    if response.protocol_name:
+        return response
+    protocol_name = None if version >= 7 else ""
+    return response if response.protocol_name == protocol_name else replace(response, protocol_name=protocol_name)
+
+
+def _leave_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    """Before v3 one member leaves, and its error is the response's."""
+    if version >= 3 or not response.members:
+        return response
+    return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
+
+
+def fetch_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    """The groups that are asked for, one before v8."""
+    if version >= 8:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+
+
+def fetch_response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
+    """The response with these groups: one before v8."""
+    if version >= 8:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    topics = [
+        OffsetFetchResponseTopic(
+            topic.name,
+            [
+                OffsetFetchResponsePartition(
+                    p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def fetch_error(request: OffsetFetchRequestGroup, error: ErrorCode, version: int) -> OffsetFetchResponseGroup:
+    """A group that cannot be asked. v1 has no place for that but each partition."""
+    if version >= 2:
+        return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
+    topics = [
+        OffsetFetchResponseTopics(
+            topic.name,
+            topic.topic_id,
+            [OffsetFetchResponsePartitions(p, -1, -1, "", error) for p in topic.partition_indexes],
+        )
+        for topic in request.topics or ()
+    ]
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)

@@ -1,0 +1,319 @@
+"""The daemon: put together, listening, loading, draining.
+
+Start: take the data directory, listen, then load the groups while what is loaded already is being served. Stop, at
+SIGTERM or SIGINT: no new connections, parked requests are answered, the log is flushed, exit 0. When the log fails
+there is nothing to be saved by going on: what waits for it is answered COORDINATOR_NOT_AVAILABLE, exit 1, and the next
+start replays what is durable (DESIGN: fail-stop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from coordinatord.clock import Clock
+from coordinatord.config import Settings
+from coordinatord.connection import Connection
+from coordinatord.coordinator import Coordinator
+from coordinatord.group.state import GroupSettings
+from coordinatord.handlers.admin import GroupAdmin
+from coordinatord.handlers.find import FindCoordinator
+from coordinatord.handlers.membership import Membership
+from coordinatord.handlers.offsets import Offsets
+from coordinatord.log import DataDirectory, LogWriter
+from coordinatord.log.replay import replay_records
+from coordinatord.nodes import Nodes
+from coordinatord.observe.admin import AdminServer
+from coordinatord.observe.health import Health
+from coordinatord.observe.logs import get_logger
+from coordinatord.observe.metrics import Metrics
+from coordinatord.router import Router
+from coordinatord.timers import Timers
+from coordinatord.topics import OFFSETS_TOPIC, Topics
+
+LOAD_SLICE_S = 0.005
+"""How long loading may keep the loop before somebody else gets a turn."""
+
+CLOCK_INTERVAL_S = 1.0
+
+
+class Daemon:
+    """One coordinator with all its parts. `start`, then `wait`, then `stop`: also what tests do in their own loop."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int] | None = None):
+        self.settings = settings
+        self.loop = loop
+        self.clock = Clock()
+        self.now_ms = now_ms or self.clock
+        self.metrics = Metrics()
+        self.health = Health()
+        self.nodes = Nodes(settings.node_id, settings.broker_rack)
+        self.failed: BaseException | None = None
+        self.bound: list[tuple[str, str, int]] = []
+        self._stopping = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._log = get_logger("coordinatord.server")
+        self.data = DataDirectory.open(
+            str(settings.data_dir), node_id=settings.node_id, config_for=lambda topic: self.topics_config(topic)
+        )
+        self.writer = LogWriter(
+            self.data,
+            loop,
+            self._log_failed,
+            flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
+            flush_interval_ms=settings.log_flush_interval_ms,
+        )
+        self.timers = Timers(loop, self.now_ms, self._timed_out)
+        self.topics = Topics(
+            settings,
+            data=self.data,
+            writer=self.writer,
+            nodes=self.nodes,
+            now_ms=self.now_ms,
+            schedule_at=self.timers.alarm,
+            new_uuid=lambda: secrets.token_bytes(16),
+        )
+        self.coordinator = Coordinator(
+            group_settings=GroupSettings(
+                min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                max_size=settings.group_max_size,
+                offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+                max_pending_members=settings.group_max_pending_members,
+            ),
+            partitions=settings.offsets_topic_num_partitions,
+            max_groups=settings.max_groups,
+            writer=self.writer,
+            append=self._append,
+            timers=self.timers,
+            now_ms=self.now_ms,
+            new_id=_new_uuid4,
+            metrics=self.metrics,
+        )
+        self.router = Router(
+            self._handlers(),
+            max_frame_bytes=settings.socket_request_max_bytes,
+            max_connections=settings.max_connections,
+            now_ms=self.now_ms,
+            call_soon=loop.call_soon,
+            hold=self.writer.hold,
+            metrics=self.metrics,
+        )
+        self.admin: AdminServer | None = None
+        if settings.admin is not None:
+            self.admin = AdminServer(settings.admin, self.metrics, self.health, loop=loop)
+        self._watch()
+
+    def _handlers(self) -> dict[int, Any]:
+        settings = self.settings
+        membership = Membership(
+            self.coordinator,
+            max_group_id_bytes=settings.group_id_max_bytes,
+            max_metadata_bytes=settings.group_max_member_metadata_bytes,
+        )
+        return {
+            **self.topics.handlers(),
+            **FindCoordinator(self.nodes, settings.offsets_topic_num_partitions).handlers(),
+            **membership.handlers(),
+            **Offsets(self.coordinator, self.topics).handlers(),
+            **GroupAdmin(self.coordinator).handlers(),
+        }
+
+    # Start
+
+    async def start(self) -> None:
+        """Listen and begin to load. Raises OSError and LogError."""
+        if self.admin is not None:
+            self.admin.start()
+        for endpoint in self.settings.endpoints:
+            server = await self._listen(endpoint.name, endpoint.host, endpoint.port)
+            host, port = server.sockets[0].getsockname()[:2]
+            self._servers.append(server)
+            self.bound.append((endpoint.name, host, port))
+            self.nodes.advertise(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
+        self.health.loading("the groups are being loaded")
+        self._spawn(self._load())
+        self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
+        idle_ms = self.settings.connections_max_idle_ms
+        self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
+        retention_s = self.settings.log_retention_check_interval_ms / 1000
+        self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
+
+    async def _listen(self, name: str, host: str, port: int) -> asyncio.Server:
+        def connection() -> Connection:
+            return Connection(self.router, name)
+
+        backlog = self.settings.socket_listen_backlog_size
+        return await self.loop.create_server(connection, host or None, port, backlog=backlog)
+
+    async def _load(self) -> None:
+        """Replay the offsets log, a partition after the other, without keeping the loop from anybody else."""
+        began_s = time.monotonic()
+        coordinator = self.coordinator
+        for partition in range(len(coordinator.partitions)):
+            log = self.data.get(OFFSETS_TOPIC, partition)
+            records = () if log is None or log.end_offset == log.log_start_offset else replay_records(log)
+            partition_began_s = slice_began_s = time.monotonic()
+            count = 0
+            for loaded in coordinator.load(partition, records):
+                self.metrics.loaded_records += loaded - count
+                count = loaded
+                if time.monotonic() - slice_began_s > LOAD_SLICE_S:
+                    await asyncio.sleep(0)
+                    slice_began_s = time.monotonic()
+            if count:
+                self.metrics.load_seconds.observe(time.monotonic() - partition_began_s)
+        # What was loaded stays: the collector need not walk it again and again.
+        gc.collect()
+        gc.freeze()
+        seconds = time.monotonic() - began_s
+        if coordinator.actors:
+            self._log.info(
+                "groups loaded",
+                groups=len(coordinator.actors),
+                records=self.metrics.loaded_records,
+                seconds=round(seconds, 3),
+            )
+        self.health.ready()
+
+    # Run and stop
+
+    async def wait(self) -> None:
+        """Until `request_stop`, or until the log fails."""
+        await self._stopping.wait()
+
+    def request_stop(self, reason: str) -> None:
+        """Begin to stop; more than once does no harm."""
+        if not self._stopping.is_set():
+            self._log.info("stopping", reason=reason)
+            self.health.draining(reason)
+            self._stopping.set()
+
+    async def stop(self) -> int:
+        """Drain and close everything; the exit code. Takes at most shutdown.timeout.ms."""
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        self.router.draining = True
+        if self.failed is None:
+            self.coordinator.drain()
+            self.topics.drain()
+        self.timers.close()
+        deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
+        # The answers of the drain wait for the log, and the sockets for their peers: give both their turns.
+        await self._until(lambda: not self.router.has_unsent or self.failed is not None, deadline_s)
+        for connection in list(self.router.connections):
+            connection.close()
+        await self._until(lambda: not self.router.connections, deadline_s)
+        try:
+            self.writer.close()
+            self.data.close()
+        except Exception as error:
+            self._log.error("the log could not be closed", error=str(error))
+            return 1
+        finally:
+            if self.admin is not None:
+                self.admin.stop()
+        return 1 if self.failed is not None else 0
+
+    async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
+        """Let the loop work until something is so, or time is up. Only stopping waits like this."""
+        while not done() and self.loop.time() < deadline_s:  # noqa: ASYNC110  # there is no one event for it
+            await asyncio.sleep(0.005)
+
+    # Between the parts
+
+    def topics_config(self, topic: str) -> Any:
+        """The log settings of a topic, while the directory is being opened."""
+        return Topics.log_config(self.settings, topic)
+
+    def _append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
+        log = self.data.get(OFFSETS_TOPIC, partition)
+        assert log is not None, "the offsets topic has all its partitions"
+        return self.writer.append_records(log, records, self.now_ms())
+
+    def _timed_out(self, key: Any) -> None:
+        self.coordinator.timed_out(key)
+
+    def _log_failed(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._log.error("the log failed; stopping", error=str(error))
+            self.health.failed(f"the log failed: {error}")
+            self._stopping.set()
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                self._log.exception("a background task failed; stopping")
+                self.failed = self.failed or error
+                self.health.failed(str(error))
+                self._stopping.set()
+
+        self._tasks.append(self.loop.create_task(guarded()))
+
+    def _every(self, seconds: float, work: Callable[[], object]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                work()
+
+        self._spawn(repeat())
+
+    def _watch(self) -> None:
+        watch, coordinator = self.metrics.watch, self.coordinator
+        watch("group_count", lambda: {"classic": len(coordinator.actors)})
+        watch("classic_group_count", coordinator.state_counts)
+        watch("member_count", lambda: {"classic": coordinator.member_count()})
+        watch("offset_count", coordinator.offset_count)
+        watch("num_partitions", coordinator.partition_counts)
+        watch("timers", lambda: len(self.timers.wheel))
+        watch("connections", lambda: len(self.router.connections))
+
+
+def _new_uuid4() -> str:
+    """A random UUID in Java's form: what Kafka puts behind the dash of a member id."""
+    raw = bytearray(secrets.token_bytes(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+async def _serve(settings: Settings, on_listening: Callable[[Daemon], None]) -> int:
+    loop = asyncio.get_running_loop()
+    daemon = Daemon(settings, loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
+    try:
+        await daemon.start()
+        on_listening(daemon)
+        await daemon.wait()
+    finally:
+        code = await daemon.stop()
+    daemon._log.info("stopped", exit_code=code)
+    return code
+
+
+def run(settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None) -> int:
+    """Serve until a signal comes or the log fails; the exit code. `on_listening` is told when clients may come."""
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform: asyncio's own loop serves as well, slower
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    else:
+        new_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_serve(settings, on_listening))
