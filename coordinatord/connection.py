@@ -141,7 +141,9 @@ class Connection(asyncio.Protocol):
         dispatch = self.router.dispatch
         for index, (buf, start, end) in enumerate(frames):
             dispatch(self, buf, start, end)
-            if self._parked is not None or self._paused_by_peer:
+            if self.closed:
+                break
+            if self._parked is not None:
                 self._waiting.extend(frames[index + 1 :])
                 self._waiting_bytes = sum(stop - begin for _, begin, stop in self._waiting)
                 break

@@ -1,0 +1,169 @@
+"""The shell in memory: a router and connections over transports that only remember. No sockets, no event loop.
+
+`Wire` is one client: `send` a request message, `answers` are the decoded responses in the order they came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.connection import Connection
+from coordinatord.observe.metrics import Metrics
+from coordinatord.router import Handler, Router
+from protocol import registry
+from protocol.compiler import read_tags
+from protocol.headers import RequestHeader, write_request_header
+from protocol.registry import Codec
+from protocol.schema import schema_of
+
+
+class Turns:
+    """Stands in for the loop's `call_soon`: `run` makes the turns happen."""
+
+    def __init__(self) -> None:
+        self.soon: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self.soon.append((callback, args))
+
+    def run(self) -> None:
+        for _ in range(10_000):
+            if not self.soon:
+                return
+            callback, args = self.soon.popleft()
+            callback(*args)
+        raise AssertionError("the callbacks never end")
+
+
+class Gate:
+    """Stands in for the log writer's `hold`: epochs become durable when the test says so."""
+
+    def __init__(self) -> None:
+        self.flushed_epoch = 0
+        self.held: list[tuple[int, Callable[[], object], Callable[[], object]]] = []
+
+    def hold(self, epoch: int, durable: Callable[[], object], failed: Callable[[], object]) -> None:
+        self.held.append((epoch, durable, failed))
+
+    def flush(self, epoch: int) -> None:
+        self.flushed_epoch = epoch
+        ready = [entry for entry in self.held if entry[0] <= epoch]
+        self.held = [entry for entry in self.held if entry[0] > epoch]
+        for _, durable, _ in ready:
+            durable()
+
+    def fail(self) -> None:
+        held, self.held = self.held, []
+        for _, _, failed in held:
+            failed()
+
+
+class Transport:
+    """Remembers what is written."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.writes = 0
+        self.closed = False
+        self.reading = True
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 51234) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray) -> None:
+        assert not self.closed
+        self.writes += 1
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+
+def request_frame(message: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
+    """A whole request frame, with its size."""
+    codec = registry.codec(schema_of(type(message)).api_key or 0, version)
+    out = bytearray()
+    write_request_header(RequestHeader(codec.api_key, version, correlation_id, client_id), codec.flexible, out)
+    codec.encode_request(message, out)
+    return len(out).to_bytes(4, "big") + bytes(out)
+
+
+def response_of(codec: Codec, frame: bytes) -> tuple[int, Any]:
+    """Correlation id and message of a response frame without its size."""
+    pos = 4
+    if codec.response_header_flexible:
+        _, pos = read_tags(frame, 4, len(frame))
+    return int.from_bytes(frame[:4], "big", signed=True), codec.decode_response(frame, pos, len(frame))
+
+
+class Wire:
+    """One client's connection to a router."""
+
+    def __init__(self, router: Router, turns: Turns) -> None:
+        self.turns = turns
+        self.transport = Transport()
+        self.connection = Connection(router, "PLAINTEXT")
+        self.connection.connection_made(self.transport)
+        self.sent: dict[int, Codec] = {}
+        self.next_id = 1
+
+    def frame(self, message: Any, version: int) -> bytes:
+        """The frame of a request, whose answer is expected from now on."""
+        correlation_id, self.next_id = self.next_id, self.next_id + 1
+        self.sent[correlation_id] = registry.codec(schema_of(type(message)).api_key or 0, version)
+        return request_frame(message, version, correlation_id)
+
+    def send(self, message: Any, version: int) -> int:
+        """Send one request and let the loop turn; its correlation id."""
+        self.connection.data_received(self.frame(message, version))
+        self.turns.run()
+        return self.next_id - 1
+
+    @property
+    def answers(self) -> list[tuple[int, Any]]:
+        """All responses so far: (correlation id, message), in order."""
+        found = []
+        data = bytes(self.transport.written)
+        while data:
+            size = int.from_bytes(data[:4], "big")
+            frame, data = data[4 : 4 + size], data[4 + size :]
+            correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+            found.append(response_of(self.sent[correlation_id], frame))
+        return found
+
+
+def make_router(
+    handlers: dict[int, Handler],
+    turns: Turns,
+    gate: Gate | None = None,
+    *,
+    max_frame_bytes: int = 1000,
+    max_connections: int = 10,
+    now_ms: Callable[[], int] = lambda: 1_000_000,
+) -> Router:
+    """A router whose loop and log are the test's."""
+    return Router(
+        handlers,
+        max_frame_bytes=max_frame_bytes,
+        max_connections=max_connections,
+        now_ms=now_ms,
+        call_soon=turns.call_soon,
+        hold=(gate or Gate()).hold,
+        metrics=Metrics(),
+    )

@@ -1,0 +1,276 @@
+"""Order, parking, the durability gate, back-pressure and bad input, on connections in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from coordinatord.connection import MAX_WAITING_BYTES
+from coordinatord.request import RequestContext
+from protocol.api.api_versions import ApiVersionsRequest
+from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.errors import ErrorCode
+from tests.shell import Gate, Turns, Wire, make_router, request_frame
+
+HEARTBEAT = HeartbeatRequest("g", 1, "m")
+JOIN = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
+
+
+class Scene:
+    """A router with three handlers: heartbeats answer at once, joins park, syncs wait for the log."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.turns = Turns()
+        self.gate = Gate()
+        self.parked: list[RequestContext] = []
+        self.epoch = 0
+        self.router = make_router({12: self.heartbeat, 11: self.join, 14: self.sync}, self.turns, self.gate, **limits)
+        self.seen: list[str] = []
+
+    def wire(self) -> Wire:
+        return Wire(self.router, self.turns)
+
+    def heartbeat(self, context: RequestContext, request: Any) -> HeartbeatResponse:
+        self.seen.append("heartbeat")
+        return HeartbeatResponse()
+
+    def join(self, context: RequestContext, request: Any) -> None:
+        self.seen.append("join")
+        self.parked.append(context)
+
+    def sync(self, context: RequestContext, request: Any) -> None:
+        self.seen.append("sync")
+        self.epoch += 1
+        failed = SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        context.answer_at(self.epoch, SyncGroupResponse(assignment=b"yours"), lambda: failed)
+
+
+def test_requests_of_one_chunk_are_answered_in_order_by_one_write() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.connection.data_received(b"".join(wire.frame(HEARTBEAT, version) for version in (0, 4, 1, 3)))
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3, 4]
+    assert wire.transport.writes == 1
+
+
+def test_what_follows_a_parked_request_waits_for_its_answer() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.connection.data_received(wire.frame(JOIN, 9) + wire.frame(HEARTBEAT, 4))
+    wire.send(HEARTBEAT, 4)
+    assert scene.seen == ["join"]
+    assert wire.answers == []
+    scene.parked[0].reply(JoinGroupResponse(generation_id=7))
+    scene.turns.run()
+    assert scene.seen == ["join", "heartbeat", "heartbeat"]
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3]
+    assert wire.answers[0][1].generation_id == 7
+
+
+def test_a_parked_request_holds_up_no_other_connection() -> None:
+    scene = Scene()
+    one, other = scene.wire(), scene.wire()
+    one.send(JOIN, 9)
+    other.send(HEARTBEAT, 4)
+    assert len(other.answers) == 1
+
+
+def test_an_answer_that_waits_for_the_log_keeps_its_place_and_holds_up_no_work() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    sync = SyncGroupRequest("g", 1, "m")
+    wire.connection.data_received(wire.frame(sync, 5) + wire.frame(HEARTBEAT, 4) + wire.frame(sync, 5))
+    scene.turns.run()
+    assert scene.seen == ["sync", "heartbeat", "sync"]
+    assert wire.answers == []
+    scene.gate.flush(1)
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2]
+    scene.gate.flush(2)
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3]
+    assert wire.answers[0][1].assignment == b"yours"
+
+
+def test_a_log_that_fails_answers_not_available() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(SyncGroupRequest("g", 1, "m"), 5)
+    scene.gate.fail()
+    scene.turns.run()
+    ((_, response),) = wire.answers
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert response.assignment == b""
+
+
+def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(JOIN, 9)
+    wire.send(HEARTBEAT, 4)
+    wire.connection.connection_lost(None)
+    scene.parked[0].reply(JoinGroupResponse())
+    scene.turns.run()
+    assert scene.parked[0].closed
+    assert wire.answers == []
+    assert scene.seen == ["join"]
+    assert scene.router.connections == set()
+
+
+def test_a_request_is_answered_once() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(JOIN, 9)
+    scene.parked[0].reply(JoinGroupResponse())
+    with pytest.raises(AssertionError):
+        scene.parked[0].reply(JoinGroupResponse())
+
+
+def test_reading_stops_while_too_much_waits_behind_a_parked_request() -> None:
+    scene = Scene(max_frame_bytes=2 * MAX_WAITING_BYTES)
+    wire = scene.wire()
+    wire.send(JOIN, 9)
+    filler = HeartbeatRequest("g" * 30_000, 1, "m")
+    for _ in range(2):
+        wire.send(filler, 4)
+        assert wire.transport.reading
+    wire.send(filler, 4)
+    assert not wire.transport.reading
+    scene.parked[0].reply(JoinGroupResponse())
+    scene.turns.run()
+    assert wire.transport.reading
+    assert len(wire.answers) == 4
+
+
+def test_nothing_is_done_for_a_peer_that_does_not_read() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.connection.pause_writing()
+    assert not wire.transport.reading
+    wire.send(HEARTBEAT, 4)  # what had been read before
+    assert scene.seen == []
+    wire.connection.resume_writing()
+    scene.turns.run()
+    assert scene.seen == ["heartbeat"]
+    assert wire.transport.reading
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "told"),
+    [
+        (b"\xff\xff\xff\xff", "oversized", {"reason": "a frame of -1 bytes, the limit is 1000"}),
+        (b"\x00\x00\x04\x00", "oversized", {"reason": "a frame of 1024 bytes, the limit is 1000"}),
+        (b"\0\0\0\0", "TruncatedError", {"frame_bytes": 0}),
+        (b"\0\0\0\x09" + bytes(9), "TruncatedError", {"frame_bytes": 9}),
+        (request_frame(HEARTBEAT, 4, 1)[:6] + b"\0\x7f" + bytes(52), "UnknownApiError", None),
+        (b"\0\0\0\x0a\x03\xe7\0\0\0\0\0\1\xff\xff", "UnknownApiError", {"api": "unknown", "api_key": 999}),
+        (b"\0\0\0\x0a\0\x08\0\x08\0\0\0\1\xff\xff", "UnknownApiError", {"api": "OffsetCommit", "version": 8}),
+        (b"\0\0\0\x0a\0\x0c\0\x04\0\0\0\1\xff\xfe", "LengthError", {"api": "Heartbeat", "version": 4}),
+        (b"\0\0\0\x0a\0\x0c\0\x04\0\0\0\1\0\x09", "TruncatedError", {"api": "Heartbeat", "version": 4}),
+        (b"\0\0\0\x0b\0\x0c\0\0\0\0\0\1\xff\xff\0", "TruncatedError", {"api": "Heartbeat", "version": 0}),
+    ],
+)
+def test_bad_input_closes_its_connection_with_one_line_and_nobody_else_notices(
+    frame: bytes, kind: str, told: dict[str, Any] | None
+) -> None:
+    scene = Scene()
+    bad, good = scene.wire(), scene.wire()
+    with capture_logs() as lines:
+        bad.connection.data_received(frame)
+    assert bad.transport.closed
+    assert len(lines) == 1
+    assert lines[0]["peer"] == "127.0.0.1:51234"
+    for name, value in (told or {}).items():
+        assert lines[0][name] == value
+    assert scene.router.metrics.rejected[kind] == 1
+    good.send(HEARTBEAT, 4)
+    assert len(good.answers) == 1
+
+
+def test_truncated_and_overlong_bodies_close_the_connection() -> None:
+    whole = request_frame(HEARTBEAT, 4, 1)
+    for body in (whole[4:-1], whole[4:] + b"\0"):
+        scene = Scene()
+        wire = scene.wire()
+        wire.connection.data_received(len(body).to_bytes(4, "big") + body)
+        assert wire.transport.closed
+        assert scene.seen == []
+
+
+def test_answers_before_the_bad_request_are_still_sent() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.connection.data_received(wire.frame(HEARTBEAT, 4) + b"\0\0\0\0" + wire.frame(HEARTBEAT, 4))
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1]
+    assert scene.seen == ["heartbeat"]
+    assert wire.transport.closed
+
+
+@pytest.mark.parametrize("version", [5, 99, -1])
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(version: int) -> None:
+    scene = Scene()
+    wire = scene.wire()
+    body = b"\0\x12" + version.to_bytes(2, "big", signed=True) + b"\0\0\0\x2a" + b"\xff\xff\x05java"
+    wire.connection.data_received(len(body).to_bytes(4, "big") + body)
+    scene.turns.run()
+    # size, correlation id, error 35, one api: key 18, versions 0 to 4
+    assert wire.transport.written.hex() == "00000010" + "0000002a" + "0023" + "00000001" + "0012" + "0000" + "0004"
+    assert not wire.transport.closed
+
+
+def test_api_versions_offers_what_has_a_handler() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(ApiVersionsRequest("apache-kafka-java", "4.3.0"), 4)
+    ((_, response),) = wire.answers
+    assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [
+        (11, 0, 9),
+        (12, 0, 4),
+        (14, 0, 5),
+        (18, 0, 4),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "-x", "x-", "a b", "é"])
+def test_api_versions_refuses_a_software_name_that_is_not_safe_to_log(name: str) -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(ApiVersionsRequest(name, "1.0"), 3)
+    assert wire.answers[0][1].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_connection_too_many_is_closed() -> None:
+    scene = Scene(max_connections=2)
+    wires = [scene.wire() for _ in range(3)]
+    assert [wire.transport.closed for wire in wires] == [False, False, True]
+
+
+def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
+    now = [1_000_000]
+    scene = Scene(now_ms=lambda: now[0])
+    idle, parked = scene.wire(), scene.wire()
+    parked.send(JOIN, 9)
+    now[0] += 10_001
+    busy = scene.wire()
+    busy.send(HEARTBEAT, 4)
+    assert scene.router.close_idle(10_000) == 1
+    assert [wire.transport.closed for wire in (idle, parked, busy)] == [True, False, False]
+
+
+def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> None:
+    scene = Scene()
+
+    def broken(context: RequestContext, request: Any) -> None:
+        raise ZeroDivisionError
+
+    scene.router.handlers[12] = broken
+    scene.router.routes.handlers = scene.router.handlers
+    wire = scene.wire()
+    with capture_logs() as lines:
+        wire.send(HEARTBEAT, 4)
+    assert [line["log_level"] for line in lines] == ["error"]
+    assert wire.transport.closed
