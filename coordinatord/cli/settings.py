@@ -66,11 +66,12 @@ def _text(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
         if heading:
             yield from ("", click.style(heading, bold=True, underline=True))
         value = _value(row, loaded)
-        line = f"{row.name} = {written(value)}".rstrip()
+        line = f"{row.name} = {written(value) or '(unset)'}"
         if row.name in loaded.origins:
             line += f"   ({loaded.origins[row.name]}; default: {written(row.default) or 'unset'})"
         yield from ("", click.style(line, bold=value != row.default))
-        yield from _wrapped(f"{row.doc} {_remarks(row)}", "    ")
+        yield from _wrapped(row.doc, "    ")
+        yield from _wrapped(_remarks(row), "    ")
 
 
 def _toml(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
@@ -78,7 +79,8 @@ def _toml(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
         if heading:
             yield from ("", f"# ---- {heading} ".ljust(80, "-"))
         yield ""
-        yield from _wrapped(f"{row.doc} {_remarks(row)}", "# ")
+        yield from _wrapped(row.doc, "# ")
+        yield from _wrapped(_remarks(row), "# ")
         value = _value(row, loaded)
         shown = value if isinstance(value, (bool, int, float)) else written(value)
         comment = "# " if value == row.default else ""
@@ -112,14 +114,14 @@ def _with_headings(rows: list[Setting]) -> Iterator[tuple[str, Setting]]:
 
 
 def _remarks(row: Setting) -> str:
-    remarks = [f"({row.kind}"]
-    if row.ours:
-        remarks.append(row.ours)
+    remarks = [row.kind]
     if row.aliases:
         remarks.append(f"also {', '.join(row.aliases)}")
     if row.not_yet:
         remarks.append("no effect in this version")
-    return "; ".join(remarks) + ")"
+    if row.ours:
+        remarks.append(row.ours)
+    return f"({' · '.join(remarks)})"
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -155,7 +155,9 @@ def _from_toml(text: str, path: Path) -> list[Entry]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+        # log.flush and log.flush.interval.ms cannot both be keys of tables; in quotes they are two plain keys.
+        advice = ' Put dotted names in quotes, as in "log.flush".' if "overwrite" in str(error).lower() else ""
+        raise ConfigError(f"{path} is not valid TOML: {error}.{advice}") from error
     return [Entry(name, value, str(path)) for name, value in _flattened(document, "")]
 
 

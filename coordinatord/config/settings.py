@@ -113,7 +113,12 @@ class Settings:
         minimum=1,
         ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here",
     )
-    max_connections_per_ip: int = integer(2**31 - 1, "Client connections at one time from one address.", minimum=1)
+    max_connections_per_ip: int = integer(
+        2**31 - 1,
+        "Client connections at one time from one address.",
+        minimum=1,
+        ours="Kafka takes 0 where overrides for single addresses are given; there are none here",
+    )
     shutdown_timeout_ms: int = integer(
         4_000,
         "How long a stop (SIGTERM) waits for parked replies, sockets and the log before it cuts them off.",
@@ -135,8 +140,6 @@ class Settings:
         """When what was written is flushed to the disk: before a reply leaves (always), every log.flush.interval.ms
         (interval), or when the kernel likes (never, as Kafka does).""",
         ours="not in Kafka, which leans on replicas instead of the disk; one node cannot",
-        # `log.flush = …` beside `log.flush.interval.ms = …` cannot be written as TOML tables.
-        aliases=("log.flush.policy",),
     )
     log_flush_interval_ms: int = integer(
         1_000,
@@ -155,12 +158,20 @@ class Settings:
     log_roll_ms: int | None = optional_integer(
         "Age at which a topic's log begins a new segment; unset: log.roll.hours.", minimum=1
     )
-    log_roll_hours: int = integer(168, "The same in hours.", minimum=1)
+    log_roll_hours: int = integer(
+        168, "Age in hours at which a topic's log begins a new segment, unless log.roll.ms is set.", minimum=1
+    )
     log_retention_ms: int | None = optional_integer(
         "Age at which a record may be deleted, -1 for never; unset: log.retention.minutes.", minimum=-1
     )
-    log_retention_minutes: int | None = optional_integer("The same in minutes; unset: log.retention.hours.", minimum=-1)
-    log_retention_hours: int = integer(168, "The same in hours, -1 for never.", minimum=-1)
+    log_retention_minutes: int | None = optional_integer(
+        "Age in minutes at which a record may be deleted, -1 for never; unset: log.retention.hours.", minimum=-1
+    )
+    log_retention_hours: int = integer(
+        168,
+        "Age in hours at which a record may be deleted, -1 for never; log.retention.ms and .minutes come first.",
+        minimum=-1,
+    )
     log_retention_bytes: int = integer(
         -1, "Size beyond which a partition's oldest segments are deleted; -1: no limit.", minimum=-1, maximum=LONG_MAX
     )
@@ -237,7 +248,7 @@ class Settings:
     group_initial_rebalance_delay_ms: int = integer(
         3_000, "How long the first rebalance of an empty group waits for more members."
     )
-    group_max_size: int = integer(2**31 - 1, "Members of one group.", minimum=1)
+    group_max_size: int = integer(2**31 - 1, "Members of one classic group.", minimum=1)
     group_max_pending_members: int = integer(
         10_000,
         "Member ids handed out in one group whose members have not come back with them.",
@@ -289,15 +300,25 @@ class Settings:
     )
 
     # ---- Consumer groups (KIP-848) -----------------------------------------------------------------------------------
-    group_consumer_session_timeout_ms: int = integer(45_000, "Session timeout of members.", minimum=1, not_yet=True)
-    group_consumer_min_session_timeout_ms: int = integer(45_000, "Its lower bound.", minimum=1, not_yet=True)
-    group_consumer_max_session_timeout_ms: int = integer(60_000, "Its upper bound.", minimum=1, not_yet=True)
-    group_consumer_heartbeat_interval_ms: int = integer(
-        5_000, "Heartbeat interval of members.", minimum=1, not_yet=True
+    group_consumer_session_timeout_ms: int = integer(
+        45_000, "Session timeout of consumer group members.", minimum=1, not_yet=True
     )
-    group_consumer_min_heartbeat_interval_ms: int = integer(5_000, "Its lower bound.", minimum=1, not_yet=True)
-    group_consumer_max_heartbeat_interval_ms: int = integer(15_000, "Its upper bound.", minimum=1, not_yet=True)
-    group_consumer_max_size: int = integer(2**31 - 1, "Members of one group.", minimum=1, not_yet=True)
+    group_consumer_min_session_timeout_ms: int = integer(
+        45_000, "The least group.consumer.session.timeout.ms of a group.", minimum=1, not_yet=True
+    )
+    group_consumer_max_session_timeout_ms: int = integer(
+        60_000, "The largest group.consumer.session.timeout.ms of a group.", minimum=1, not_yet=True
+    )
+    group_consumer_heartbeat_interval_ms: int = integer(
+        5_000, "Heartbeat interval of consumer group members.", minimum=1, not_yet=True
+    )
+    group_consumer_min_heartbeat_interval_ms: int = integer(
+        5_000, "The least group.consumer.heartbeat.interval.ms of a group.", minimum=1, not_yet=True
+    )
+    group_consumer_max_heartbeat_interval_ms: int = integer(
+        15_000, "The largest group.consumer.heartbeat.interval.ms of a group.", minimum=1, not_yet=True
+    )
+    group_consumer_max_size: int = integer(2**31 - 1, "Members of one consumer group.", minimum=1, not_yet=True)
     group_consumer_assignors: tuple[str, ...] = words(
         ("uniform", "range"),
         "Assignors on this side, the default one first.",
