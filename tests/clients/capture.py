@@ -3,7 +3,8 @@
     python -m tests.clients.capture [kafka-python] [confluent-kafka] [aiokafka]
 
 Writes tests/golden/frames/CLIENT-VERSION.jsonl: a line about the origin, then a few frames of each API, version and
-direction that protocol/ declares.
+direction that protocol/ declares. When all clients ran, also tests/golden/offsets_log/: the segment of
+`__consumer_offsets` that Kafka wrote meanwhile, and what its own DumpLogSegments says of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from protocol.records import batch
 from protocol.registry import API_NAMES, codec, versions_of
 from tests.clients import programs
 from tests.clients.recording_proxy import Frame, RecordingProxy
-from tests.reference.broker import HOST, KAFKA_VERSION, free_port, kafka_libs, running_broker
+from tests.reference.broker import HOST, KAFKA_VERSION, KafkaBroker, free_port, kafka_libs, running_broker
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KEEP_OF_EACH = 4
@@ -101,6 +102,17 @@ def write_frames(client: str, frames: list[Frame]) -> Path:
     return path
 
 
+def keep_offsets_log(broker: KafkaBroker) -> None:
+    """Copy the only partition's only segment, with Kafka's own reading of it."""
+    folder = GOLDEN / "offsets_log"
+    folder.mkdir(parents=True, exist_ok=True)
+    (segment,) = (broker.data_dir / "__consumer_offsets-0").glob("*.log")
+    (folder / segment.name).write_bytes(segment.read_bytes())
+    dump = broker.dump_log(segment, "--offsets-decoder")
+    (folder / "dump.txt").write_text(dump.replace(str(broker.data_dir), "DATA"))
+    print(f"offsets log: {segment.stat().st_size} bytes")
+
+
 def main(clients: list[str]) -> None:
     libs = kafka_libs()
     with tempfile.TemporaryDirectory() as directory:
@@ -115,6 +127,9 @@ def main(clients: list[str]) -> None:
                 chosen = select(recorded)
                 path = write_frames(client, chosen)
                 print(f"{path.name}: {len(chosen)} of {len(recorded)} frames, {path.stat().st_size} bytes")
+            broker.stop()
+            if clients == list(CLIENTS):
+                keep_offsets_log(broker)
 
 
 if __name__ == "__main__":

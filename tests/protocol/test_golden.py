@@ -1,4 +1,4 @@
-"""Frames that foreign clients and Apache Kafka exchanged: both codecs read them alike and write them back byte for byte.
+"""Frames that foreign clients and Apache Kafka exchanged: both codecs read them alike and write them back.
 
 The frames and how to record them again: tests/golden/README.md.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 from protocol.compiler import decode_message, encode_message
 from protocol.errors import DecodeError, LengthError, TextError, TrailingBytesError, TruncatedError
 from tests.protocol.arbitrary import seeded_messages
+from tests.protocol.as_json import as_json
 from tests.protocol.messages import every_version, name_of
 from tests.protocol.test_messages import damaged
-from tests.reference.java_messages import ask, to_json
+from tests.reference.java_messages import ask
 
 pytestmark = pytest.mark.reference
 
@@ -44,7 +46,13 @@ LAXER = re.compile(r"Tag \d+ is not valid for version \d+")
 def test_java_reads_and_writes_the_same_bytes(kafka_libs: Path) -> None:
     cases = [(cls, v, message) for cls, v in every_version() for message in seeded_messages(cls, v, MESSAGES_EACH)]
     questions = [
-        ["both", cls.__name__, str(version), encode_message(message, version).hex(), to_json(message, version)]
+        [
+            "both",
+            cls.__name__,
+            str(version),
+            encode_message(message, version).hex(),
+            json.dumps(as_json(message, version)),
+        ]
         for cls, version, message in cases
     ]
     wrong = []

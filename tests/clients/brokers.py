@@ -1,0 +1,45 @@
+"""One name for what a client test talks to: our daemon, Kafka itself, or something that runs elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import KAFKA, OURS
+from tests.daemon import Daemon, running
+from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+
+QUICK_SETTINGS: Mapping[str, str] = {
+    # Tests create many groups, and few of them are about the three seconds that a new one waits for its members.
+    "group.initial.rebalance.delay.ms": "150",
+    "group.min.session.timeout.ms": "500",
+    "num.partitions": "2",
+}
+
+
+@dataclass(slots=True)
+class Broker:
+    """`daemon` is set when it is ours, `kafka` when it is Kafka's; neither when it runs elsewhere."""
+
+    bootstrap: str
+    daemon: Daemon | None = None
+    kafka: KafkaBroker | None = None
+
+    def log_tail(self, characters: int) -> str:
+        source = self.daemon or self.kafka
+        return source.log_tail(characters) if source is not None else ""
+
+
+@contextlib.contextmanager
+def running_choice(choice: str, directory: Path, settings: Mapping[str, str]) -> Iterator[Broker]:
+    """The broker that `--broker` names, with `settings` unless it runs elsewhere."""
+    if choice == OURS:
+        with running(directory, settings) as daemon:
+            yield Broker(daemon.bootstrap, daemon=daemon)
+    elif choice == KAFKA:
+        with running_broker(kafka_libs(), directory, settings) as kafka:
+            yield Broker(kafka.bootstrap, kafka=kafka)
+    else:
+        yield Broker(choice)

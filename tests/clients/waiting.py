@@ -1,0 +1,25 @@
+"""Waiting for something to come true, with an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+TIMEOUT_S = 40.0
+INTERVAL_S = 0.02
+
+
+def wait_until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    seen: Callable[[], object] = lambda: "",
+) -> float:
+    """Look until `condition()` is true, and return how many seconds that took; `seen()` says what was there instead."""
+    began_s = time.monotonic()
+    while not condition():
+        waited_s = time.monotonic() - began_s
+        assert waited_s < timeout_s, f"waited {timeout_s:g} s for {what}; {seen()}"
+        time.sleep(INTERVAL_S)
+    return time.monotonic() - began_s
