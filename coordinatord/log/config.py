@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
-#: A batch may not be larger than this, whatever a topic's max.message.bytes says: a batch is held whole in memory when it is
-#: written, replayed or cleaned. Kafka's socket.request.max.bytes is 100 MiB, so nothing larger can arrive.
+#: A batch may not be larger than this, whatever a topic's max.message.bytes says: a batch is held whole in memory
+#: when it is written, replayed or cleaned. Kafka's socket.request.max.bytes is 100 MiB, so nothing larger can arrive.
 MAX_BATCH_BYTES = 128 * 1024 * 1024
 
 

@@ -1,30 +1,61 @@
-"""The data directory: which partitions exist. (Interface; the body follows.)"""
+"""The data directory: whose it is, which partitions it holds, and what has to be done before they may be used.
+
+Opening takes the lock, checks `meta.properties`, and, unless the last owner stopped cleanly, repeats the journal and
+checks the last segment of every partition (recovery.py). Partitions are directories `<topic>-<partition>`; one that
+is being removed is renamed to `….<id>-delete` first, so that a crash cannot leave half of it behind under its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
 
+from coordinatord.log import checkpoint
 from coordinatord.log.config import LogConfig
+from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
+from coordinatord.log.errors import DataDirectoryError, LogDamaged
+from coordinatord.log.journal import JournalEntry, journal_names, read_journal
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.recovery import Opened, PartitionRecovery, open_clean, open_recovering
+
+#: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
+READ_FILES = 128
+
+DELETE_SUFFIX = "-delete"
+#: A file name may have 255 bytes.
+_MAX_NAME = 255
+_PARTITION_DIRECTORY = re.compile(r"^([A-Za-z0-9._-]{1,249})-(\d{1,10})$")
+
+TopicPartition = tuple[str, int]
 
 
-@dataclass(slots=True)
-class PartitionRecovery:
-    """What opening one partition after an unclean stop had to do."""
-
-    topic: str
-    partition: int
-    truncated_bytes: int
-    truncated_records: int
+def default_config(_topic: str) -> LogConfig:
+    return LogConfig()
 
 
 class DataDirectory:
-    path: str
-    cluster_id: str
-    node_id: int
-    logs: dict[tuple[str, int], PartitionLog]
-    recovered: list[PartitionRecovery]
+    """An open, locked data directory. One thread uses it: the event loop's."""
+
+    def __init__(self, path: str, disk: Disk, lock: Lock, cluster_id: str, node_id: int) -> None:
+        self.path = path
+        self.disk = disk
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        #: what recovery did, partitions that needed nothing left out
+        self.recovered: list[PartitionRecovery] = []
+        self.was_clean = False
+        #: what recovery-point-offset-checkpoint says: every partition is flushed up to there at least
+        self.flushed_offsets: dict[TopicPartition, int] = {}
+        #: log start offsets that no segment's name tells
+        self.start_offsets: dict[TopicPartition, int] = {}
+        self.files = FilePool(disk, READ_FILES)
+        self._lock = lock
+
+    # --- opening ------------------------------------------------------------------------------------------------------
 
     @classmethod
     def open(
@@ -33,17 +64,250 @@ class DataDirectory:
         *,
         node_id: int = 0,
         cluster_id: str | None = None,
-        config_for: Callable[[str], LogConfig] = lambda topic: LogConfig(),
+        config_for: Callable[[str], LogConfig] = default_config,
+        disk: Disk | None = None,
     ) -> DataDirectory:
-        """Lock, check, recover. DataDirectoryError or LogDamaged when it must not be used."""
-        ...
+        """Lock, check and recover. DataDirectoryError when the directory must not be used, LogDamaged when its
+        contents must not.
 
-    def create(self, topic: str, partitions: range, topic_id: bytes, config: LogConfig, *, lazy: bool = False) -> list[PartitionLog]:
-        """Directories of new partitions, durable on return; with `lazy` a directory is made by the partition's first write."""
-        ...
+        A new directory gets `cluster_id`, or a random one.
+        """
+        disk = disk or OsDisk()
+        path = path.rstrip(os.sep) or os.sep
+        lock = _acquire(disk, path)
+        try:
+            properties = _check_owner(disk, path, node_id, cluster_id)
+            data = cls(path, disk, lock, properties["cluster.id"], node_id)
+            data._open_partitions(config_for)
+            return data
+        except BaseException:
+            lock.release()
+            raise
 
-    def get(self, topic: str, partition: int) -> PartitionLog | None: ...
+    def _open_partitions(self, config_for: Callable[[str], LogConfig]) -> None:
+        disk, names = self.disk, self.disk.listdir(self.path)
+        self._remove_deleted(names)
+        self.start_offsets = checkpoint.read_offsets(disk, self._file(checkpoint.LOG_START))
+        flushed = checkpoint.read_offsets(disk, self._file(checkpoint.RECOVERY_POINT))
+        journals = journal_names(names)
+        self.was_clean = checkpoint.CLEAN_SHUTDOWN in names and not journals
+        writes: dict[str, list[JournalEntry]] = {}
+        for name in journals:
+            for entry in read_journal(disk, self._file(name)):
+                writes.setdefault(entry.name, []).append(entry)
+        for name in sorted(names):
+            matched = _PARTITION_DIRECTORY.match(name)
+            if matched and disk.is_dir(self._file(name)):
+                key = matched[1], int(matched[2])
+                self._open_partition(key, config_for(key[0]), writes.get(name, []), flushed.get(key, 0), bool(journals))
+        self.write_recovery_points()
+        # From here on a crash is an unclean stop, and what the old journals held is flushed.
+        stale = [*journals, checkpoint.CLEAN_SHUTDOWN] if checkpoint.CLEAN_SHUTDOWN in names else journals
+        for name in stale:
+            disk.unlink(self._file(name))
+        if stale:
+            disk.sync_dir(self.path)
+
+    def _open_partition(
+        self,
+        key: TopicPartition,
+        config: LogConfig,
+        writes: Sequence[JournalEntry],
+        flushed_offset: int,
+        has_journal: bool,
+    ) -> None:
+        directory = self._file(f"{key[0]}-{key[1]}")
+        topic_id = checkpoint.read_topic_id(self.disk, directory)
+        if topic_id is None:
+            # Made by Kafka before 2.8, or the crash came before it was complete: nobody was told of it then.
+            if not any(name.endswith(".log") for name in self.disk.listdir(directory)):
+                self._remove_tree(directory)
+                return
+            topic_id = bytes(16)
+        opened: Opened
+        if self.was_clean:
+            opened = open_clean(self.disk, self.files, directory, config.index_interval_bytes)
+        else:
+            opened = open_recovering(
+                self.disk,
+                self.files,
+                directory,
+                *key,
+                writes=[write for write in writes if write.topic_id == topic_id],
+                flushed_offset=flushed_offset,
+                has_journal=has_journal,
+                interval_bytes=config.index_interval_bytes,
+            )
+            if opened.recovery and (opened.recovery.truncated_bytes or opened.recovery.journal_writes):
+                self.recovered.append(opened.recovery)
+        log = PartitionLog(directory, *key, topic_id, config, self.files, on_disk=True)
+        first = opened.segments[0].base_offset if opened.segments else 0
+        start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
+        log.adopt(opened.segments, start, max(opened.end_offset, first))
+        self.logs[key] = log
+        self.flushed_offsets[key] = log.end_offset
+
+    # --- partitions ---------------------------------------------------------------------------------------------------
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    def topics(self) -> dict[str, bytes]:
+        """Topic name -> id of every topic that has a partition here."""
+        return {log.topic: log.topic_id for log in self.logs.values()}
+
+    def create(
+        self, topic: str, partitions: Sequence[int], topic_id: bytes, config: LogConfig, *, lazy: bool = False
+    ) -> list[PartitionLog]:
+        """New partitions of a topic, durable on return. With `lazy` a partition's directory is made by its first
+        write.
+        """
+        created = []
+        for partition in partitions:
+            key = topic, partition
+            if key in self.logs:
+                raise ValueError(f"partition {topic}-{partition} exists")
+            directory = self._file(f"{topic}-{partition}")
+            log = PartitionLog(directory, topic, partition, topic_id, config, self.files, on_disk=not lazy)
+            if not lazy:
+                self.make_directory(log)
+            created.append(log)
+        if not lazy:
+            self.disk.sync_dir(self.path)
+        for log in created:
+            self.logs[log.topic, log.partition] = log
+        return created
+
+    def make_directory(self, log: PartitionLog) -> None:
+        """A partition's directory with what belongs into it before the first batch. The caller flushes the data
+        directory.
+        """
+        self.disk.makedirs(log.directory)
+        checkpoint.write_leader_epochs(self.disk, log.directory)
+        checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
+
+    def remove(self, logs: Sequence[PartitionLog]) -> list[str]:
+        """Take partitions out, durably: renamed directories, which the caller passes to remove_trees when it has
+        time.
+        """
+        self._forget_offsets([(log.topic, log.partition) for log in logs])
+        renamed = []
+        for log in logs:
+            key = log.topic, log.partition
+            self.logs.pop(key, None)
+            log.forget_files()
+            if log.on_disk:
+                suffix = f".{log.topic_id.hex()}{DELETE_SUFFIX}"
+                target = self._file(log.name[: _MAX_NAME - len(suffix)] + suffix)
+                if self.disk.exists(target):
+                    self._remove_tree(target)
+                self.disk.rename(log.directory, target)
+                renamed.append(target)
+        if renamed:
+            self.disk.sync_dir(self.path)
+        return renamed
+
+    def remove_trees(self, directories: Sequence[str]) -> None:
+        for directory in directories:
+            self._remove_tree(directory)
+
+    def write_start_offsets(self) -> None:
+        """Persist log start offsets which lie inside a segment (DeleteRecords)."""
+        checkpoint.write_offsets(self.disk, self._file(checkpoint.LOG_START), dict(self.start_offsets))
+
+    def write_recovery_points(self) -> None:
+        checkpoint.write_offsets(self.disk, self._file(checkpoint.RECOVERY_POINT), self.flushed_offsets)
+
+    def mark_clean(self) -> None:
+        """Everything is flushed and nothing will be written any more: the next start need not recover."""
+        replace_text(self.disk, self._file(checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
 
     def close(self) -> None:
-        """After LogWriter.close(): marks the directory as cleanly stopped when the writer ended well, and releases the lock."""
-        ...
+        """Close files and give up the lock. LogWriter.close() comes before and decides whether the stop was clean."""
+        self.files.close()
+        self._lock.release()
+
+    # --- within -------------------------------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _forget_offsets(self, keys: Sequence[TopicPartition]) -> None:
+        """What the checkpoints say of a removed partition must not be taken for its successor's of the same name."""
+        for offsets, write in (
+            (self.flushed_offsets, self.write_recovery_points),
+            (self.start_offsets, self.write_start_offsets),
+        ):
+            known = [key for key in keys if key in offsets]
+            for key in known:
+                del offsets[key]
+            if known:
+                write()
+
+    def _remove_deleted(self, names: list[str]) -> None:
+        for name in names:
+            if name.endswith(DELETE_SUFFIX) and self.disk.is_dir(self._file(name)):
+                self._remove_tree(self._file(name))
+
+    def _remove_tree(self, directory: str) -> None:
+        """A partition's directory is flat."""
+        for name in self.disk.listdir(directory):
+            with contextlib.suppress(FileNotFoundError):
+                self.disk.unlink(f"{directory}/{name}")
+        self.disk.rmdir(directory)
+
+
+def _acquire(disk: Disk, path: str) -> Lock:
+    """The data directory, existing, writable and ours alone."""
+    lock_path = f"{path}/{checkpoint.LOCK}"
+    try:
+        disk.makedirs(path)
+        return disk.lock(lock_path, str(os.getpid()))
+    except BlockingIOError:
+        owner = (read_text(disk, lock_path) or "").strip()
+        who = f"process {owner}" if owner.isdigit() else "another process (a Kafka broker?)"
+        raise DataDirectoryError(
+            f"data directory {path} is in use by {who}: stop that, or give this one another directory"
+        ) from None
+    except OSError as error:
+        raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
+
+
+def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) -> dict[str, str]:
+    """meta.properties: made when there is none, otherwise it has to be of our version, node and cluster."""
+    file = f"{path}/{checkpoint.META_PROPERTIES}"
+    try:
+        properties = checkpoint.read_properties(disk, file)
+        if properties is None:
+            properties = {
+                "version": str(checkpoint.META_VERSION),
+                "cluster.id": cluster_id or _random_id(),
+                "node.id": str(node_id),
+                "directory.id": _random_id(),
+            }
+            checkpoint.write_properties(disk, file, properties)
+            return properties
+    except OSError as error:
+        raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
+    version = properties.get("version")
+    if version != str(checkpoint.META_VERSION):
+        raise DataDirectoryError(f"{file} has version {version}, this program reads version {checkpoint.META_VERSION}")
+    if properties.get("node.id", str(node_id)) != str(node_id):
+        raise DataDirectoryError(
+            f"{file} belongs to node {properties['node.id']}, this is node {node_id} (setting node.id)"
+        )
+    if "cluster.id" not in properties:
+        raise LogDamaged(file, 0, "no cluster.id")
+    if cluster_id is not None and properties["cluster.id"] != cluster_id:
+        raise DataDirectoryError(
+            f"{file} belongs to cluster {properties['cluster.id']}, not {cluster_id} (setting cluster.id)"
+        )
+    return properties
+
+
+def _random_id() -> str:
+    """As Kafka's random UUIDs: never one that begins with a dash, which tools would take for an option."""
+    while True:
+        text = checkpoint.uuid_text(secrets.token_bytes(16))
+        if not text.startswith("-"):
+            return text

@@ -8,11 +8,11 @@ class LogError(Exception):
 
 
 class LogDamaged(LogError):
-    """Bytes which were durable are not what was written. Nothing was changed."""
+    """Bytes which were durable are not what was written. Nothing was removed."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(
-            f"{path} is damaged at byte {position}: {reason}. Nothing was changed; "
+            f"{path} is damaged at byte {position}: {reason}. Nothing was removed; "
             f"look at it with `coordinatord log dump {path}`."
         )
         self.path = path

@@ -1,46 +1,452 @@
-"""One topic partition's log. (Interface; the body follows.)"""
+"""One topic partition's log: segments, the offsets that have been given out, and what of it may be read.
+
+Everything here runs on one thread, the event loop's, and never waits for a flush. An append gets its offsets and its
+place at once (`end_offset`, a segment and a position in it) and goes into `pending`; LogWriter takes that at the end
+of the turn, writes and flushes it on its own thread, and calls `written`, which moves `high_watermark` and the
+segments' visible sizes. Reads go to the files and see nothing beyond those, so that reader and writer never touch the
+same bytes, and no batch is kept in memory once it is written.
+
+Compaction leaves gaps: an offset is looked up as "the first batch whose last offset is at least this", here as in
+Kafka.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 
-from coordinatord.log.config import LogConfig
-from protocol.records.batch import BatchHeader
+from coordinatord.log.config import MAX_BATCH_BYTES, LogConfig
+from coordinatord.log.disk import FilePool
+from coordinatord.log.errors import OffsetOutOfRange
+from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
+from coordinatord.log.scan import find_position, walk
+from coordinatord.log.segment import MAX_INT32, Segment
+from protocol.records.batch import (
+    HEADER_BYTES,
+    BatchBuilder,
+    BatchHeader,
+    KeyValue,
+    assign_offset,
+    key_values,
+    read_header,
+)
+
+#: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. One call's records are
+#: never split.
+MAX_SHARED_BATCH_BYTES = 1_000_000
+#: One read returns at most this much, whatever is asked for: the broker's fetch.max.bytes.
+MAX_READ_BYTES = 55 * 1024 * 1024
+
+_base_offset = attrgetter("base_offset")
 
 
 @dataclass(slots=True, frozen=True)
 class TimestampOffset:
+    """A record's time (ms) and offset."""
+
     timestamp: int
     offset: int
 
 
+@dataclass(slots=True)
+class SegmentWrite:
+    """What one flush puts into one segment, and how the log stands after it."""
+
+    log: PartitionLog
+    segment: Segment
+    position: int
+    buffers: list[bytes | bytearray] = field(default_factory=list)
+    size: int = 0
+    index: bytearray = field(default_factory=bytearray)
+    index_position: int = 0
+    time_index: bytearray = field(default_factory=bytearray)
+    time_index_position: int = 0
+    #: the segment gets nothing after this: flush it, indexes too, before its successor exists
+    finish: bool = False
+    #: the log's end with this written; 0 when there are only index entries
+    end_offset: int = 0
+
+
 class PartitionLog:
-    topic: str
-    partition: int
-    topic_id: bytes  # 16 raw bytes
-    config: LogConfig  # may be replaced at any time
-    leader_epoch: int  # always 0: a single replica
-    log_start_offset: int
-    end_offset: int  # next offset to be assigned
-    high_watermark: int  # readers see offsets below this: durable, or with flush never/interval written
+    """See the module's docstring. Constructed by DataDirectory only."""
+
+    __slots__ = (
+        "_builder",
+        "_files",
+        "_index_entries",
+        "_read_hint",
+        "_time_index_entries",
+        "config",
+        "deleted",
+        "directory",
+        "disk",
+        "end_offset",
+        "high_watermark",
+        "leader_epoch",
+        "log_start_offset",
+        "on_disk",
+        "partition",
+        "pending",
+        "segments",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        files: FilePool,
+        *,
+        on_disk: bool,
+    ) -> None:
+        self.directory = directory
+        self.disk = files.disk
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = 0
+        self.log_start_offset = 0
+        self.end_offset = 0
+        self.high_watermark = 0
+        self.segments: list[Segment] = []
+        self.pending: list[SegmentWrite] = []
+        self.on_disk = on_disk
+        self.deleted = False
+        self._files = files
+        self._builder: BatchBuilder | None = None
+        #: entries given out to the active segment's index files, written or not
+        self._index_entries = 0
+        self._time_index_entries = 0
+        #: where the batch after the last read one lies: (offset, segment, position)
+        self._read_hint: tuple[int, Segment, int] | None = None
 
     @property
-    def size_bytes(self) -> int: ...
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, pending ones included."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def dirty(self) -> bool:
+        return self._builder is not None or bool(self.pending)
+
+    def adopt(self, segments: list[Segment], log_start_offset: int, end_offset: int) -> None:
+        """Take over what lies on disk (opening)."""
+        self.segments = segments
+        self.log_start_offset = log_start_offset
+        self.end_offset = self.high_watermark = end_offset
+        if segments:
+            self._index_entries = segments[-1].index_count
+            self._time_index_entries = segments[-1].time_index_count
+
+    # --- appending ----------------------------------------------------------------------------------------------------
+
+    def append(self, batch: bytearray) -> int:
+        """Give one valid batch its offsets; the buffer is the log's from now on. Returns its base offset. Written
+        later.
+        """
+        if self._builder is not None:
+            self.seal()
+        header = read_header(batch)
+        base_offset = self.end_offset
+        assign_offset(batch, base_offset, self.leader_epoch)
+        self.end_offset = base_offset + header.last_offset_delta + 1
+        self._place(batch, self.end_offset - 1, header.base_timestamp, header.max_timestamp)
+        return base_offset
+
+    def append_records(self, records: Sequence[KeyValue], timestamp_ms: int) -> None:
+        """Add records to this turn's batch. All of one call are in one batch: they are replayed together or not at
+        all.
+        """
+        builder = self._builder
+        if builder is None:
+            builder = self._builder = BatchBuilder()
+        elif len(builder.out) > MAX_SHARED_BATCH_BYTES:
+            self.seal()
+            builder = self._builder = BatchBuilder()
+        builder.extend(records, timestamp_ms)
+        self.end_offset += len(records)
+
+    def seal(self) -> None:
+        """Close the turn's batch and give it its place."""
+        builder = self._builder
+        self._builder = None
+        if builder is None or not builder.count:
+            return
+        base_timestamp, max_timestamp = builder.base_timestamp, builder.max_timestamp
+        batch = builder.finish(self.end_offset - builder.count, leader_epoch=self.leader_epoch)
+        self._place(batch, self.end_offset - 1, base_timestamp, max_timestamp)
+
+    def _place(self, batch: bytearray, last_offset: int, first_timestamp: int, max_timestamp: int) -> None:
+        size = len(batch)
+        if size > MAX_BATCH_BYTES:
+            raise ValueError(f"{self.name}: a batch of {size} bytes; the log takes at most {MAX_BATCH_BYTES}")
+        segments = self.segments
+        if not segments or self._rolls(segments[-1], size, last_offset, max_timestamp):
+            self._roll(int.from_bytes(batch[:8], "big"))
+        segment = segments[-1]
+        if segment.first_timestamp is None:
+            segment.first_timestamp = first_timestamp
+        write = self._write_to(segment)
+        segment.note_timestamp(max_timestamp, last_offset)
+        entry, time_entry = segment.index_entries(segment.size, last_offset, size, self.config.index_interval_bytes)
+        if entry:
+            write.index += entry
+            self._index_entries += 1
+        if time_entry:
+            write.time_index += time_entry
+            self._time_index_entries += 1
+        write.buffers.append(batch)
+        write.size += size
+        write.end_offset = last_offset + 1
+        segment.size += size
+
+    def _write_to(self, segment: Segment) -> SegmentWrite:
+        if self.pending and self.pending[-1].segment is segment:
+            return self.pending[-1]
+        write = SegmentWrite(self, segment, segment.size)
+        write.index_position = self._index_entries * OFFSET_ENTRY.size
+        write.time_index_position = self._time_index_entries * TIME_ENTRY.size
+        self.pending.append(write)
+        return write
+
+    def _rolls(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether a batch has to go into a new segment (Kafka's LogSegment.shouldRoll)."""
+        if not segment.size:
+            return last_offset - segment.base_offset > MAX_INT32
+        if (
+            segment.size + size > min(self.config.segment_bytes, MAX_INT32)
+            or last_offset - segment.base_offset > MAX_INT32
+        ):
+            return True
+        first = segment.first_timestamp
+        return first is not None and first >= 0 and max_timestamp - first > self.config.segment_ms
+
+    def _roll(self, base_offset: int) -> None:
+        """Finish the active segment and begin one at `base_offset`."""
+        if self.segments:
+            self._finish_indexes().finish = True
+        self.segments.append(Segment(self.directory, base_offset, on_disk=False))
+        self._index_entries = self._time_index_entries = 0
+
+    def _finish_indexes(self) -> SegmentWrite:
+        segment = self.segments[-1]
+        write = self._write_to(segment)
+        entry = segment.time_index_entry()
+        if entry:
+            write.time_index += entry
+            self._time_index_entries += 1
+        return write
+
+    def roll(self) -> None:
+        """Finish the active segment now, so that all that is in the log so far may be cleaned or removed."""
+        self.seal()
+        if self.segments and self.segments[-1].size:
+            self._roll(self.end_offset)
+
+    def finish_indexes(self) -> None:
+        """Before a clean stop: the active segment's time index gets its last entry, as Kafka's does on close."""
+        if self.segments and self.segments[-1].max_timestamp > self.segments[-1].last_indexed_timestamp:
+            self._finish_indexes()
+
+    def take_pending(self) -> list[SegmentWrite]:
+        """What the next flush has to write."""
+        if self._builder is not None:
+            self.seal()
+        pending, self.pending = self.pending, []
+        return pending
+
+    def written(self, write: SegmentWrite) -> None:
+        """`write` is in the files, as durable as the flush policy makes it: let it be read."""
+        segment = write.segment
+        segment.visible_bytes = max(segment.visible_bytes, write.position + write.size)
+        segment.index_count = (write.index_position + len(write.index)) // OFFSET_ENTRY.size
+        segment.time_index_count = (write.time_index_position + len(write.time_index)) // TIME_ENTRY.size
+        self.high_watermark = max(self.high_watermark, write.end_offset)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that holds `offset`, up to `max_bytes`, below the high watermark; the first batch even if it is
-        larger when `at_least_one`. b"" at the high watermark or above up to end_offset. OffsetOutOfRange outside log_start_offset..end_offset."""
-        ...
+        """Whole batches from the one that holds `offset` on, from one segment, `max_bytes` at most, below the high
+        watermark.
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The earliest visible record whose timestamp is >= timestamp_ms."""
-        ...
+        The first batch is returned even if it is larger, unless `at_least_one` is false. b"" at the high watermark
+        and above, up to end_offset. OffsetOutOfRange outside log_start_offset .. end_offset. A batch may begin before
+        `offset`: consumers skip.
+        """
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"{self.name}: offset {offset} is not within [{self.log_start_offset}, {self.end_offset}]"
+            )
+        if offset >= self.high_watermark:
+            return b""
+        found = self._locate(offset)
+        if found is None:
+            return b""
+        segment, position = found
+        file = self._files.get(segment.log_path)
+        max_bytes = min(max_bytes, MAX_READ_BYTES)
+        left = segment.visible_bytes - position
+        data = file.pread(min(left, max(max_bytes, HEADER_BYTES)), position)
+        size = left if len(data) == left and left <= max_bytes else self._whole_batches(segment, position, data)
+        if size > max_bytes and not at_least_one:
+            return b""
+        if size > len(data):
+            data = file.pread(size, position)
+        elif size < len(data):
+            data = data[:size]
+        self._remember(segment, position + size)
+        return data
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The visible record with the greatest timestamp (the first of equals)."""
-        ...
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The visible batch that holds `offset`, or the first after it."""
+        hint = self._read_hint
+        if hint is not None and hint[0] == offset and hint[2] < hint[1].visible_bytes:
+            return hint[1], hint[2]
+        segments = self.segments
+        for number in range(max(bisect_right(segments, offset, key=_base_offset) - 1, 0), len(segments)):
+            segment = segments[number]
+            if not segment.visible_bytes:
+                continue
+            start = segment.position_at_or_before(self._files, offset)
+            found = find_position(
+                self._files.get(segment.log_path), segment.log_path, start, segment.visible_bytes, offset
+            )
+            if found:
+                return segment, found[0]
+        return None
+
+    def _whole_batches(self, segment: Segment, position: int, data: bytes) -> int:
+        """Bytes of the whole batches in `data`, read from `position`; of the first batch when not even that is
+        whole.
+        """
+        limit = len(data)
+        first = read_size(data, 0)
+        if first >= limit:
+            return first
+        # The index saves walking: all that lies before an indexed boundary is whole.
+        at = max(segment.indexed_position_before(self._files, position + limit) - position, 0)
+        while at + HEADER_BYTES <= limit:
+            size = read_size(data, at)
+            if at + size > limit:
+                break
+            at += size
+        return at
+
+    def _remember(self, segment: Segment, position: int) -> None:
+        """`position` is where a reader that goes on will look next: spare it the look-up."""
+        if position < segment.visible_bytes:
+            base_offset = self._files.get(segment.log_path).pread(8, position)
+            self._read_hint = int.from_bytes(base_offset, "big"), segment, position
+        elif segment is self.segments[-1]:
+            self._read_hint = self.high_watermark, segment, position
+        else:
+            self._read_hint = None
 
     def batches(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Headers of the visible batches from the one that holds from_offset: no record is decoded (producer state after a restart)."""
-        ...
+        """Headers of the visible batches from the one that holds `from_offset` on. Nothing is decoded, nothing kept."""
+        high_watermark = self.high_watermark
+        for segment in list(self.segments):
+            for _position, header in walk(
+                self._files.get(segment.log_path), segment.log_path, 0, segment.visible_bytes
+            ):
+                if header.base_offset >= high_watermark:
+                    return
+                if header.last_offset >= from_offset:
+                    yield header
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The earliest visible record whose timestamp is at least `timestamp_ms`."""
+        for segment in self.segments:
+            if segment.max_timestamp >= timestamp_ms and segment.visible_bytes:
+                found = self._first_record(segment, timestamp_ms)
+                if found:
+                    return found
+        return None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The visible record with the greatest timestamp, the first of equals."""
+        visible = [segment for segment in self.segments if segment.visible_bytes]
+        if not visible:
+            return None
+        segment = max(visible, key=attrgetter("max_timestamp"))
+        if segment.max_timestamp_offset < self.high_watermark:
+            return self._first_record(segment, segment.max_timestamp)
+        # Its greatest is not written yet: find the greatest that is.
+        best = max((header.max_timestamp for header in self.batches(self.log_start_offset)), default=-1)
+        return self.offset_for_timestamp(best) if best >= 0 else None
+
+    def _first_record(self, segment: Segment, timestamp_ms: int) -> TimestampOffset | None:
+        file, path = self._files.get(segment.log_path), segment.log_path
+        start = segment.position_at_or_before(self._files, segment.offset_before_timestamp(self._files, timestamp_ms))
+        for position, header in walk(file, path, start, segment.visible_bytes):
+            if header.max_timestamp < timestamp_ms or header.last_offset < self.log_start_offset:
+                continue
+            for offset, timestamp, _key, _value in key_values(file.pread(header.size, position), 0, header):
+                if timestamp >= timestamp_ms and offset >= self.log_start_offset:
+                    return TimestampOffset(timestamp, offset)
+        return None
+
+    # --- removing -----------------------------------------------------------------------------------------------------
+
+    def expired_segments(self, now_ms: int) -> int:
+        """How many of the oldest segments retention.ms and retention.bytes let go. Never the active one, never one
+        still unwritten.
+        """
+        if not self.config.deletes:
+            return 0
+        surplus = self.size_bytes - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
+        count = 0
+        for segment in self.segments[:-1]:
+            if segment.visible_bytes < segment.size:
+                break
+            too_old = 0 <= self.config.retention_ms < now_ms - segment.max_timestamp
+            if not too_old and surplus < segment.size:
+                break
+            surplus -= segment.size
+            count += 1
+        return count
+
+    def segments_below(self, offset: int) -> int:
+        """How many of the oldest segments hold nothing at or above `offset`."""
+        count = 0
+        for segment, successor in zip(self.segments, self.segments[1:], strict=False):
+            if successor.base_offset > offset or segment.visible_bytes < segment.size:
+                break
+            count += 1
+        return count
+
+    def drop_segments(self, count: int) -> list[Segment]:
+        """Forget the oldest `count` segments; the caller removes their files."""
+        dropped, self.segments = self.segments[:count], self.segments[count:]
+        if dropped:
+            self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+            self._read_hint = None
+            for segment in dropped:
+                self._files.drop(segment.log_path)
+                self._files.drop(segment.index_path)
+                self._files.drop(segment.time_index_path)
+        return dropped
+
+    def forget_files(self) -> None:
+        """The directory is going away: close what is open, read nothing more."""
+        self.deleted = True
+        self.pending.clear()
+        self._builder = None
+        self._read_hint = None
+        self._files.drop_below(self.directory)
+
+
+def read_size(data: bytes, at: int) -> int:
+    """Bytes of the batch whose header begins at `at`."""
+    return int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + 12

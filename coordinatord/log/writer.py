@@ -1,62 +1,386 @@
-"""Group commit. (Interface; the body follows.)"""
+"""Group commit: what one turn of the event loop appends is one *epoch*, written and flushed together on another thread.
+
+```
+loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed_epoch = 7: high watermarks move,
+                                    |                                 ^  held replies go, epoch 8 is sealed at once
+worker:                             +--> journal, flush, segments ----+
+```
+One epoch is in flight at a time; what arrives meanwhile is the next. So an idle log commits at once, and a busy one
+commits whatever has gathered, without any linger to tune. `hold(epoch, callback)` is the durability gate.
+
+`log.flush` says when an epoch counts as done. *always*: in the journal and flushed, so it survives a power failure.
+*interval*: written; the journal is flushed every `log.flush.interval.ms`. *never*: written to the segments, which the
+system flushes when it likes (Kafka's default). All three survive a kill of this process.
+
+Fail-stop: the first write or flush that fails ends it. Held callbacks get their `failed`, `on_failure` runs once, and
+every later append raises LogFailed: a file whose flush has failed may have lost pages that the kernel calls clean, so
+only a restart, which reads what is there, may go on.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Literal, Protocol
 
 from coordinatord.log.data_dir import DataDirectory
-from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.errors import LogFailed
+from coordinatord.log.flusher import Flusher
+from coordinatord.log.journal import JOURNAL_BYTES
+from coordinatord.log.partition_log import PartitionLog, SegmentWrite
+from protocol.records.batch import KeyValue
 
 FlushPolicy = Literal["always", "interval", "never"]
+
+Callback = Callable[[], object]
 
 
 class EventLoop(Protocol):
     """The part of asyncio's loop that the writer uses."""
 
-    def call_soon(self, callback: Callable[..., object], *args: object) -> object: ...
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> object: ...
-    def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> object: ...
+    def call_soon(self, callback: Callable[..., object], /) -> object: ...
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], /) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], /) -> object: ...
+
+
+class Worker(Protocol):
+    """Runs jobs one after the other, away from the event loop."""
+
+    def submit(self, job: Callable[[], None]) -> None: ...
+
+    def stop(self) -> None:
+        """Finish what was submitted; blocks."""
+
+
+class ThreadWorker:
+    """One thread. The queue and call_soon_threadsafe are all the machinery: a future per flush would cost more
+    than the write.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+@dataclass(slots=True)
+class FlushStats:
+    """What one epoch was, for the metrics."""
+
+    epoch: int
+    partitions: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """One epoch's share of everything."""
+
+    number: int
+    writes: list[SegmentWrite] = field(default_factory=list)
+    #: log start offsets changed: the checkpoint is written with this epoch
+    start_offsets: bool = False
+    holds: list[tuple[Callback, Callback | None]] = field(default_factory=list)
+    #: set by the worker
+    error: BaseException | None = None
+    seconds: float = 0.0
 
 
 class LogWriter:
-    flushed_epoch: int
-    failed: BaseException | None
+    """See the module's docstring. All methods belong to the event loop's thread."""
 
     def __init__(
         self,
         data: DataDirectory,
         loop: EventLoop,
-        on_failure: Callable[[BaseException], None],
+        on_failure: Callable[[BaseException], object],
         *,
         flush: FlushPolicy = "always",
         flush_interval_ms: int = 1000,
-    ) -> None: ...
+        journal_bytes: int = JOURNAL_BYTES,
+        on_flush: Callable[[FlushStats], object] | None = None,
+        worker: Worker | None = None,
+    ) -> None:
+        self.failed: BaseException | None = None
+        #: everything appended in this epoch or before is as durable as the policy promises
+        self.flushed_epoch = 0
+        self._data = data
+        self._loop = loop
+        self._on_failure = on_failure
+        self._on_flush = on_flush
+        self._flush_policy = flush
+        self._flush_interval_s = flush_interval_ms / 1000
+        self._worker = worker or ThreadWorker()
+        self._flusher = Flusher(data, policy=flush, journal_bytes=journal_bytes)
+        self._forming = _Epoch(1)
+        self._in_flight: _Epoch | None = None
+        self._dirty: dict[PartitionLog, None] = {}
+        self._turn_end_due = False
+        self._interval_due = False
+        self._closed = False
+
+    # --- appending ----------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that an append made now would belong to."""
+        return self._forming.number
 
     def append(self, log: PartitionLog, batch: bytearray) -> tuple[int, int]:
-        """(base_offset, epoch). `batch` is one valid v2 batch; its base offset and leader epoch are set in place, the buffer is the log's from now on."""
-        ...
+        """(base offset, epoch). `batch` is one valid batch (see protocol.records.produced); it belongs to the log
+        from now on.
+        """
+        if self.failed or self._closed:
+            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+        base_offset = log.append(batch)
+        self._dirty[log] = None
+        return base_offset, self._schedule()
 
-    def append_records(self, log: PartitionLog, records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int) -> int:
-        """Epoch. All records of one call are in one batch; calls of one turn share a batch."""
-        ...
+    def append_records(self, log: PartitionLog, records: Sequence[KeyValue], timestamp_ms: int) -> int:
+        """Epoch. The records of one call are in one batch, which calls of the same turn share."""
+        if self.failed or self._closed:
+            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+        log.append_records(records, timestamp_ms)
+        self._dirty[log] = None
+        if not self._turn_end_due:
+            self._schedule()
+        return self._forming.number
 
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
-        """callback once `epoch` is durable (at once if it is); `failed` instead when the log fails first."""
-        ...
+    def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
+        """Call `callback` when `epoch` is durable, at once if it is; `failed` instead when the log fails first."""
+        if epoch <= self.flushed_epoch:
+            callback()
+        elif self.failed:
+            if failed:
+                failed()
+        elif self._in_flight is not None and epoch <= self._in_flight.number:
+            self._in_flight.holds.append((callback, failed))
+        else:
+            self._forming.holds.append((callback, failed))
+            self._schedule()
+
+    def _schedule(self) -> int:
+        if not self._turn_end_due:
+            self._turn_end_due = True
+            self._loop.call_soon(self._end_turn)
+        return self._forming.number
+
+    # --- flushing -----------------------------------------------------------------------------------------------------
+
+    def _end_turn(self) -> None:
+        self._turn_end_due = False
+        if self._in_flight is None and not self.failed:
+            self._seal()
+
+    def _seal(self) -> None:
+        """Hand the forming epoch to the worker."""
+        epoch = self._forming
+        for log in self._dirty:
+            epoch.writes += log.take_pending()
+        self._dirty.clear()
+        self._forming = _Epoch(epoch.number + 1)
+        self._in_flight = epoch
+        self._worker.submit(lambda: self._execute(epoch))
+
+    def _execute(self, epoch: _Epoch) -> None:
+        """On the worker's thread: make the epoch durable and say so."""
+        begin = time.perf_counter()
+        try:
+            if epoch.start_offsets:
+                with self._flusher.lock:
+                    self._data.write_start_offsets()
+            self._flusher.write(epoch.number, epoch.writes)
+        except BaseException as error:
+            epoch.error = error
+        epoch.seconds = time.perf_counter() - begin
+        self._tell(lambda: self._executed(epoch))
+
+    def _tell(self, callback: Callback) -> None:
+        """From the worker's thread to the loop's."""
+        # RuntimeError: the loop was closed and we were not; nobody waits any more
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    def _executed(self, epoch: _Epoch) -> None:
+        if self._closed:
+            return  # close() has seen to it
+        self._in_flight = None
+        if epoch.error is not None:
+            self._fail(epoch.error, epoch)
+            return
+        for write in epoch.writes:
+            if not write.log.deleted:
+                write.log.written(write)
+        self.flushed_epoch = epoch.number
+        if self._on_flush:
+            size = sum(write.size for write in epoch.writes)
+            self._on_flush(FlushStats(epoch.number, len(epoch.writes), size, epoch.seconds))
+        if self._flush_policy == "interval" and epoch.writes:
+            self._arm_interval()
+        for callback, _failed in epoch.holds:
+            callback()
+        # The next turn's end seals what the callbacks append; what gathered during the flush has waited enough.
+        if (
+            self._in_flight is None
+            and (self._dirty or self._forming.holds or self._forming.start_offsets)
+            and not self.failed
+        ):
+            self._seal()
+        # The worker may now have time for what nobody waits for.
+        elif self._flusher.journal_full:
+            self._worker.submit(self._rotate)
+
+    def _rotate(self) -> None:
+        self._attempt(self._flusher.rotate)
+
+    def _flush_journal(self) -> None:
+        self._attempt(self._flusher.flush_journal)
+
+    def _attempt(self, flush: Callback) -> None:
+        """On the worker's thread: a flush that belongs to no epoch."""
+        try:
+            flush()
+        except BaseException as failure:
+            error = failure
+            self._tell(lambda: self._fail(error, None))
+
+    def _arm_interval(self) -> None:
+        if not self._interval_due:
+            self._interval_due = True
+            self._loop.call_later(self._flush_interval_s, self._flush_interval)
+
+    def _flush_interval(self) -> None:
+        self._interval_due = False
+        if not self.failed and not self._closed:
+            self._worker.submit(self._flush_journal)
+
+    def _fail(self, error: BaseException, epoch: _Epoch | None) -> None:
+        if self.failed:
+            return
+        self.failed = error
+        holds = [
+            *(epoch.holds if epoch else ()),
+            *(self._in_flight.holds if self._in_flight else ()),
+            *self._forming.holds,
+        ]
+        self._forming.holds.clear()
+        for _callback, failed in holds:
+            if failed:
+                failed()
+        self._on_failure(error)
+
+    # --- removing -----------------------------------------------------------------------------------------------------
 
     def delete(self, logs: Sequence[PartitionLog]) -> None:
-        """Partitions are gone, durably, on return; their files are removed in the background."""
-        ...
+        """The partitions are gone, durably, on return. Waits for a flush in flight; files are removed in the
+        background.
+        """
+        for log in logs:
+            self._dirty.pop(log, None)
+        with self._flusher.lock:
+            for log in logs:
+                self._flusher.forget(log)
+            renamed = self._data.remove(logs)
+        self._in_background(lambda: self._data.remove_trees(renamed))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> int:
-        """Epoch at which the new log_start_offset is durable."""
-        ...
+        """Move the log's start to `before_offset` (at most the high watermark); returns the epoch that makes it
+        durable.
+        """
+        offset = min(before_offset, log.high_watermark)
+        if offset > log.log_start_offset:
+            log.log_start_offset = offset
+            with self._flusher.lock:
+                self._data.start_offsets[log.topic, log.partition] = offset
+            self._forming.start_offsets = True
+            self._remove_segments(log, log.segments_below(offset))
+            self._schedule()
+        return self._forming.number
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop whole segments of all logs with cleanup.policy delete by retention.ms and retention.bytes; how many. Call it every log.retention.check.interval.ms."""
-        ...
+        """Drop whole segments by retention.ms and retention.bytes; how many. For every
+        log.retention.check.interval.ms.
+        """
+        return sum(self._remove_segments(log, log.expired_segments(now_ms)) for log in list(self._data.logs.values()))
+
+    def _remove_segments(self, log: PartitionLog, count: int) -> int:
+        segments = log.drop_segments(count)
+        if segments:
+            self._in_background(lambda: self._flusher.remove_segments(log, segments))
+        return len(segments)
+
+    def _in_background(self, job: Callable[[], object]) -> None:
+        """A removal: an error there loses nothing, the next start tries again."""
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                job()
+
+        self._worker.submit(run)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write and flush everything; blocks."""
-        ...
+        """Write and flush everything, then mark the directory as cleanly stopped. Blocks; held callbacks run before
+        it returns.
+
+        After a failure nothing is written any more, and the next start recovers.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._worker.stop()
+        epoch, self._in_flight = self._in_flight, None
+        if self.failed:
+            self._flusher.close()
+            return
+        try:
+            # A flush that ended after the loop's last turn: its completion is still queued there, and will find
+            # nothing left to do.
+            if epoch is not None:
+                if epoch.error is not None:
+                    self._fail(epoch.error, epoch)
+                    return
+                self._settle(epoch)
+            last = self._forming
+            self._forming = _Epoch(last.number + 1)
+            for log in self._data.logs.values():
+                log.finish_indexes()
+                last.writes += log.take_pending()
+            if last.start_offsets:
+                self._data.write_start_offsets()
+            self._flusher.write(last.number, last.writes)
+            self._flusher.finish()
+            self._settle(last)
+            self._data.mark_clean()
+        except BaseException as error:
+            self._fail(error, None)
+        finally:
+            self._flusher.close()
+
+    def _settle(self, epoch: _Epoch) -> None:
+        for write in epoch.writes:
+            if not write.log.deleted:
+                write.log.written(write)
+        self.flushed_epoch = max(self.flushed_epoch, epoch.number)
+        holds, epoch.holds = epoch.holds, []
+        for callback, _failed in holds:
+            callback()

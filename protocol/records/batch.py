@@ -14,12 +14,12 @@ offset  size  field
     43     8  producer id     51  2  producer epoch     53  4  base sequence     57  4  record count
     61        records, compressed together
 ```
-A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length (-1: null), key, varint value
-length, value, varint header count, headers. All lengths are zigzag varints.
+A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length (-1: null),
+key, varint value length, value, varint header count, headers. All lengths are zigzag varints.
 
-Two paths: `records()` yields Record objects with everything; `key_values()` makes plain tuples as fast as Python can, for replay and
-cleaning. Building is `BatchBuilder` (or `build_batch`), which appends records to one buffer without an object per record. Only
-DecodeError leaves a decoder. Magic 0 and 1 are refused: Kafka 4 does so too.
+Two paths: `records()` yields Record objects with everything; `key_values()` makes plain tuples as fast as Python can,
+for replay and cleaning. Building is `BatchBuilder` (or `build_batch`), which appends records to one buffer without an
+object per record. Only DecodeError leaves a decoder. Magic 0 and 1 are refused: Kafka 4 does so too.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
 
     @property
     def size(self) -> int:
@@ -163,7 +163,9 @@ def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHead
     magic = data[pos + _MAGIC_AT]
     if magic != MAGIC:
         if magic < MAGIC:
-            raise UnsupportedMagicError(f"message format version {magic} is not supported: only record batches (version 2)")
+            raise UnsupportedMagicError(
+                f"message format version {magic} is not supported: only record batches (version 2)"
+            )
         raise UnsupportedMagicError(f"unknown message format version {magic}")
     length = _PREFIX.unpack_from(data, pos)[1]
     if length < HEADER_BYTES - LENGTH_OVERHEAD:
@@ -173,9 +175,11 @@ def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHead
     return BatchHeader._make(HEADER.unpack_from(data, pos))
 
 
-def iterate_batches(data: Buffer, pos: int = 0, end: int | None = None, *, partial: bool = False) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch; records are not looked at. With `partial`, a batch cut off at the end is left out (a Fetch
-    response may end in one); otherwise it is an error."""
+def iterate_batches(
+    data: Buffer, pos: int = 0, end: int | None = None, *, partial: bool = False
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch; records are not looked at. With `partial`, a batch cut off at the end is
+    left out (a Fetch response may end in one); otherwise it is an error."""
     end = len(data) if end is None else end
     while pos < end:
         try:
@@ -199,10 +203,12 @@ def record_bytes(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = M
     """The records of the batch at `pos`, decompressed. At most `max_bytes`, else CompressionError."""
     section = memoryview(data)[pos + HEADER_BYTES : pos + header.length + LENGTH_OVERHEAD]
     codec = header.attributes & CODEC_MASK
-    return decompress(codec, section, max_bytes) if codec and header.count else bytes(section)
+    return decompress(codec, section, max_bytes) if codec and header.record_count else bytes(section)
 
 
-def records(data: Buffer, pos: int = 0, header: BatchHeader | None = None, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+def records(
+    data: Buffer, pos: int = 0, header: BatchHeader | None = None, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[Record]:
     """The records of the batch at `pos`, one after the other as they are asked for."""
     header = read_header(data, pos) if header is None else header
     section = record_bytes(data, pos, header, max_bytes)
@@ -210,16 +216,16 @@ def records(data: Buffer, pos: int = 0, header: BatchHeader | None = None, max_b
     check_count(header, end)
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     at = 0
-    for _ in range(header.count):
+    for _ in range(header.record_count):
         record, at = _read_record(section, at, end, header, append_time)
         yield record
     if at != end:
-        raise TrailingBytesError(f"{end - at} bytes follow the last of {header.count} records")
+        raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
 
 
 def check_count(header: BatchHeader, section_bytes: int) -> None:
-    if not 0 <= header.count <= section_bytes // _MIN_RECORD_BYTES:
-        raise LengthError(f"{header.count} records cannot be in {section_bytes} bytes")
+    if not 0 <= header.record_count <= section_bytes // _MIN_RECORD_BYTES:
+        raise LengthError(f"{header.record_count} records cannot be in {section_bytes} bytes")
 
 
 def _read_record(data: bytes, pos: int, end: int, header: BatchHeader, append_time: int | None) -> tuple[Record, int]:
@@ -231,6 +237,14 @@ def _read_record(data: bytes, pos: int, end: int, header: BatchHeader, append_ti
     offset_delta, pos = varint.decode(data, pos)
     key, pos = _read_bytes(data, pos, stop)
     value, pos = _read_bytes(data, pos, stop)
+    headers, pos = _read_headers(data, pos, stop)
+    if pos != stop:
+        raise TrailingBytesError(f"a record's length says {stop - pos} bytes more than its fields take")
+    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), stop
+
+
+def _read_headers(data: bytes, pos: int, stop: int) -> tuple[list[tuple[str, bytes | None]], int]:
     count, pos = varint.decode(data, pos)
     if not 0 <= count <= (stop - pos) // 2:
         raise LengthError(f"{count} headers cannot be in {stop - pos} bytes")
@@ -239,15 +253,12 @@ def _read_record(data: bytes, pos: int, end: int, header: BatchHeader, append_ti
         name, pos = _read_bytes(data, pos, stop)
         if name is None:
             raise LengthError("a header's key is null")
-        header_value, pos = _read_bytes(data, pos, stop)
+        value, pos = _read_bytes(data, pos, stop)
         try:
-            headers.append((name.decode(), header_value))
+            headers.append((name.decode(), value))
         except UnicodeDecodeError:
             raise TextError("a header's key is not UTF-8") from None
-    if pos != stop:
-        raise TrailingBytesError(f"a record's length says {stop - pos} bytes more than its fields take")
-    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), stop
+    return headers, pos
 
 
 def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
@@ -259,11 +270,14 @@ def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
     return data[pos : pos + size], pos + size
 
 
-def key_values(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[OffsetKeyValue]:
-    """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are skipped unread.
+def key_values(
+    data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> list[OffsetKeyValue]:
+    """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
 
-    Written out flat because replay calls it for every batch ever committed: a varint of one or two bytes, which nearly all are, costs no
-    call. Each field may run past the record's end; the comparison with `stop` at the end of the round finds out.
+    Written out flat because replay calls it for every batch ever committed: a varint of one or two bytes, which
+    nearly all are, costs no call. Each field may run past the record's end; the comparison with `stop` at the end of
+    the round finds out.
     """
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
@@ -277,7 +291,7 @@ def key_values(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX
     decode = varint.decode
     at = 0
     try:
-        for _ in range(header.count):
+        for _ in range(header.record_count):
             # length, zigzag: odd is negative
             size = section[at]
             at += 1
@@ -330,18 +344,23 @@ def key_values(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX
                 value = section[at : at + (size >> 1)]
                 at += size >> 1
             if section[at]:
-                if at >= stop:
-                    raise LengthError("a record's fields are longer than the record")
-                at = stop
+                at = _read_headers(section, at, stop)[1]
             else:
                 at += 1
             if at != stop or stop > end:
                 raise LengthError("a record's length and its fields disagree")
-            add((base_offset + offset_delta, base_timestamp if append_time else base_timestamp + timestamp_delta, key, value))
+            add(
+                (
+                    base_offset + offset_delta,
+                    base_timestamp if append_time else base_timestamp + timestamp_delta,
+                    key,
+                    value,
+                )
+            )
     except IndexError:
         raise TruncatedError("a record reaches beyond the end of its batch") from None
     if at != end:
-        raise TrailingBytesError(f"{end - at} bytes follow the last of {header.count} records")
+        raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
     return out
 
 
@@ -372,7 +391,9 @@ class BatchBuilder:
         join = b"".join
         for key, value in records:
             if key is None:
-                body = join((start, varints[count], b"\1\1\0" if value is None else b"\1" + varints[len(value)] + value + b"\0"))
+                body = join(
+                    (start, varints[count], b"\1\1\0" if value is None else b"\1" + varints[len(value)] + value + b"\0")
+                )
             elif value is None:
                 body = join((start, varints[count], varints[len(key)], key, b"\1\0"))
             else:
@@ -383,15 +404,26 @@ class BatchBuilder:
         self.count = count
 
     def add(
-        self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Sequence[tuple[str, bytes | None]] = ()
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Append one record, with headers."""
         if not headers:
-            return self.extend(((key, value),), timestamp_ms)
+            self.extend(((key, value),), timestamp_ms)
+            return
         if not self.count:
             self.base_timestamp = timestamp_ms
         self.max_timestamp = max(self.max_timestamp, timestamp_ms)
-        parts = [b"\0", VARINT[timestamp_ms - self.base_timestamp], VARINT[self.count], _nullable(key), _nullable(value)]
+        parts = [
+            b"\0",
+            VARINT[timestamp_ms - self.base_timestamp],
+            VARINT[self.count],
+            _nullable(key),
+            _nullable(value),
+        ]
         parts.append(VARINT[len(headers)])
         for name, header_value in headers:
             parts.append(_nullable(name.encode()))
@@ -419,9 +451,22 @@ class BatchBuilder:
         if compression:
             out = bytearray(HEADER_BYTES) + compress(compression, memoryview(out)[HEADER_BYTES:])
         HEADER.pack_into(
-            out, 0, base_offset, len(out) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0, attributes | compression, self.count - 1,
-            self.base_timestamp, self.max_timestamp, producer_id, producer_epoch, base_sequence, self.count,
-        )  # fmt: skip
+            out,
+            0,
+            base_offset,
+            len(out) - LENGTH_OVERHEAD,
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes | compression,
+            self.count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self.count,
+        )
         write_crc(out)
         return out
 
@@ -430,7 +475,9 @@ def _nullable(data: bytes | None) -> bytes:
     return b"\1" if data is None else VARINT[len(data)] + data
 
 
-def build_batch(records: Sequence[KeyValue], timestamp_ms: int, base_offset: int = 0, *, compression: Compression = Compression.NONE) -> bytearray:
+def build_batch(
+    records: Sequence[KeyValue], timestamp_ms: int, base_offset: int = 0, *, compression: Compression = Compression.NONE
+) -> bytearray:
     """One batch of (key, value) pairs, all of one time, ready for the log."""
     builder = BatchBuilder()
     builder.extend(records, timestamp_ms)
@@ -438,12 +485,19 @@ def build_batch(records: Sequence[KeyValue], timestamp_ms: int, base_offset: int
 
 
 def build_control_batch(
-    control_type: ControlType, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int, base_offset: int = 0
+    control_type: ControlType,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
 ) -> bytearray:
     """The marker that ends a transaction."""
     builder = BatchBuilder()
     builder.extend(((encode_key(control_type), encode_end_marker(coordinator_epoch)),), timestamp_ms)
-    return builder.finish(base_offset, attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id, producer_epoch=producer_epoch)
+    return builder.finish(
+        base_offset, attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id, producer_epoch=producer_epoch
+    )
 
 
 def control_type(data: Buffer, pos: int, header: BatchHeader) -> ControlType:

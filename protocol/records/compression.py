@@ -1,10 +1,11 @@
 """The four codecs of a record batch, each in the framing that Kafka's clients put it.
 
-gzip and zstd are plain streams. lz4 is the LZ4 frame format with independent blocks (Kafka's reader refuses linked ones). snappy comes in
-two dresses: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte header, then length-prefixed raw blocks), librdkafka
-one raw block; like Kafka we read both and write xerial's.
+gzip and zstd are plain streams. lz4 is the LZ4 frame format with independent blocks (Kafka's reader refuses linked
+ones). snappy comes in two dresses: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte
+header, then length-prefixed raw blocks), librdkafka one raw block; like Kafka we read both and write xerial's.
 
-Decompression is bounded by the caller: a few kilobytes can claim gigabytes, so output grows in steps and never passes `max_bytes`.
+Decompression is bounded by the caller: a few kilobytes can claim gigabytes, so output grows in steps and never passes
+`max_bytes`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import cramjam
 
 from protocol.errors import DecodeError
 
-#: Default limit of one batch's records, decompressed. Kafka streams and so has none; socket.request.max.bytes is 100 MiB.
+#: Default limit of one batch's records, decompressed. Kafka streams and so has none; socket.request.max.bytes is 100
+#: MiB.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 #: xerial's SnappyOutputStream cuts its input into blocks of this many bytes.

@@ -1,4 +1,5 @@
-"""Control records: markers that a transaction coordinator writes among the records (ControlRecordType, EndTransactionMarker).
+"""Control records: markers that a transaction coordinator writes among the records (ControlRecordType,
+EndTransactionMarker).
 
 Key: int16 version, int16 type. Value of an end marker: int16 version, int32 coordinator epoch.
 """

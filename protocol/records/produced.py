@@ -1,7 +1,7 @@
 """What a broker checks of the records in a Produce request before they go into its log.
 
-Kafka spreads it over ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; the order of the checks, and so
-the error that a batch with two faults gets, is theirs.
+Kafka spreads it over ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; the order
+of the checks, and so the error that a batch with two faults gets, is theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from protocol.records.batch import (
     set_create_time,
     set_log_append_time,
 )
-from protocol.records.batch import records as read_records
 from protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError
 
 #: Produce versions below this may not carry zstd (KIP-110).
@@ -29,11 +28,13 @@ ZSTD_SINCE_VERSION = 7
 
 
 class Rejected(NamedTuple):
-    """Why a batch is not taken. `index` is the position of the first record at fault, for the response's record_errors; -1 for none."""
+    """Why a batch is not taken. `record_index` is the position of the first record at fault, for the response's
+    record_errors; -1 for none.
+    """
 
     error: ErrorCode
     reason: str
-    index: int = -1
+    record_index: int = -1
 
 
 class Limits(NamedTuple):
@@ -47,7 +48,9 @@ class Limits(NamedTuple):
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
 
-def validate_produced(records: Buffer | None, version: int, limits: Limits, now_ms: int) -> tuple[BatchHeader, bytearray] | Rejected:
+def validate_produced(
+    records: Buffer | None, version: int, limits: Limits, now_ms: int
+) -> tuple[BatchHeader, bytearray] | Rejected:
     """The one batch of a Produce partition, ready for the log with its timestamps settled, or why it is refused.
 
     `version` is the Produce request's. The result is a copy: the request's buffer stays as it was.
@@ -93,7 +96,8 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
         return Rejected(ErrorCode.INVALID_RECORD, f"the base offset of a produced batch is 0, not {header.base_offset}")
     if header.size > limits.max_message_bytes:
         return Rejected(
-            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {header.size} bytes, max.message.bytes is {limits.max_message_bytes}"
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, max.message.bytes is {limits.max_message_bytes}",
         )
     try:
         check_crc(records, 0, header)
@@ -103,17 +107,19 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
 
 
 def _check_header(header: BatchHeader) -> Rejected | None:
-    if header.count <= 0:
-        return Rejected(ErrorCode.INVALID_RECORD, f"a batch cannot hold {header.count} records")
-    if header.last_offset_delta + 1 != header.count:
+    if header.record_count <= 0:
+        return Rejected(ErrorCode.INVALID_RECORD, f"a batch cannot hold {header.record_count} records")
+    if header.last_offset_delta + 1 != header.record_count:
         return Rejected(
-            ErrorCode.INVALID_RECORD, f"last offset delta {header.last_offset_delta} and record count {header.count} disagree"
+            ErrorCode.INVALID_RECORD,
+            f"last offset delta {header.last_offset_delta} and record count {header.record_count} disagree",
         )
     if header.is_control:
         return Rejected(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         return Rejected(
-            ErrorCode.INVALID_RECORD, f"sequence number {header.base_sequence} of producer id {header.producer_id} is negative"
+            ErrorCode.INVALID_RECORD,
+            f"sequence number {header.base_sequence} of producer id {header.producer_id} is negative",
         )
     return None
 
@@ -124,7 +130,6 @@ def _check_records(records: Buffer, header: BatchHeader, limits: Limits, now_ms:
     check_time = not limits.log_append_time
     earliest, latest = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
     entries = key_values(records, 0, header, limits.max_decompressed_bytes)
-    _check_record_headers(records, header, limits, entries)
     for index, (offset, timestamp, key, _value) in enumerate(entries):
         if offset != index:
             # Kafka rewrites such batches for the sake of clients that are gone; nobody's v2 encoder does this.
@@ -141,9 +146,3 @@ def _check_records(records: Buffer, header: BatchHeader, limits: Limits, now_ms:
         if timestamp > max_timestamp:
             max_timestamp = timestamp
     return max_timestamp
-
-
-def _check_record_headers(records: Buffer, header: BatchHeader, limits: Limits, entries: list[tuple[int, int, bytes | None, bytes | None]]) -> None:
-    """Record headers must be readable too: a consumer would fail on them."""
-    for _ in read_records(records, 0, header, limits.max_decompressed_bytes):
-        pass

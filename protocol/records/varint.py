@@ -26,12 +26,15 @@ class _Encoded(dict[int, bytes]):
         return encode(value)
 
 
-#: VARINT[n] are the bytes of n. Two-byte values and below are prepared: nearly every length and delta of an offset commit.
+#: VARINT[n] are the bytes of n. Two-byte values and below are prepared: nearly every length and delta of an offset
+#: commit.
 VARINT = _Encoded((value, encode(value)) for value in range(-64, 8192))
 
 
 def decode(data: bytes, pos: int) -> tuple[int, int]:
-    """(value, position after it). TruncatedError at the end of `data`, LengthError when no 64-bit value is that long."""
+    """(value, position after it). TruncatedError at the end of `data`, LengthError when no 64-bit value is that
+    long.
+    """
     result = shift = 0
     size = len(data)
     while True:

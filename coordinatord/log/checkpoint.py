@@ -1,0 +1,110 @@
+"""The small text files beside the segments, in Kafka's forms: its broker and tools read ours and we read theirs.
+
+- `meta.properties`: whose directory this is (cluster.id, node.id, version=1; others' keys are kept).
+- `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`: version, count, then `topic partition offset` a
+  line.
+- `<partition>/leader-epoch-checkpoint`: version, count, then `epoch start-offset` a line.
+- `<partition>/partition.metadata`: version and topic id.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+
+from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.errors import LogDamaged
+
+META_PROPERTIES = "meta.properties"
+META_VERSION = 1
+LOG_START = "log-start-offset-checkpoint"
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+#: Kafka skips recovery when it finds this file, and so do we.
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLEAN_SHUTDOWN_TEXT = '{"version":0,"brokerEpoch":-1}'
+LOCK = ".lock"
+
+TopicPartition = tuple[str, int]
+
+
+def uuid_text(raw: bytes) -> str:
+    """Kafka's text form of a UUID: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of Kafka's text form; ValueError when it is not one."""
+    try:
+        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is not a UUID: {error}") from None
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not a UUID of 16 bytes")
+    return raw
+
+
+def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
+    """A Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None when there is none."""
+    text = read_text(disk, path)
+    if text is None:
+        return None
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith(("#", "!")))
+    return {key.strip(): value.strip().replace("\\:", ":").replace("\\=", "=") for key, value in pairs}
+
+
+def write_properties(disk: Disk, path: str, properties: dict[str, str]) -> None:
+    replace_text(disk, path, "#\n" + "".join(f"{key}={value}\n" for key, value in sorted(properties.items())))
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """An offset checkpoint. A missing file holds none; a malformed one is damage: it is only ever replaced whole."""
+    text = read_text(disk, path)
+    if not text:
+        return {}
+    lines = text.splitlines()
+    try:
+        if int(lines[0]) != 0:
+            raise ValueError(f"version {lines[0]} is not known")
+        offsets = {}
+        for line in lines[2:]:
+            topic, partition, offset = line.split(" ")
+            offsets[topic, int(partition)] = int(offset)
+        if int(lines[1]) != len(offsets):
+            raise ValueError(f"{lines[1]} entries announced, {len(offsets)} found")
+    except (ValueError, IndexError) as error:
+        raise LogDamaged(path, 0, f"not an offset checkpoint: {error}") from None
+    return offsets
+
+
+def write_offsets(disk: Disk, path: str, offsets: dict[TopicPartition, int]) -> None:
+    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
+    replace_text(disk, path, f"0\n{len(lines)}\n" + "".join(lines))
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes | None:
+    """The topic id that a partition's directory belongs to; None when it has no partition.metadata (Kafka before
+    2.8).
+    """
+    path = os.path.join(directory, PARTITION_METADATA)
+    text = read_text(disk, path)
+    if text is None:
+        return None
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    try:
+        if fields["version"] != "0":
+            raise ValueError(f"version {fields['version']} is not known")
+        return uuid_bytes(fields["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise LogDamaged(path, 0, f"not a partition.metadata file: {error}") from None
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+    replace_text(disk, os.path.join(directory, PARTITION_METADATA), f"version: 0\ntopic_id: {uuid_text(topic_id)}\n")
+
+
+def write_leader_epochs(disk: Disk, directory: str) -> None:
+    """One replica, never re-elected: epoch 0 since offset 0."""
+    replace_text(disk, os.path.join(directory, LEADER_EPOCHS), "0\n1\n0 0\n")

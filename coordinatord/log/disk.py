@@ -1,0 +1,241 @@
+"""Everything that the log does to files goes through these two classes, so that a test can put another disk under it.
+
+`OsDisk` is the operating system's. `SimulatedDisk` (simulated_disk.py) keeps files in memory, forgets what was not
+flushed when it crashes, tears writes and fills up. What may be relied on is what POSIX and Linux file systems give:
+written bytes are durable after `datasync`, a created, renamed or removed name after `sync_dir` of its directory, and
+nothing is before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections import OrderedDict
+from typing import Protocol
+
+
+class File(Protocol):
+    """An open file. Positions and sizes are bytes."""
+
+    def pread(self, size: int, position: int) -> bytes: ...
+
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        """All of `data`, or OSError with an unknown part of it written."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def datasync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are plain strings; errors are OSError, as os raises them."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]: ...
+
+    def makedirs(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def rmdir(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def lock(self, path: str, owner: str) -> Lock:
+        """Hold `path` for this process alone and leave `owner` in it; BlockingIOError when another holds it."""
+
+
+def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str | None:
+    """A small file's text, None when it does not exist."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.pread(min(file.size(), max_bytes), 0).decode("utf-8", "replace")
+    finally:
+        file.close()
+
+
+def replace_text(disk: Disk, path: str, text: str) -> None:
+    """Write a small file whole or not at all, durably: aside, flush, rename, flush the directory."""
+    temporary = path + ".tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(text.encode(), 0)
+        file.datasync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(os.path.dirname(path))
+
+
+class OsFile:
+    """A file descriptor."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if 0 < len(data) < size:  # a signal, or more than Linux reads at once (2 GiB)
+            parts = [data]
+            got = len(data)
+            while got < size and (more := os.pread(self._fd, size - got, position + got)):
+                parts.append(more)
+                got += len(more)
+            return b"".join(parts)
+        return data
+
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        done = os.pwrite(self._fd, data, position)
+        while done < len(data):  # the disk is nearly full: the next attempt says so
+            done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    if hasattr(os, "fdatasync"):
+
+        def datasync(self) -> None:
+            os.fdatasync(self._fd)
+
+    else:  # macOS: fsync alone leaves the data in the drive's cache
+
+        def datasync(self) -> None:
+            fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class OsLock:
+    """A lock file. flock keeps out a second opening by this process, a POSIX record lock keeps out Kafka's own
+    broker.
+    """
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+class OsDisk:
+    """The operating system's file system."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def makedirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # file systems that have no directories to flush
+                raise
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str, owner: str) -> Lock:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "is locked", path) from None
+            raise
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, owner.encode(), 0)
+        return OsLock(fd)
+
+
+class FilePool:
+    """At most `limit` open files, the least recently used closed first: thousands of partitions must not use up the
+    descriptors.
+
+    Not thread-safe: the event loop's thread (reads) and the writer's (writes) each have one.
+    """
+
+    def __init__(self, disk: Disk, limit: int) -> None:
+        self.disk = disk
+        self._limit = limit
+        self._files: OrderedDict[str, File] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: str, *, create: bool = False) -> File:
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        file = self.disk.open(path, create=create)
+        self._files[path] = file
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+    def drop(self, path: str) -> None:
+        """Close `path` because it is gone or replaced."""
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def drop_below(self, directory: str) -> None:
+        prefix = directory + os.sep
+        for path in [path for path in self._files if path.startswith(prefix)]:
+            self.drop(path)
+
+    def close(self) -> None:
+        while self._files:
+            with contextlib.suppress(OSError):
+                self._files.popitem()[1].close()

@@ -1,0 +1,46 @@
+"""A segment's two sparse indexes, in Kafka's bytes.
+
+`.index`: int32 offset relative to the segment's base, int32 position of the batch which ends with that offset.
+`.timeindex`: int64 timestamp, int32 relative offset: records up to that offset have at most that timestamp. Both
+ascend; entries come about every index.interval.bytes. Indexes are hints: never flushed for a reply, cut back and
+rebuilt after an unclean stop, so a look-up reads the file instead of keeping it in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from coordinatord.log.disk import File
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+
+#: Read an index whole in one go up to this size, and halve it by single entries above.
+_WHOLE_BYTES = 16 * 1024
+
+
+def floor_entry(
+    file: File, entry: struct.Struct, count: int, field: int, value: int
+) -> tuple[int, tuple[int, ...]] | None:
+    """(number, entry) of the last of `count` entries whose `field` is <= value; None when the first is greater."""
+    low, high = 0, count
+    size = entry.size
+    while (high - low) * size > _WHOLE_BYTES:
+        middle = (low + high) // 2
+        if entry.unpack(file.pread(size, middle * size))[field] <= value:
+            low = middle
+        else:
+            high = middle
+    data = file.pread((high - low) * size, low * size)
+    found = None
+    for number, fields in enumerate(entry.iter_unpack(data[: len(data) - len(data) % size]), low):
+        if fields[field] > value:
+            break
+        found = number, fields
+    return found
+
+
+def last_entry(file: File, entry: struct.Struct, count: int) -> tuple[int, ...] | None:
+    if not count:
+        return None
+    return entry.unpack(file.pread(entry.size, (count - 1) * entry.size))

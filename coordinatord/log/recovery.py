@@ -1,0 +1,417 @@
+"""Opening one partition's directory: which segments there are, and after an unclean stop what of the last one is to
+be trusted.
+
+Only the last segment can hold anything that was not flushed: a segment is flushed, indexes and all, before its
+successor gets a byte. In it,
+
+1. the journal's writes are done again;
+2. index entries at or above the recovery point are dropped, and everything from the last remaining entry on is read,
+  CRC checked and indexed anew;
+3. where that meets something that is no sound batch: below what is known to have been flushed it is damage,
+  LogDamaged, and nothing is changed; otherwise
+   it is what a crash leaves behind and is cut off, with a count for the log. Without a journal (log.flush=never)
+   nobody knows how far the system got; then bytes are only cut off when no sound batch follows them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinatord.log.disk import Disk, File, FilePool
+from coordinatord.log.errors import LogDamaged
+from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry
+from coordinatord.log.journal import JournalEntry
+from coordinatord.log.scan import find_position, scan, walk
+from coordinatord.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_INT32,
+    TIME_INDEX_SUFFIX,
+    Segment,
+)
+from protocol.errors import DecodeError
+from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+
+#: How far behind a bad batch a sound one is searched for (log.flush=never only).
+SEARCH_BYTES = 1 << 20
+#: A segment of more than this has index entries, or its index is made anew.
+UNINDEXED_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class PartitionRecovery:
+    """What opening one partition after an unclean stop had to do. Positions are in the last segment."""
+
+    topic: str
+    partition: int
+    path: str
+    journal_writes: int = 0
+    truncated_bytes: int = 0
+    #: as far as their headers can be read
+    truncated_records: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Opened:
+    segments: list[Segment]
+    end_offset: int
+    recovery: PartitionRecovery | None = None
+
+
+def list_segments(disk: Disk, directory: str) -> list[Segment]:
+    """The segments in a partition's directory, oldest first. What an interrupted removal or cleaning left behind
+    is removed.
+    """
+    names = disk.listdir(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+            disk.unlink(os.path.join(directory, name))
+    bases = sorted(
+        int(name[: -len(LOG_SUFFIX)])
+        for name in names
+        if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
+    )
+    return [Segment(directory, base_offset, on_disk=True) for base_offset in bases]
+
+
+def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int) -> Opened:
+    """After a clean stop: sizes from the files, the end from the last segment's last few headers."""
+    segments = list_segments(disk, directory)
+    for segment in segments:
+        _measure(disk, files, segment, interval_bytes)
+    return Opened(segments, _find_end(files, segments[-1]) if segments else 0)
+
+
+def open_recovering(
+    disk: Disk,
+    files: FilePool,
+    directory: str,
+    topic: str,
+    partition: int,
+    *,
+    writes: Sequence[JournalEntry],
+    flushed_offset: int,
+    has_journal: bool,
+    interval_bytes: int,
+) -> Opened:
+    """After an unclean stop. `flushed_offset` is the recovery point: the partition was flushed up to there before
+    the journal began.
+    """
+    recovery = PartitionRecovery(topic, partition, directory)
+    segments = list_segments(disk, directory)
+    reached, touched = _repeat_writes(disk, directory, segments, writes, recovery)
+    flushed_offset = max(flushed_offset, reached)
+    for segment in segments[:-1]:
+        if segment.base_offset in touched:  # the crash came before it was finished
+            segment.size = segment.visible_bytes = _flush(disk, segment.log_path)
+            _rebuild(disk, segment, interval_bytes)
+        else:
+            _measure(disk, files, segment, interval_bytes)
+    if not segments:
+        if flushed_offset:
+            raise LogDamaged(directory, 0, f"no segment is left, but offsets below {flushed_offset} were flushed")
+        return Opened([], 0, recovery)
+    end_offset = _recover_last(disk, segments[-1], recovery, flushed_offset, has_journal, interval_bytes)
+    if len(segments) > 1:
+        _check_order(segments)
+    return Opened(segments, end_offset, recovery)
+
+
+def _check_order(segments: list[Segment]) -> None:
+    for segment in segments[:-1]:
+        if not segment.visible_bytes:
+            raise LogDamaged(segment.log_path, 0, "an empty segment is not the last")
+
+
+def _repeat_writes(
+    disk: Disk, directory: str, segments: list[Segment], writes: Sequence[JournalEntry], recovery: PartitionRecovery
+) -> tuple[int, set[int]]:
+    """Do the journal's writes again; returns the end offset that they reach and the segments they touch.
+
+    Segments before the last were flushed when the last began: their writes are left out.
+    """
+    last = segments[-1].base_offset if segments else -1
+    touched: set[int] = set()
+    end_offset = 0
+    for write in writes:
+        if write.base_offset < last:
+            continue
+        if write.base_offset > last:
+            segments.append(Segment(directory, write.base_offset, on_disk=True))
+            last = write.base_offset
+        path = segments[-1].log_path
+        file = disk.open(path, create=True)
+        try:
+            size = file.size()
+            if write.position > size:
+                raise LogDamaged(path, size, f"the file ends here, but {write.position} bytes of it were flushed")
+            file.pwrite(write.data, write.position)
+        finally:
+            file.close()
+        recovery.journal_writes += 1
+        touched.add(last)
+        for header in _headers(write.data):
+            end_offset = header.next_offset
+    return end_offset, touched
+
+
+def _flush(disk: Disk, path: str) -> int:
+    """Make a segment durable; returns its size."""
+    file = disk.open(path)
+    try:
+        file.datasync()
+        return file.size()
+    finally:
+        file.close()
+
+
+def _headers(data: bytes) -> list[BatchHeader]:
+    headers, at = [], 0
+    while at < len(data):
+        headers.append(read_header(data, at))
+        at += headers[-1].size
+    return headers
+
+
+def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int) -> None:
+    """Sizes of a finished segment and its greatest timestamp. Missing or senseless indexes are made anew: they are
+    only hints.
+    """
+    segment.size = segment.visible_bytes = files.get(segment.log_path).size()
+    for suffix, entry in ((INDEX_SUFFIX, OFFSET_ENTRY), (TIME_INDEX_SUFFIX, TIME_ENTRY)):
+        path = segment.path + suffix
+        size = files.get(path, create=True).size()
+        if size % entry.size:
+            _rebuild(disk, segment, interval_bytes)
+            return
+        if suffix == INDEX_SUFFIX:
+            segment.index_count = size // entry.size
+        else:
+            segment.time_index_count = size // entry.size
+    segment.load_max_timestamp(files)
+    if segment.size and (segment.max_timestamp < 0 or not _index_sound(files, segment)):
+        _rebuild(disk, segment, interval_bytes)
+
+
+def _index_sound(files: FilePool, segment: Segment) -> bool:
+    """Whether the last entry points at a batch that ends with the entry's offset."""
+    if not segment.index_count:
+        return segment.size <= UNINDEXED_BYTES
+    data = files.get(segment.index_path).pread(OFFSET_ENTRY.size, (segment.index_count - 1) * OFFSET_ENTRY.size)
+    relative, position = OFFSET_ENTRY.unpack(data)
+    if position + HEADER_BYTES > segment.size or (segment.index_count > 1 and not position):
+        return False  # zeros at the end: Kafka allots its index files in advance and trims them when it stops cleanly
+    header = BatchHeader._make(HEADER.unpack(files.get(segment.log_path).pread(HEADER_BYTES, position)))
+    return bool(header.last_offset - segment.base_offset == relative)
+
+
+def _rebuild(disk: Disk, segment: Segment, interval_bytes: int) -> None:
+    """Read the whole segment and write both indexes anew."""
+    file = disk.open(segment.log_path)
+    try:
+        index = _Indexer(segment, interval_bytes)
+        for position, header in walk(file, segment.log_path, 0, file.size()):
+            index.add(position, header)
+        index.finish()
+        index.write(disk, 0, 0)
+    finally:
+        file.close()
+
+
+def _find_end(files: FilePool, segment: Segment) -> int:
+    """The offset after the last batch of a soundly closed segment. Also finds the first timestamp, for segment.ms."""
+    file, path = files.get(segment.log_path), segment.log_path
+    end_offset = segment.base_offset
+    start = segment.indexed_position_before(files, segment.size)
+    for position, header in walk(file, path, start, segment.size):
+        end_offset = header.next_offset
+        segment.bytes_since_index = position + header.size - start
+    first = find_position(file, path, 0, segment.size, 0)
+    if first:
+        segment.first_timestamp = first[1].base_timestamp
+    return end_offset
+
+
+class _Indexer:
+    """Gathers index entries while a segment is read."""
+
+    def __init__(self, segment: Segment, interval_bytes: int) -> None:
+        self._segment = segment
+        self._interval_bytes = interval_bytes
+        self.index = bytearray()
+        self.time_index = bytearray()
+
+    def add(self, position: int, header: BatchHeader) -> None:
+        segment = self._segment
+        if segment.first_timestamp is None and position == 0:
+            segment.first_timestamp = header.base_timestamp
+        segment.note_timestamp(header.max_timestamp, header.last_offset)
+        entry, time_entry = segment.index_entries(position, header.last_offset, header.size, self._interval_bytes)
+        self.index += entry
+        self.time_index += time_entry
+
+    def finish(self) -> None:
+        self.time_index += self._segment.time_index_entry()
+
+    def write(self, disk: Disk, index_count: int, time_index_count: int) -> None:
+        """Put the entries behind those that are kept, and cut off the rest."""
+        segment = self._segment
+        _overwrite(disk, segment.index_path, index_count * OFFSET_ENTRY.size, self.index)
+        _overwrite(disk, segment.time_index_path, time_index_count * TIME_ENTRY.size, self.time_index)
+        segment.index_count = index_count + len(self.index) // OFFSET_ENTRY.size
+        segment.time_index_count = time_index_count + len(self.time_index) // TIME_ENTRY.size
+
+
+def _overwrite(disk: Disk, path: str, position: int, data: bytearray) -> None:
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(position)
+        if data:
+            file.pwrite(data, position)
+        file.datasync()
+    finally:
+        file.close()
+
+
+def _recover_last(
+    disk: Disk,
+    segment: Segment,
+    recovery: PartitionRecovery,
+    flushed_offset: int,
+    has_journal: bool,
+    interval_bytes: int,
+) -> int:
+    """Check, cut and index the last segment; returns the partition's end offset. Everything is flushed on return."""
+    path = recovery.path = segment.log_path
+    file = disk.open(path)
+    try:
+        size = file.size()
+        kept, time_kept, start, end_offset = _trusted_entries(disk, segment, flushed_offset, size)
+        index = _Indexer(segment, interval_bytes)
+        end = start
+        try:
+            for batch in scan(file, path, start, size, next_offset=end_offset):
+                if batch.header.last_offset - segment.base_offset > MAX_INT32:
+                    raise LogDamaged(
+                        path, batch.position, f"offset {batch.header.last_offset} does not belong into this segment"
+                    )
+                index.add(batch.position, batch.header)
+                end_offset = batch.header.next_offset
+                end = batch.position + batch.header.size
+        except LogDamaged as damage:
+            _judge(file, damage, end_offset, flushed_offset, has_journal, size)
+            recovery.truncated_bytes = size - end
+            recovery.truncated_records = _records_in(file, end, size)
+            recovery.reason = damage.reason
+        if end_offset < flushed_offset:
+            raise LogDamaged(
+                path, end, f"the log ends at offset {end_offset}, but offsets below {flushed_offset} were flushed"
+            )
+        if recovery.truncated_bytes:
+            file.truncate(end)
+        file.datasync()
+    finally:
+        file.close()
+    index.write(disk, kept, time_kept)
+    disk.sync_dir(os.path.dirname(path))
+    segment.size = segment.visible_bytes = end
+    return end_offset
+
+
+def _judge(file: File, damage: LogDamaged, end_offset: int, flushed_offset: int, has_journal: bool, size: int) -> None:
+    """Raise `damage` unless it is a torn tail."""
+    if end_offset < flushed_offset:
+        raise LogDamaged(
+            damage.path, damage.position, f"{damage.reason}; offsets below {flushed_offset} were flushed"
+        ) from None
+    if not has_journal and _sound_batch_after(file, damage.position, size, end_offset):
+        raise LogDamaged(damage.path, damage.position, f"{damage.reason}; sound batches follow") from None
+
+
+def _sound_batch_after(file: File, position: int, size: int, next_offset: int) -> bool:
+    """Whether a batch with a matching CRC begins soon after `position`."""
+    data = file.pread(min(SEARCH_BYTES, size - position), position)
+    at = data.find(MAGIC, 17)
+    while at >= 0:
+        begin = at - 16
+        try:
+            header = read_header(data, begin)
+            check_crc(data, begin, header)
+            if header.base_offset >= next_offset:
+                return True
+        except DecodeError:
+            pass
+        at = data.find(MAGIC, at + 1)
+    return False
+
+
+def _records_in(file: File, position: int, size: int) -> int:
+    """How many records the headers in a torn tail announce."""
+    count = 0
+    while position + HEADER_BYTES <= size:
+        header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, position)))
+        if (
+            header.magic != MAGIC
+            or header.length < HEADER_BYTES - LENGTH_OVERHEAD
+            or not 0 <= header.record_count <= header.length
+        ):
+            break
+        count += header.record_count
+        position += header.size
+    return count
+
+
+def _trusted_entries(disk: Disk, segment: Segment, flushed_offset: int, size: int) -> tuple[int, int, int, int]:
+    """Index entries which were flushed: (offset entries, time entries, position to read on from, offset expected
+    there).
+    """
+    if (
+        flushed_offset <= segment.base_offset
+        or not disk.exists(segment.index_path)
+        or not disk.exists(segment.time_index_path)
+    ):
+        return 0, 0, 0, segment.base_offset
+    log, index, time_index = (
+        disk.open(segment.log_path),
+        disk.open(segment.index_path),
+        disk.open(segment.time_index_path),
+    )
+    try:
+        below = flushed_offset - segment.base_offset - 1
+        count = index.size() // OFFSET_ENTRY.size
+        found = floor_entry(index, OFFSET_ENTRY, count, 0, below)
+        if found is None:
+            return 0, 0, 0, segment.base_offset
+        number, (relative, position) = found
+        head = log.pread(HEADER_BYTES, position) if position + HEADER_BYTES <= size else b""
+        if (
+            len(head) < HEADER_BYTES
+            or BatchHeader._make(HEADER.unpack(head)).last_offset - segment.base_offset != relative
+        ):
+            return 0, 0, 0, segment.base_offset
+        header = BatchHeader._make(HEADER.unpack(head))
+        time_number = _take_times(segment, time_index, relative)
+        first = log.pread(HEADER_BYTES, 0)
+        segment.first_timestamp = BatchHeader._make(HEADER.unpack(first)).base_timestamp
+        # That entry's own batch is read again, so it is written again too.
+        return number, time_number, position, header.base_offset
+    finally:
+        for file in (log, index, time_index):
+            file.close()
+
+
+def _take_times(segment: Segment, time_index: File, relative: int) -> int:
+    """Keep the time entries below `relative` and what they say of the segment; returns how many."""
+    count = time_index.size() // TIME_ENTRY.size
+    found = floor_entry(time_index, TIME_ENTRY, count, 1, relative - 1)
+    if found is None:
+        return 0
+    number, (timestamp, offset) = found
+    segment.max_timestamp = segment.last_indexed_timestamp = timestamp
+    segment.max_timestamp_offset = segment.base_offset + offset
+    return number + 1

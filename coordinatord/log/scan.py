@@ -1,0 +1,111 @@
+"""Walking a segment's batches from one position to another, in chunks of bounded size.
+
+Two walks: `scan` reads everything and checks every CRC (recovery, replay); `find_position` reads headers only, over
+the few kilobytes between an index entry and the batch that is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coordinatord.log.config import MAX_BATCH_BYTES
+from coordinatord.log.disk import File
+from coordinatord.log.errors import LogDamaged
+from protocol.errors import DecodeError, TruncatedError
+from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+
+#: Kafka's offsets.load.buffer.size
+LOAD_BUFFER_BYTES = 5 * 1024 * 1024
+#: One step of a header walk: an index interval and a bit
+WALK_BYTES = 4096 + 1024
+
+
+class Scanned(NamedTuple):
+    """One batch: `buffer[at : at + header.size]`, which lies at `position` in the file. The buffer is valid beyond
+    the next step.
+    """
+
+    position: int
+    header: BatchHeader
+    buffer: bytes
+    at: int
+
+
+def scan(
+    file: File,
+    path: str,
+    position: int,
+    end: int,
+    *,
+    next_offset: int = 0,
+    chunk_bytes: int = LOAD_BUFFER_BYTES,
+) -> Iterator[Scanned]:
+    """Every batch in [position, end), CRC checked, offsets ascending from `next_offset`. LogDamaged at the first
+    that is not whole and sound.
+    """
+    size = chunk_bytes
+    while position < end:
+        buffer = file.pread(min(size, end - position), position)
+        have = len(buffer)
+        at = 0
+        size = chunk_bytes
+        while at < have:
+            try:
+                header = read_header(buffer, at, have)
+                check_crc(buffer, at, header)
+            except TruncatedError as error:
+                size = _whole_batch_bytes(buffer, at)
+                if position + at + size > end or size > MAX_BATCH_BYTES:
+                    raise LogDamaged(path, position + at, f"the last batch is cut short ({error})") from None
+                size = max(size, chunk_bytes)
+                break
+            except DecodeError as error:
+                raise LogDamaged(path, position + at, str(error)) from None
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                raise LogDamaged(
+                    path,
+                    position + at,
+                    f"offsets {header.base_offset} to {header.last_offset} where {next_offset} was next",
+                )
+            next_offset = header.next_offset
+            yield Scanned(position + at, header, buffer, at)
+            at += header.size
+        if not have:
+            raise LogDamaged(path, position, f"the file ends here, {end} bytes were expected")
+        position += at
+
+
+def _whole_batch_bytes(buffer: bytes, at: int) -> int:
+    """How many bytes the batch which begins at `at` and is not wholly in `buffer` says it has."""
+    if len(buffer) - at < LENGTH_OVERHEAD:
+        return HEADER_BYTES
+    return LENGTH_OVERHEAD + int.from_bytes(buffer[at + 8 : at + LENGTH_OVERHEAD], "big", signed=True)
+
+
+def find_position(file: File, path: str, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
+    """Where the first batch lies whose last offset is at least `offset`, walking headers from `position`. None
+    when there is none before `end`.
+    """
+    for at, header in walk(file, path, position, end):
+        if header.last_offset >= offset:
+            return at, header
+    return None
+
+
+def walk(
+    file: File, path: str, position: int, end: int, chunk_bytes: int = WALK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch in [position, end). Records are skipped, CRCs not checked."""
+    buffer, start = b"", position
+    while position < end:
+        at = position - start
+        if at < 0 or at + HEADER_BYTES > len(buffer):
+            buffer, start, at = file.pread(min(chunk_bytes, end - position), position), position, 0
+            if len(buffer) < HEADER_BYTES:
+                raise LogDamaged(path, position, "the segment ends inside a batch header")
+        header = BatchHeader._make(HEADER.unpack_from(buffer, at))
+        if header.magic != MAGIC or header.length < HEADER_BYTES - LENGTH_OVERHEAD or position + header.size > end:
+            raise LogDamaged(path, position, f"no batch header (magic {header.magic}, length {header.length})")
+        yield position, header
+        position += header.size

@@ -1,0 +1,128 @@
+"""One segment of a partition's log: the files `<base offset, 20 digits>.log`, `.index` and `.timeindex`, and what
+is known of them.
+"""
+
+from __future__ import annotations
+
+from coordinatord.log.disk import FilePool
+from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry, last_entry
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+#: A file that is being written aside, that is about to replace others, that is about to be removed: Kafka's three
+#: suffixes
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETED_SUFFIX = ".deleted"
+
+#: Positions and relative offsets are int32 in the indexes.
+MAX_INT32 = (1 << 31) - 1
+
+NO_TIMESTAMP = -1
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """Sizes come in two kinds: `size` counts what has been given a place, `visible_bytes` and the index counts
+    what is in the files and may be read.
+    """
+
+    __slots__ = (
+        "base_offset",
+        "bytes_since_index",
+        "first_timestamp",
+        "index_count",
+        "last_indexed_timestamp",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "on_disk",
+        "path",
+        "size",
+        "time_index_count",
+        "visible_bytes",
+    )
+
+    def __init__(self, directory: str, base_offset: int, *, on_disk: bool) -> None:
+        self.path = f"{directory}/{segment_name(base_offset)}"
+        self.base_offset = base_offset
+        self.on_disk = on_disk
+        self.size = 0
+        self.visible_bytes = 0
+        self.index_count = 0
+        self.time_index_count = 0
+        self.bytes_since_index = 0
+        self.last_indexed_timestamp = NO_TIMESTAMP
+        #: the greatest timestamp and the last offset of the first batch that has it (as Kafka's time index has it)
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        #: of the first batch, for segment.ms; None until it is known
+        self.first_timestamp: int | None = None
+
+    @property
+    def log_path(self) -> str:
+        return self.path + LOG_SUFFIX
+
+    @property
+    def index_path(self) -> str:
+        return self.path + INDEX_SUFFIX
+
+    @property
+    def time_index_path(self) -> str:
+        return self.path + TIME_INDEX_SUFFIX
+
+    def note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
+
+    def index_entries(
+        self, position: int, last_offset: int, batch_bytes: int, interval_bytes: int
+    ) -> tuple[bytes, bytes]:
+        """The offset and time index entries due for the batch that goes to `position`; b"" for none."""
+        entry = time_entry = b""
+        if self.bytes_since_index > interval_bytes:
+            entry = OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
+            time_entry = self.time_index_entry()
+            self.bytes_since_index = 0
+        self.bytes_since_index += batch_bytes
+        return entry, time_entry
+
+    def time_index_entry(self) -> bytes:
+        """An entry for the greatest timestamp so far unless the index has it. Also written when a segment is
+        finished.
+        """
+        if self.max_timestamp <= self.last_indexed_timestamp:
+            return b""
+        self.last_indexed_timestamp = self.max_timestamp
+        return TIME_ENTRY.pack(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def position_at_or_before(self, files: FilePool, offset: int) -> int:
+        """A batch's position from which walking forward meets `offset`."""
+        if not self.index_count:
+            return 0
+        found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 0, offset - self.base_offset)
+        return found[1][1] if found else 0
+
+    def indexed_position_before(self, files: FilePool, position: int) -> int:
+        """The last batch boundary that the index knows at or before `position`."""
+        if not self.index_count:
+            return 0
+        found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 1, position)
+        return found[1][1] if found else 0
+
+    def offset_before_timestamp(self, files: FilePool, timestamp_ms: int) -> int:
+        """An offset such that every earlier record of the segment is older than `timestamp_ms`."""
+        if not self.time_index_count:
+            return self.base_offset
+        found = floor_entry(files.get(self.time_index_path), TIME_ENTRY, self.time_index_count, 0, timestamp_ms - 1)
+        return self.base_offset + found[1][1] if found else self.base_offset
+
+    def load_max_timestamp(self, files: FilePool) -> None:
+        """Take the greatest timestamp of a finished segment from its time index."""
+        entry = last_entry(files.get(self.time_index_path), TIME_ENTRY, self.time_index_count)
+        if entry:
+            self.max_timestamp = self.last_indexed_timestamp = entry[0]
+            self.max_timestamp_offset = self.base_offset + entry[1]
