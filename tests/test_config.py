@@ -141,7 +141,7 @@ def test_later_sources_win_and_each_value_knows_its_origin(tmp_path: Path) -> No
     [
         '"group.max.size" = 9\n"auto.create.topics.enable" = false\n"log.cleanup.policy" = ["compact", "delete"]\n',
         "group.max.size = 9\nauto.create.topics.enable = false\nlog.cleanup.policy = 'compact,delete'\n",
-        "[group.max]\nsize = '9'\n[auto]\ncreate.topics.enable = false\n[log]\ncleanup.policy = ['compact', 'delete']\n",
+        "auto.create.topics.enable = false\n[group.max]\nsize = '9'\n[log]\ncleanup.policy = ['compact', 'delete']\n",
     ],
     ids=["quoted", "dotted", "tables"],
 )

@@ -196,11 +196,11 @@ def text(value: object) -> str:
 
 def listed(value: object) -> tuple[str, ...]:
     """The items of comma-separated text or of a TOML array of texts, stripped, empty ones left out."""
-    if isinstance(value, str):
-        value = value.split(",")
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    if not isinstance(value, str):
         raise Unacceptable(f"must be a list of texts, not {shown(value)}")
-    return tuple(item.strip() for item in value if item.strip())
+    return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
 def written(value: object) -> str:
