@@ -13,7 +13,7 @@ Kafka.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -87,6 +87,7 @@ class PartitionLog:
         "leader_epoch",
         "log_start_offset",
         "on_disk",
+        "on_visible",
         "partition",
         "pending",
         "segments",
@@ -118,6 +119,8 @@ class PartitionLog:
         self.segments: list[Segment] = []
         self.pending: list[SegmentWrite] = []
         self.on_disk = on_disk
+        #: called when the high watermark has moved; set while somebody waits for that
+        self.on_visible: Callable[[], object] | None = None
         self.deleted = False
         self._files = files
         self._builder: BatchBuilder | None = None
@@ -135,6 +138,11 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """Bytes of all segments, pending ones included."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def visible_bytes(self) -> int:
+        """Bytes of all segments that may be read."""
+        return sum(segment.visible_bytes for segment in self.segments)
 
     @property
     def dirty(self) -> bool:
@@ -273,6 +281,8 @@ class PartitionLog:
         segment.index_count = (write.index_position + len(write.index)) // OFFSET_ENTRY.size
         segment.time_index_count = (write.time_index_position + len(write.time_index)) // TIME_ENTRY.size
         self.high_watermark = max(self.high_watermark, write.end_offset)
+        if self.on_visible is not None:
+            self.on_visible()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -356,9 +366,13 @@ class PartitionLog:
     def batches(self, from_offset: int) -> Iterator[BatchHeader]:
         """Headers of the visible batches from the one that holds `from_offset` on. Nothing is decoded, nothing kept."""
         high_watermark = self.high_watermark
-        for segment in list(self.segments):
+        segments = self.segments
+        for segment in segments[max(bisect_right(segments, from_offset, key=_base_offset) - 1, 0) :]:
+            if not segment.visible_bytes:
+                continue
+            start = segment.position_at_or_before(self._files, from_offset)
             for _position, header in walk(
-                self._files.get(segment.log_path), segment.log_path, 0, segment.visible_bytes
+                self._files.get(segment.log_path), segment.log_path, start, segment.visible_bytes
             ):
                 if header.base_offset >= high_watermark:
                     return
