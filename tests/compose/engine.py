@@ -150,6 +150,7 @@ def running_engine() -> Iterator[Engine]:
                 _remove_containers(engine)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+        _remove_control_groups(home.name)
 
 
 def _install() -> None:
@@ -174,6 +175,8 @@ def _dockerd(home: Path) -> Iterator[str]:
     daemon = [
         *("dockerd", "--config-file", str(home / "daemon.json"), "--host", socket, "--pidfile", str(home / "pid")),
         *("--data-root", str(home / "data"), "--exec-root", str(home / "exec")),
+        # Control groups under a name by which they can be removed.
+        *("--cgroup-parent", f"/{home.name}", "--exec-opt", "native.cgroupdriver=cgroupfs"),
     ]
     namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--"]
     command = [*namespaces, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *daemon]
@@ -201,6 +204,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.kill()  # takes the child with it (--kill-child)
         process.wait(STOP_TIMEOUT_S)
+
+
+def _remove_control_groups(name: str) -> None:
+    """They outlive what was in them. Version 2 has one tree, version 1 one for each controller."""
+    for tree in (*Path("/sys/fs/cgroup").glob(name), *Path("/sys/fs/cgroup").glob(f"*/{name}")):
+        for directory in (*sorted((each for each in tree.rglob("*") if each.is_dir()), reverse=True), tree):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
 
 def _remove_containers(engine: Engine) -> None:
