@@ -7,7 +7,7 @@ groups answer COORDINATOR_LOAD_IN_PROGRESS and all others are served; a partitio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import structlog
@@ -19,11 +19,11 @@ from coordinatord.group.replay import replay
 from coordinatord.group.result import Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
+from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
 from coordinatord.timers import Timers
-from protocol.errors import ErrorCode
+from protocol.errors import DecodeError, ErrorCode
 from protocol.records.keys import UnknownRecordError, decode_key, decode_value
-from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
 
@@ -65,7 +65,7 @@ class Coordinator:
         self.metrics = metrics
         self.actors: dict[str, GroupActor] = {}
         self.draining = False
-        self.unknown_records: Counter[int] = Counter()
+        self.unread: Counter[str] = Counter()
 
     # Look-up
 
@@ -133,38 +133,37 @@ class Coordinator:
 
     # Loading
 
-    def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> Iterable[int]:
-        """Replay a partition's records; yields the count so far every thousand, for the caller to let others run.
+    def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
+        """Replay a partition's batches; yields the records of each, for the caller to let others run in between.
 
-        What is damaged or unknown stays in the log and is stepped over, counted and logged once a kind.
+        What cannot be read stays in the log and is stepped over: counted, and logged once a kind.
         """
         loaded: dict[str, GroupActor] = {}
-        count = 0
-        for key_bytes, value_bytes in records:
-            count += 1
-            self._load_one(partition, key_bytes, value_bytes, loaded)
-            if count % 1000 == 0:
-                yield count
+        for batch in batches:
+            if batch.control is None:
+                for _, _, key, value in batch.records:
+                    if key is not None:
+                        self._load_one(partition, key, value, loaded)
+            yield len(batch.records)
         now_ms = self.now_ms()
         for group_id, actor in loaded.items():
             if actor.group.exists:
                 self.actors[group_id] = actor
                 actor.apply(restore(actor.group, now_ms))
         self.partitions[partition] = ACTIVE
-        yield count
 
     def _load_one(
         self, partition: int, key_bytes: bytes, value_bytes: bytes | None, loaded: dict[str, GroupActor]
     ) -> None:
         try:
             key = decode_key(key_bytes)
-        except UnknownRecordError as error:
-            self.unknown_records[error.record_type] += 1
-            if self.unknown_records[error.record_type] == 1:
-                log.warning("records of an unknown type are kept and not read", record_type=error.record_type)
+            value = None if value_bytes is None else decode_value(key, value_bytes)
+        except DecodeError as error:
+            what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
+            self.unread[what] += 1
+            if self.unread[what] == 1:
+                log.warning("records of the offsets log are kept and not read", partition=partition, what=str(error))
             return
-        assert isinstance(key, OffsetCommitKey | GroupMetadataKey)
-        value = None if value_bytes is None else decode_value(key, value_bytes)
         actor = loaded.get(key.group)
         if actor is None:
             actor = loaded[key.group] = self._new_actor(key.group, partition)

@@ -25,8 +25,9 @@ from coordinatord.handlers.admin import GroupAdmin
 from coordinatord.handlers.find import FindCoordinator
 from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
-from coordinatord.log import DataDirectory, LogWriter
-from coordinatord.log.replay import replay_records
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.loader import replay
+from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
@@ -159,12 +160,12 @@ class Daemon:
         coordinator = self.coordinator
         for partition in range(len(coordinator.partitions)):
             log = self.data.get(OFFSETS_TOPIC, partition)
-            records = () if log is None or log.end_offset == log.log_start_offset else replay_records(log)
+            batches = () if log is None else replay(log, chunk_bytes=self.settings.offsets_load_buffer_size)
             partition_began_s = slice_began_s = time.monotonic()
             count = 0
-            for loaded in coordinator.load(partition, records):
-                self.metrics.loaded_records += loaded - count
-                count = loaded
+            for loaded in coordinator.load(partition, batches):
+                self.metrics.loaded_records += loaded
+                count += loaded
                 if time.monotonic() - slice_began_s > LOAD_SLICE_S:
                     await asyncio.sleep(0)
                     slice_began_s = time.monotonic()

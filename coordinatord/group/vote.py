@@ -8,6 +8,7 @@ that a group that moves between Kafka and us keeps its protocol.
 from __future__ import annotations
 
 from coordinatord.group.state import EMPTY, Group
+from protocol.java import string_hash
 
 
 def supports_protocols(group: Group, protocol_type: str, names: list[str]) -> bool:
@@ -39,16 +40,7 @@ def in_hash_map_order(names: list[str]) -> list[str]:
     buckets = 16
     while len(names) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(names, key=lambda name: _spread(java_hash(name)) & (buckets - 1))
-
-
-def java_hash(text: str) -> int:
-    """java.lang.String.hashCode() as an unsigned 32-bit number."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(units), 2):
-        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    return value
+    return sorted(names, key=lambda name: _spread(string_hash(name) & 0xFFFFFFFF) & (buckets - 1))
 
 
 def _spread(value: int) -> int:

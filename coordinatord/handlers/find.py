@@ -13,6 +13,7 @@ from coordinatord.request import RequestContext
 from protocol.api.find_coordinator import Coordinator as Found
 from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.errors import ErrorCode
+from protocol.java import absolute, string_hash
 
 GROUP = 0
 TRANSACTION = 1
@@ -21,23 +22,9 @@ SHARE = 2
 NO_NODE = (-1, "", -1)
 
 
-def java_hash(text: str) -> int:
-    """`String.hashCode()`: 31-polynomial over UTF-16 code units, as a signed int32."""
-    value = 0
-    if text.isascii():
-        for byte in text.encode("ascii"):
-            value = (value * 31 + byte) & 0xFFFFFFFF
-    else:
-        data = text.encode("utf-16-be", "surrogatepass")
-        for index in range(0, len(data), 2):
-            value = (value * 31 + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
 def partition_for(group_id: str, partitions: int) -> int:
-    """A group's partition. `Utils.abs` of Kafka maps Integer.MIN_VALUE, which has no absolute value, to 0."""
-    value = java_hash(group_id)
-    return 0 if value == -(1 << 31) else abs(value) % partitions
+    """The partition of `__consumer_offsets` that a group lives in."""
+    return absolute(string_hash(group_id)) % partitions
 
 
 class FindCoordinator:

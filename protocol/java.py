@@ -1,0 +1,23 @@
+"""The two things of Java's that Kafka's behaviour depends on: `String.hashCode` and the absolute value of an int."""
+
+from __future__ import annotations
+
+MIN_VALUE = -(1 << 31)
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode()`: a polynomial of 31 over UTF-16 code units, as a signed int32."""
+    value = 0
+    if text.isascii():
+        for byte in text.encode("ascii"):
+            value = value * 31 + byte & 0xFFFFFFFF
+    else:
+        data = text.encode("utf-16-be", "surrogatepass")
+        for index in range(0, len(data), 2):
+            value = value * 31 + (data[index] << 8 | data[index + 1]) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def absolute(value: int) -> int:
+    """Kafka's `Utils.abs`: Integer.MIN_VALUE, which has no absolute value among the ints, becomes 0."""
+    return 0 if value == MIN_VALUE else abs(value)

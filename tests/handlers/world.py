@@ -1,0 +1,109 @@
+"""A coordinator with its handlers and nothing under it: topics are a table, the log is a list, time stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinatord.coordinator import ACTIVE, Coordinator
+from coordinatord.group.result import TimerKey
+from coordinatord.group.state import GroupSettings
+from coordinatord.handlers.admin import GroupAdmin
+from coordinatord.handlers.find import FindCoordinator
+from coordinatord.handlers.membership import Membership
+from coordinatord.handlers.offsets import Offsets
+from coordinatord.nodes import Nodes
+from coordinatord.observe.metrics import Metrics
+from protocol.records.keys import decode_key, decode_value
+from tests.shell import Gate, Turns, Wire, make_router
+
+PARTITIONS = 50
+
+
+class TopicTable:
+    """Topics by name: (id, number of partitions)."""
+
+    def __init__(self, **topics: int) -> None:
+        self.table = {name: (bytes([number + 1] * 16), count) for number, (name, count) in enumerate(topics.items())}
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self.table[name][0] if name in self.table else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, (known, _) in self.table.items() if known == topic_id), None)
+
+    def exists(self, name: str, partition: int) -> bool:
+        return name in self.table and 0 <= partition < self.table[name][1]
+
+
+class FakeTimers:
+    """Remembers the timers that are set."""
+
+    def __init__(self) -> None:
+        self.armed: dict[TimerKey, int] = {}
+
+    def schedule(self, key: TimerKey, deadline_ms: int) -> None:
+        self.armed[key] = deadline_ms
+
+    def cancel(self, key: TimerKey) -> None:
+        self.armed.pop(key, None)
+
+
+class World:
+    """What a test looks at: `log` has (partition, key, value), `gate` says what is durable; at first all of it is."""
+
+    def __init__(self, *, durable: bool = True, active: bool = True, **settings: Any) -> None:
+        self.turns = Turns()
+        self.gate = Gate()
+        self.gate.flushed_epoch = 1 << 40 if durable else 0
+        self.timers = FakeTimers()
+        self.topics = TopicTable(orders=4, clicks=2)
+        self.now = 1_000_000
+        self.log: list[tuple[int, Any, Any]] = []
+        self.epoch = 0
+        self.ids = iter(range(1, 1_000_000))
+        self.nodes = Nodes(7)
+        self.nodes.advertise("PLAINTEXT", "coordinator.test", 9092)
+        limits = {name: settings.pop(name) for name in ("max_groups",) if name in settings}
+        self.coordinator = Coordinator(
+            group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
+            partitions=PARTITIONS,
+            max_groups=limits.get("max_groups", 1000),
+            writer=self.gate,
+            append=self.append,
+            timers=self.timers,  # type: ignore[arg-type]
+            now_ms=lambda: self.now,
+            new_id=lambda: f"id{next(self.ids)}",
+            metrics=Metrics(),
+        )
+        if active:
+            self.coordinator.partitions = [ACTIVE] * PARTITIONS
+        self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
+        self.router = make_router(
+            {
+                **FindCoordinator(self.nodes, PARTITIONS).handlers(),
+                **self.membership.handlers(),
+                **Offsets(self.coordinator, self.topics).handlers(),
+                **GroupAdmin(self.coordinator).handlers(),
+            },
+            self.turns,
+            self.gate,
+            max_frame_bytes=1 << 20,
+            max_connections=100,
+        )
+
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
+        for key_bytes, value_bytes in records:
+            key = decode_key(key_bytes)
+            self.log.append((partition, key, None if value_bytes is None else decode_value(key, value_bytes)))
+        self.epoch += 1
+        return self.epoch
+
+    def wire(self) -> Wire:
+        return Wire(self.router, self.turns)
+
+    def ask(self, message: Any, version: int) -> Any:
+        """One request on a connection of its own, which must be answered at once."""
+        wire = self.wire()
+        wire.send(message, version)
+        ((_, response),) = wire.answers
+        return response
