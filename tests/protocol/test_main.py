@@ -1,0 +1,73 @@
+"""`python -m protocol`: what people see of a codec and a frame."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from protocol.__main__ import main
+from protocol.api.heartbeat import HeartbeatRequest
+from tests.shell import request_frame
+
+
+def run(*arguments: str, text: str | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(main, arguments, input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.output
+
+
+def test_source_shows_what_runs() -> None:
+    code, out = run("source", "HeartbeatRequest", "4")
+    assert code == 0
+    assert "def decode(buf, pos, end):" in out
+    assert "def encode(m, out):" in out
+    compile(out, "shown", "exec")
+
+
+def test_request_is_taken_apart_with_and_without_its_size() -> None:
+    frame = request_frame(HeartbeatRequest("my-group", 3, "me", "instance"), 4, 42)
+    for data in (frame, frame[4:]):
+        code, out = run("decode", "request", data.hex())
+        assert code == 0
+        assert out.splitlines() == [
+            "header: correlation_id 42, client_id 'test'",
+            "HeartbeatRequest v4",
+            "  group_id: 'my-group'",
+            "  generation_id: 3",
+            "  member_id: 'me'",
+            "  group_instance_id: 'instance'",
+        ]
+    assert run("decode", "request", "-", text=frame.hex())[0] == 0
+
+
+@pytest.mark.parametrize("api", ["Heartbeat", "12"])
+def test_response_is_taken_apart(api: str) -> None:
+    code, out = run("decode", "response", api, "4", "0000002a 00 00000000 001b 00")
+    assert code == 0
+    assert out.splitlines()[-2:] == ["  throttle_time_ms: 0", "  error_code: 27"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("source", "NoSuchRequest", "0"), "no message is called NoSuchRequest"),
+        (("source", "HeartbeatRequest", "9"), "HeartbeatRequest has versions 0-4, not 9"),
+        (("decode", "request", "xyz"), "that is not hex"),
+        (("decode", "request", "00"), "TruncatedError: a frame of 1 bytes"),
+        (("decode", "request", "7fff0000000000010000"), "UnknownApiError: api key 32767 version 0"),
+        (("decode", "request", "000c0004000000010000"), "TruncatedError"),
+        (("decode", "response", "Heartbeat", "4", "00"), "TruncatedError: a response of 1 bytes"),
+        (("decode", "response", "Nothing", "4", "0000000000"), "UnknownApiError"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments: tuple[str, ...], told: str) -> None:
+    code, out = run(*arguments)
+    assert code == 1
+    assert told in out
+    assert "Traceback" not in out
+
+
+def test_apis_are_listed() -> None:
+    code, out = run("apis")
+    assert code == 0
+    assert " 11  JoinGroup                  0-9    flexible 6+" in out.splitlines()

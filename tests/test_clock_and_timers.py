@@ -1,0 +1,116 @@
+"""The clock follows the wall slowly; the timers wake the loop when they are due and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinatord import clock as clock_module
+from coordinatord.clock import MAX_SLEW, Clock
+from coordinatord.group.result import TimerKey
+from coordinatord.timers import BATCH, TICK_MS, Timers
+
+
+class FakeTime:
+    """time.time and time.monotonic under the test's hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wall = 1_700_000_000.0
+        self.running = 500.0
+        monkeypatch.setattr(clock_module.time, "time", lambda: self.wall)
+        monkeypatch.setattr(clock_module.time, "monotonic", lambda: self.running)
+
+    def pass_(self, seconds: float) -> None:
+        self.wall += seconds
+        self.running += seconds
+
+
+def test_the_clock_shows_the_time_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = FakeTime(monkeypatch)
+    clock = Clock()
+    time.pass_(1.5)
+    assert clock() == 1_700_000_001_500
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_a_wall_clock_that_is_set_is_followed_slowly(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    time = FakeTime(monkeypatch)
+    clock = Clock()
+    before = clock()
+    time.wall += jump
+    assert clock() == before
+    last = before
+    for _ in range(100):
+        time.pass_(1.0)
+        clock.follow_wall()
+        now = clock()
+        assert 1000 * (1 - MAX_SLEW) - 2 <= now - last <= 1000 * (1 + MAX_SLEW) + 2
+        last = now
+    assert abs(clock.follow_wall()) < 3600 - 100 * MAX_SLEW + 1
+
+
+class FakeLoop:
+    """call_later on virtual time."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self.calls: list[tuple[float, Any, Callable[[], None]]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Any:
+        loop = self
+
+        class Handle:
+            def cancel(self) -> None:
+                loop.calls = [call for call in loop.calls if call[1] is not self]
+
+        handle = Handle()
+        self.calls.append((self.now_ms + delay_s * 1000, handle, callback))
+        return handle
+
+    def run_until(self, now_ms: int) -> None:
+        for _ in range(10_000):
+            due = [call for call in self.calls if call[0] <= now_ms]
+            if not due:
+                break
+            call = min(due, key=lambda each: each[0])
+            self.calls.remove(call)
+            self.now_ms = max(self.now_ms, int(call[0]))
+            call[2]()
+        self.now_ms = now_ms
+
+
+def test_timers_go_off_in_time_and_in_batches() -> None:
+    loop = FakeLoop()
+    expired: list[tuple[int, TimerKey]] = []
+    timers = Timers(loop, lambda: loop.now_ms, lambda key: expired.append((loop.now_ms, key)))  # type: ignore[arg-type]
+    many = [TimerKey(f"g{number}", "session", "m") for number in range(3 * BATCH)]
+    for key in many:
+        timers.schedule(key, 1_005_000)
+    later = TimerKey("later", "session", "m")
+    timers.schedule(later, 1_020_000)
+    cancelled = TimerKey("cancelled", "join")
+    timers.schedule(cancelled, 1_001_000)
+    timers.cancel(cancelled)
+    loop.run_until(1_010_000)
+    assert {key for _, key in expired} == set(many)
+    assert all(1_005_000 <= at <= 1_005_000 + 2 * TICK_MS + 1 for at, _ in expired)
+    loop.run_until(1_030_000)
+    assert expired[-1][1] == later
+    assert loop.calls == []
+
+
+def test_alarms_call_back_unless_they_are_cancelled() -> None:
+    loop = FakeLoop()
+    timers = Timers(loop, lambda: loop.now_ms, lambda key: None)  # type: ignore[arg-type]
+    rung: list[str] = []
+    timers.alarm(1_000_500, lambda: rung.append("one"))
+    other = timers.alarm(1_000_400, lambda: rung.append("other"))
+    other.cancel()
+    loop.run_until(1_002_000)
+    assert rung == ["one"]
+    timers.alarm(1_003_000, lambda: rung.append("never"))
+    timers.close()
+    loop.run_until(1_010_000)
+    assert rung == ["one"]
