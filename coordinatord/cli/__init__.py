@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 COMMANDS = {
-    "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator."),
-    "settings": ("coordinatord.cli.settings", "settings", "List all settings: values, defaults, meanings."),
+    "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
+    "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from coordinatord.cli.options import fail, load_or_exit, settings_options
-from coordinatord.config import Settings
-from coordinatord.observe import logs
+from coordinatord.config import Listener, Settings
+from coordinatord.observe import announce, logs
+
+if TYPE_CHECKING:
+    from coordinatord.server import Daemon
 
 
 @click.command(
@@ -39,17 +43,33 @@ def run(settings: Settings) -> int:
     from coordinatord.observe.admin import AdminError
 
     try:
-        return server.run(settings)
+        return server.run(settings, lambda daemon: _announce(settings, daemon))
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
     except (LogError, AdminError) as error:
         fail(str(error))
-    except OSError as error:
-        told = sentence(error, settings)
-        if told is None:
-            raise
-        fail(told)
+    except Exception as error:
+        told = sentence(error, settings) if isinstance(error, OSError) else None
+        if told is not None:
+            fail(told)
+        logs.get_logger().exception("the daemon failed")
+        return 1
+
+
+def _announce(settings: Settings, daemon: Daemon) -> None:
+    """Say where clients can come in, now that ports of 0 are real ones."""
+    bound = []
+    for endpoint, (_name, host, port) in zip(settings.endpoints, daemon.bound, strict=True):
+        listening = Listener(endpoint.name, host, port)
+        advertised = Listener(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
+        bound.append((listening.address, advertised.address))
+    announce.listening(
+        bound,
+        data_dir=settings.data_dir,
+        admin_url=None if daemon.admin is None else daemon.admin.url,
+        people=announce.for_people(settings.logging_format),
+    )
 
 
 def sentence(error: OSError, settings: Settings) -> str | None:

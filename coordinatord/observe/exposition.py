@@ -80,6 +80,8 @@ KAFKA_WATCHES = frozenset(
 )
 """Watches that Kafka measures under the same name; the others get our prefix."""
 
+CLASSIC_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+
 OUR_COUNTERS: tuple[tuple[str, str, Callable[[Metrics], int]], ...] = (
     ("connections_accepted", "Client connections accepted.", lambda metrics: metrics.connections_accepted),
     ("received_bytes", "Bytes received from clients.", lambda metrics: metrics.bytes_received),
@@ -177,6 +179,9 @@ class ShellCollector(Collector):
             prefix = KAFKA if name in KAFKA_WATCHES else OURS
             family = GaugeMetricFamily(prefix + name, doc, labels=labels)
             readings = reading if isinstance(reading, Mapping) else {"": reading}
+            if name == "classic_group_count":
+                # A state that no group is in is a zero, not a gap in the graph.
+                readings = dict.fromkeys(CLASSIC_STATES, 0.0) | dict(readings)
             for value, number in readings.items():
                 family.add_metric((value,) if label else (), number)
             yield family

@@ -30,8 +30,10 @@ class Health:
         self._checks: dict[str, Callable[[], str | None]] = {}
 
     def set(self, state: HealthState, *reasons: str) -> None:
-        """Move to a state, with what a person should know about it. FAILED is final: what follows does not hide it."""
-        if self._said[0] is not HealthState.FAILED:
+        """Move to a state, with what a person should know about it. There is no way back from DRAINING but to FAILED,
+        and none from FAILED: what goes on meanwhile does not hide them.
+        """
+        if state is HealthState.FAILED or self._said[0] not in (HealthState.DRAINING, HealthState.FAILED):
             self._said = (state, reasons)
 
     def starting(self, *reasons: str) -> None:

@@ -127,10 +127,15 @@ def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]
 
 
 def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Escape what a terminal would act on: a peer's client id must not draw lines of its own. JSON escapes by
-    itself.
-    """
+    """Show what a terminal would act on: a peer's client id must not draw lines of its own. JSON escapes by itself."""
     for field, value in event.items():
         if isinstance(value, str) and not value.isprintable():
-            event[field] = repr(value)
+            event[field] = "".join(map(_picture, value))
     return event
+
+
+def _picture(character: str) -> str:
+    """The character, or Unicode's picture of a control character (␊ of a line feed), or that of something else."""
+    if character.isprintable():
+        return character
+    return chr(0x2400 + ord(character)) if character < " " else "\N{REPLACEMENT CHARACTER}"

@@ -1,0 +1,149 @@
+"""Log lines, for machines and for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from coordinatord.observe import logs
+from coordinatord.observe.announce import for_people, listening
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def json_lines() -> Callable[[], list[dict[str, Any]]]:
+    stream = io.StringIO()
+    logs.configure("auto", "info", stream)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_json_where_nobody_looks_on(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.get_logger("coordinatord.router").warning("connection closed", peer="10.0.0.1:4711", bytes=7)
+    [line] = json_lines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line.pop("timestamp"))
+    assert line == {
+        "event": "connection closed",
+        "level": "warning",
+        "logger": "coordinatord.router",
+        "peer": "10.0.0.1:4711",
+        "bytes": 7,
+    }
+
+
+def test_levels_below_the_one_asked_for_are_not_written(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.get_logger().debug("no")
+    logs.get_logger().info("yes")
+    logging.getLogger("library").debug("no")
+    assert [line["event"] for line in json_lines()] == ["yes"]
+
+
+def test_the_standard_librarys_loggers_come_out_in_the_same_form(
+    json_lines: Callable[[], list[dict[str, Any]]],
+) -> None:
+    logging.getLogger("asyncio").warning("executing took %.1f seconds", 0.3)
+    logging.getLogger("odd").log(25, "between two levels")
+    try:
+        raise ValueError("cause")
+    except ValueError:
+        logging.getLogger("library").exception("failed")
+    first, second, third = json_lines()
+    assert (first["event"], first["level"], first["logger"]) == ("executing took 0.3 seconds", "warning", "asyncio")
+    assert (second["event"], second["level"]) == ("between two levels", "info")
+    assert third["level"] == "error"
+    assert "ValueError: cause" in third["exception"]
+
+
+def test_configuring_again_does_not_write_lines_twice() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.configure("json", "info", first)
+    logs.configure("json", "info", second)
+    logging.getLogger("library").warning("once")
+    assert first.getvalue() == ""
+    assert len(second.getvalue().splitlines()) == 1
+
+
+def test_a_peers_text_cannot_draw_on_the_operators_terminal() -> None:
+    stream = io.StringIO()
+    logs.configure("console", "info", stream)
+    logs.get_logger().info("joined", client_id="evil\n2026-01-01 [error] all is lost\x1b[31m")
+    [line] = stream.getvalue().splitlines()
+    assert line.isprintable()
+    assert "evil␊2026-01-01 [error] all is lost␛[31m" in line
+
+
+def test_a_long_text_is_cut(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.get_logger().info("joined", group="g" * 32_767)
+    [line] = json_lines()
+    assert line["group"] == "g" * 1000 + "… (32767 characters)"
+
+
+def test_colours_are_for_terminals() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    logs.configure("auto", "info", terminal)
+    logs.get_logger().info("listening")
+    logs.configure("console", "info", file)
+    logs.get_logger().info("listening")
+    assert "\x1b[" in terminal.getvalue()
+    assert "\x1b[" not in file.getvalue()
+    assert "listening" in file.getvalue()
+
+
+def test_a_line_that_cannot_be_written_is_dropped() -> None:
+    class Broken(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    logs.configure("json", "info", Broken())
+    logs.get_logger().info("nobody reads this")
+    closed = io.StringIO()
+    logs.configure("json", "info", closed)
+    closed.close()
+    logs.get_logger().info("nor this")
+
+
+def test_where_it_listens_is_said_once_ready(
+    json_lines: Callable[[], list[dict[str, Any]]], tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = [("0.0.0.0:9092", "kafka:9092"), ("127.0.0.1:9093", "127.0.0.1:9093")]
+    listening(bound, data_dir=tmp_path, admin_url="http://127.0.0.1:9180/", people=False)
+    [line] = json_lines()
+    assert line["event"] == "listening"
+    assert line["listeners"] == ["0.0.0.0:9092", "127.0.0.1:9093"]
+    assert line["advertised"] == ["kafka:9092", "127.0.0.1:9093"]
+    assert line["admin"] == "http://127.0.0.1:9180/"
+
+    listening(bound, data_dir=tmp_path, admin_url=None, people=True)
+    assert capsys.readouterr().err.splitlines() == [
+        "Ready: Kafka clients connect to 0.0.0.0:9092 (clients are told kafka:9092) and 127.0.0.1:9093.",
+        f"Data is kept in {tmp_path}.",
+        "Stop it with Ctrl+C.",
+    ]
+
+
+def test_sentences_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert for_people("auto")
+    assert not for_people("json")
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert not for_people("console")
