@@ -71,6 +71,8 @@ class World:
     def tell(self, event: Any) -> Result:
         """One step with all its consequences; the answer to a parked request is found in `answers`."""
         before = (self.group.state, self.group.generation_id)
+        if isinstance(event, events.TimedOut):
+            self.wheel.cancel(event.key)
         result = step(self.group, event, self.now_ms)
         self.apply(event, result)
         if self.check:
