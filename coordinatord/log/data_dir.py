@@ -19,7 +19,7 @@ from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, repla
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
 from coordinatord.log.journal import JournalEntry, journal_names, read_journal
 from coordinatord.log.partition_log import PartitionLog
-from coordinatord.log.recovery import Opened, PartitionRecovery, open_clean, open_recovering
+from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
 
 #: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
 READ_FILES = 128
@@ -101,6 +101,9 @@ class DataDirectory:
                 key = matched[1], int(matched[2])
                 self._open_partition(key, config_for(key[0]), writes.get(name, []), flushed.get(key, 0), bool(journals))
         self.write_recovery_points()
+        if self.start_offsets:
+            self.start_offsets = {key: offset for key, offset in self.start_offsets.items() if key in self.logs}
+            self.write_start_offsets()
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
         stale = [*journals, checkpoint.CLEAN_SHUTDOWN] if checkpoint.CLEAN_SHUTDOWN in names else journals
         for name in stale:
@@ -133,16 +136,17 @@ class DataDirectory:
                 self.files,
                 directory,
                 *key,
-                writes=[write for write in writes if write.topic_id == topic_id],
-                flushed_offset=flushed_offset,
-                has_journal=has_journal,
-                interval_bytes=config.index_interval_bytes,
+                Known(flushed_offset, [write for write in writes if write.topic_id == topic_id], has_journal),
+                config.index_interval_bytes,
             )
             if opened.recovery and (opened.recovery.truncated_bytes or opened.recovery.journal_writes):
                 self.recovered.append(opened.recovery)
         log = PartitionLog(directory, *key, topic_id, config, self.files, on_disk=True)
         first = opened.segments[0].base_offset if opened.segments else 0
         start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
+        if key in self.start_offsets:
+            # An unflushed log may end below: what comes next there is not what was deleted.
+            self.start_offsets[key] = start
         log.adopt(opened.segments, start, max(opened.end_offset, first))
         self.logs[key] = log
         self.flushed_offsets[key] = log.end_offset
@@ -261,7 +265,7 @@ def _acquire(disk: Disk, path: str) -> Lock:
     """The data directory, existing, writable and ours alone."""
     lock_path = f"{path}/{checkpoint.LOCK}"
     try:
-        disk.makedirs(path)
+        _make_durably(disk, path)
         return disk.lock(lock_path, str(os.getpid()))
     except BlockingIOError:
         owner = (read_text(disk, lock_path) or "").strip()
@@ -271,6 +275,17 @@ def _acquire(disk: Disk, path: str) -> Lock:
         ) from None
     except OSError as error:
         raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    """The directory and those above it, each name flushed into its parent."""
+    if disk.is_dir(path):
+        return
+    parent = os.path.dirname(path) or os.curdir
+    if parent != path:
+        _make_durably(disk, parent)
+    disk.makedirs(path)
+    disk.sync_dir(parent)
 
 
 def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) -> dict[str, str]:

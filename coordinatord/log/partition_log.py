@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
 
 from coordinatord.log.config import MAX_BATCH_BYTES, LogConfig
@@ -246,6 +247,8 @@ class PartitionLog:
             self._finish_indexes().finish = True
         self.segments.append(Segment(self.directory, base_offset, on_disk=False))
         self._index_entries = self._time_index_entries = 0
+        # Its file exists before anything is removed: the last segment's name is what remembers the log's end.
+        self._write_to(self.segments[-1])
 
     def _finish_indexes(self) -> SegmentWrite:
         segment = self.segments[-1]
@@ -394,11 +397,24 @@ class PartitionLog:
         if not visible:
             return None
         segment = max(visible, key=attrgetter("max_timestamp"))
-        if segment.max_timestamp_offset < self.high_watermark:
-            return self._first_record(segment, segment.max_timestamp)
-        # Its greatest is not written yet: find the greatest that is.
-        best = max((header.max_timestamp for header in self.batches(self.log_start_offset)), default=-1)
-        return self.offset_for_timestamp(best) if best >= 0 else None
+        if self.log_start_offset <= segment.max_timestamp_offset < self.high_watermark:
+            found = self._first_record(segment, segment.max_timestamp)
+            if found:
+                return found
+        return self._search_max_timestamp(visible)
+
+    def _search_max_timestamp(self, segments: list[Segment]) -> TimestampOffset | None:
+        """The same by reading everything: the greatest that is known is not written yet, or below the log's start."""
+        best: TimestampOffset | None = None
+        for segment in segments:
+            file = self._files.get(segment.log_path)
+            for position, header in walk(file, segment.log_path, 0, segment.visible_bytes):
+                if header.last_offset < self.log_start_offset or (best and header.max_timestamp <= best.timestamp):
+                    continue
+                for offset, timestamp, _key, _value in key_values(file.pread(header.size, position), 0, header):
+                    if offset >= self.log_start_offset and (best is None or timestamp > best.timestamp):
+                        best = TimestampOffset(timestamp, offset)
+        return best
 
     def _first_record(self, segment: Segment, timestamp_ms: int) -> TimestampOffset | None:
         file, path = self._files.get(segment.log_path), segment.log_path
@@ -421,8 +437,8 @@ class PartitionLog:
             return 0
         surplus = self.size_bytes - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
         count = 0
-        for segment in self.segments[:-1]:
-            if segment.visible_bytes < segment.size:
+        for segment, successor in pairwise(self.segments):
+            if segment.visible_bytes < segment.size or not successor.on_disk:
                 break
             too_old = 0 <= self.config.retention_ms < now_ms - segment.max_timestamp
             if not too_old and surplus < segment.size:
@@ -434,8 +450,8 @@ class PartitionLog:
     def segments_below(self, offset: int) -> int:
         """How many of the oldest segments hold nothing at or above `offset`."""
         count = 0
-        for segment, successor in zip(self.segments, self.segments[1:], strict=False):
-            if successor.base_offset > offset or segment.visible_bytes < segment.size:
+        for segment, successor in pairwise(self.segments):
+            if successor.base_offset > offset or segment.visible_bytes < segment.size or not successor.on_disk:
                 break
             count += 1
         return count

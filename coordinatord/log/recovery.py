@@ -57,6 +57,20 @@ class PartitionRecovery:
 
 
 @dataclass(slots=True)
+class Known:
+    """What is known of a partition after an unclean stop."""
+
+    #: the recovery point: the last segment and its indexes are flushed below this offset
+    recovery_point: int
+    #: the journal's writes to it
+    writes: Sequence[JournalEntry]
+    #: whether there was a journal at all: then what it does not hold was not flushed
+    has_journal: bool
+    #: recovery point and journal together: everything below this offset was flushed
+    flushed_offset: int = 0
+
+
+@dataclass(slots=True)
 class Opened:
     segments: list[Segment]
     end_offset: int
@@ -93,30 +107,21 @@ def open_recovering(
     directory: str,
     topic: str,
     partition: int,
-    *,
-    writes: Sequence[JournalEntry],
-    flushed_offset: int,
-    has_journal: bool,
+    known: Known,
     interval_bytes: int,
 ) -> Opened:
-    """After an unclean stop. `flushed_offset` is the recovery point: the partition was flushed up to there before
-    the journal began.
-    """
+    """After an unclean stop."""
     recovery = PartitionRecovery(topic, partition, directory)
     segments = list_segments(disk, directory)
-    reached, touched = _repeat_writes(disk, directory, segments, writes, recovery)
-    flushed_offset = max(flushed_offset, reached)
+    reached = _repeat_writes(disk, directory, segments, known.writes, recovery, interval_bytes)
+    known.flushed_offset = max(known.recovery_point, reached)
     for segment in segments[:-1]:
-        if segment.base_offset in touched:  # the crash came before it was finished
-            segment.size = segment.visible_bytes = _flush(disk, segment.log_path)
-            _rebuild(disk, segment, interval_bytes)
-        else:
-            _measure(disk, files, segment, interval_bytes)
+        _measure(disk, files, segment, interval_bytes)
     if not segments:
-        if flushed_offset:
-            raise LogDamaged(directory, 0, f"no segment is left, but offsets below {flushed_offset} were flushed")
+        if known.flushed_offset:
+            raise LogDamaged(directory, 0, f"no segment is left, but offsets below {known.flushed_offset} were flushed")
         return Opened([], 0, recovery)
-    end_offset = _recover_last(disk, segments[-1], recovery, flushed_offset, has_journal, interval_bytes)
+    end_offset = _recover_last(disk, segments[-1], recovery, known, interval_bytes)
     if len(segments) > 1:
         _check_order(segments)
     return Opened(segments, end_offset, recovery)
@@ -129,19 +134,26 @@ def _check_order(segments: list[Segment]) -> None:
 
 
 def _repeat_writes(
-    disk: Disk, directory: str, segments: list[Segment], writes: Sequence[JournalEntry], recovery: PartitionRecovery
-) -> tuple[int, set[int]]:
-    """Do the journal's writes again; returns the end offset that they reach and the segments they touch.
+    disk: Disk,
+    directory: str,
+    segments: list[Segment],
+    writes: Sequence[JournalEntry],
+    recovery: PartitionRecovery,
+    interval_bytes: int,
+) -> int:
+    """Do the journal's writes again; returns the end offset that they reach.
 
-    Segments before the last were flushed when the last began: their writes are left out.
+    Segments before the last were finished before the last was made: their writes are left out. The same order is kept
+    here, because this may be interrupted too.
     """
     last = segments[-1].base_offset if segments else -1
-    touched: set[int] = set()
     end_offset = 0
     for write in writes:
         if write.base_offset < last:
             continue
         if write.base_offset > last:
+            if segments:
+                _finish(disk, segments[-1], interval_bytes)
             segments.append(Segment(directory, write.base_offset, on_disk=True))
             last = write.base_offset
         path = segments[-1].log_path
@@ -154,20 +166,19 @@ def _repeat_writes(
         finally:
             file.close()
         recovery.journal_writes += 1
-        touched.add(last)
         for header in _headers(write.data):
             end_offset = header.next_offset
-    return end_offset, touched
+    return end_offset
 
 
-def _flush(disk: Disk, path: str) -> int:
-    """Make a segment durable; returns its size."""
-    file = disk.open(path)
+def _finish(disk: Disk, segment: Segment, interval_bytes: int) -> None:
+    """Flush a segment that gets nothing more, and its indexes."""
+    file = disk.open(segment.log_path)
     try:
         file.datasync()
-        return file.size()
     finally:
         file.close()
+    _rebuild(disk, segment, interval_bytes)
 
 
 def _headers(data: bytes) -> list[BatchHeader]:
@@ -278,20 +289,13 @@ def _overwrite(disk: Disk, path: str, position: int, data: bytearray) -> None:
         file.close()
 
 
-def _recover_last(
-    disk: Disk,
-    segment: Segment,
-    recovery: PartitionRecovery,
-    flushed_offset: int,
-    has_journal: bool,
-    interval_bytes: int,
-) -> int:
+def _recover_last(disk: Disk, segment: Segment, recovery: PartitionRecovery, known: Known, interval_bytes: int) -> int:
     """Check, cut and index the last segment; returns the partition's end offset. Everything is flushed on return."""
     path = recovery.path = segment.log_path
     file = disk.open(path)
     try:
         size = file.size()
-        kept, time_kept, start, end_offset = _trusted_entries(disk, segment, flushed_offset, size)
+        kept, time_kept, start, end_offset = _trusted_entries(disk, segment, known.recovery_point, size)
         index = _Indexer(segment, interval_bytes)
         end = start
         try:
@@ -304,13 +308,13 @@ def _recover_last(
                 end_offset = batch.header.next_offset
                 end = batch.position + batch.header.size
         except LogDamaged as damage:
-            _judge(file, damage, end_offset, flushed_offset, has_journal, size)
+            _judge(file, damage, end_offset, known, size)
             recovery.truncated_bytes = size - end
             recovery.truncated_records = _records_in(file, end, size)
             recovery.reason = damage.reason
-        if end_offset < flushed_offset:
+        if end_offset < known.flushed_offset:
             raise LogDamaged(
-                path, end, f"the log ends at offset {end_offset}, but offsets below {flushed_offset} were flushed"
+                path, end, f"the log ends at offset {end_offset}, but offsets below {known.flushed_offset} were flushed"
             )
         if recovery.truncated_bytes:
             file.truncate(end)
@@ -323,13 +327,12 @@ def _recover_last(
     return end_offset
 
 
-def _judge(file: File, damage: LogDamaged, end_offset: int, flushed_offset: int, has_journal: bool, size: int) -> None:
+def _judge(file: File, damage: LogDamaged, end_offset: int, known: Known, size: int) -> None:
     """Raise `damage` unless it is a torn tail."""
-    if end_offset < flushed_offset:
-        raise LogDamaged(
-            damage.path, damage.position, f"{damage.reason}; offsets below {flushed_offset} were flushed"
-        ) from None
-    if not has_journal and _sound_batch_after(file, damage.position, size, end_offset):
+    if end_offset < known.flushed_offset:
+        reason = f"{damage.reason}; offsets below {known.flushed_offset} were flushed"
+        raise LogDamaged(damage.path, damage.position, reason) from None
+    if not known.has_journal and _sound_batch_after(file, damage.position, size, end_offset):
         raise LogDamaged(damage.path, damage.position, f"{damage.reason}; sound batches follow") from None
 
 
@@ -366,12 +369,12 @@ def _records_in(file: File, position: int, size: int) -> int:
     return count
 
 
-def _trusted_entries(disk: Disk, segment: Segment, flushed_offset: int, size: int) -> tuple[int, int, int, int]:
-    """Index entries which were flushed: (offset entries, time entries, position to read on from, offset expected
-    there).
+def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: int) -> tuple[int, int, int, int]:
+    """Index entries which were flushed, as those below the recovery point are: (offset entries, time entries,
+    position to read on from, offset expected there).
     """
     if (
-        flushed_offset <= segment.base_offset
+        recovery_point <= segment.base_offset
         or not disk.exists(segment.index_path)
         or not disk.exists(segment.time_index_path)
     ):
@@ -382,7 +385,7 @@ def _trusted_entries(disk: Disk, segment: Segment, flushed_offset: int, size: in
         disk.open(segment.time_index_path),
     )
     try:
-        below = flushed_offset - segment.base_offset - 1
+        below = recovery_point - segment.base_offset - 1
         count = index.size() // OFFSET_ENTRY.size
         found = floor_entry(index, OFFSET_ENTRY, count, 0, below)
         if found is None:

@@ -321,7 +321,7 @@ class _SimulatedLock:
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _bytes_in(directory: _Directory) -> int:
