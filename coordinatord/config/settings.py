@@ -99,10 +99,10 @@ class Settings:
         50, "Connections that may wait to be accepted; the kernel's somaxconn caps it.", minimum=1
     )
     socket_send_buffer_bytes: int = integer(
-        100 * KIB, "SO_SNDBUF of client connections; -1 leaves the kernel's.", minimum=-1
+        100 * KIB, "SO_SNDBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
     )
     socket_receive_buffer_bytes: int = integer(
-        100 * KIB, "SO_RCVBUF of client connections; -1 leaves the kernel's.", minimum=-1
+        100 * KIB, "SO_RCVBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
     )
     connections_max_idle_ms: int = integer(
         600_000, "A connection on which nothing arrived for so long is closed.", minimum=1, maximum=LONG_MAX
@@ -118,6 +118,7 @@ class Settings:
         "Client connections at one time from one address.",
         minimum=1,
         ours="Kafka takes 0 where overrides for single addresses are given; there are none here",
+        not_yet=True,
     )
     shutdown_timeout_ms: int = integer(
         4_000,
