@@ -214,6 +214,8 @@ def test_the_environment_knows_the_short_names_and_leaves_other_programs_alone()
             "COORDINATORD_SERVICE_PORT_KAFKA": "9092",
             "COORDINATORD_PORT": "tcp://10.0.0.1:9092",
             "COORDINATORD_PORT_9092_TCP_ADDR": "10.0.0.1",
+            # what deploy/compose.yaml interpolates
+            "COORDINATORD_IMAGE": "coordinatord:dev",
             "KAFKA_NUM_PARTITIONS": "3",
         }
     )

@@ -28,9 +28,9 @@ SHORTHANDS: dict[str, str] = {
 }
 """Options of `serve` that are settings by a short name; COORDINATORD_DATA_DIR and so on work too."""
 
-# Kubernetes describes every service of a namespace in the environment of its pods; one that is called "coordinatord"
-# is not a setting.
-_SERVICE_LINK = re.compile(r"(SERVICE_HOST|(SERVICE_)?PORT(_.*)?)")
+# Kubernetes describes every service of a namespace in the environment of its pods; one that is called "coordinatord" is
+# not a setting. Neither is what compose files interpolate.
+_NO_SETTING = re.compile(r"(SERVICE_HOST|(SERVICE_)?PORT(_.*)?|IMAGE|VERSION)")
 
 
 class ConfigError(Exception):
@@ -118,7 +118,7 @@ def from_environment(environment: Mapping[str, str]) -> list[Entry]:
     short, full = [], []
     for variable, value in sorted(environment.items()):
         rest = variable.removeprefix(ENVIRONMENT_PREFIX)
-        if rest in (variable, "CONFIG") or _SERVICE_LINK.fullmatch(rest):
+        if rest in (variable, "CONFIG") or _NO_SETTING.fullmatch(rest):
             continue
         origin = f"environment variable {variable}"
         shorthand = SHORTHANDS.get(rest.lower().replace("_", "-"))
