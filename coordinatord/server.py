@@ -35,7 +35,8 @@ from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.router import Router
 from coordinatord.timers import Timers
-from coordinatord.topics import OFFSETS_TOPIC, Topics
+from coordinatord.topics import Topics
+from coordinatord.topics.names import OFFSETS_TOPIC
 
 LOAD_SLICE_S = 0.005
 """How long loading may keep the loop before somebody else gets a turn."""
@@ -60,9 +61,7 @@ class Daemon:
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._log = get_logger("coordinatord.server")
-        self.data = DataDirectory.open(
-            str(settings.data_dir), node_id=settings.node_id, config_for=lambda topic: self.topics_config(topic)
-        )
+        self.data = DataDirectory.open(str(settings.data_dir), node_id=settings.node_id)
         self.writer = LogWriter(
             self.data,
             loop,
@@ -144,6 +143,8 @@ class Daemon:
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         idle_ms = self.settings.connections_max_idle_ms
         self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
+        producers_s = self.settings.producer_id_expiration_check_interval_ms / 1000
+        self._every(producers_s, lambda: self.topics.expire_producers(self.now_ms()))
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
 
@@ -216,6 +217,8 @@ class Daemon:
         await self._until(lambda: not self.router.connections, deadline_s)
         try:
             self.writer.close()
+            if self.failed is None:
+                self.topics.write_snapshots()
             self.data.close()
         except Exception as error:
             self._log.error("the log could not be closed", error=str(error))
@@ -231,10 +234,6 @@ class Daemon:
             await asyncio.sleep(0.005)
 
     # Between the parts
-
-    def topics_config(self, topic: str) -> Any:
-        """The log settings of a topic, while the directory is being opened."""
-        return Topics.log_config(self.settings, topic)
 
     def _append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
         log = self.data.get(OFFSETS_TOPIC, partition)
@@ -281,6 +280,10 @@ class Daemon:
         watch("offset_count", coordinator.offset_count)
         watch("num_partitions", coordinator.partition_counts)
         watch("timers", lambda: len(self.timers.wheel))
+        watch("parked_replies", lambda: sum(c.is_waiting for c in list(self.router.connections)))
+        watch("topics", lambda: len(self.topics.catalogue.by_name))
+        watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
+        watch("fetch_sessions", lambda: len(self.topics.sessions))
         watch("connections", lambda: len(self.router.connections))
 
 
