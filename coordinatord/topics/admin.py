@@ -1,0 +1,438 @@
+"""CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3, DeleteRecords v0-v2.
+
+The checks, their order and their errors are those of Kafka's controller (ReplicationControlManager, ControllerApis)
+with one broker in its cluster. All topics of a request are decided first and then changed in one write of the
+catalogue; the response leaves when that is durable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.config import Settings
+from coordinatord.log.errors import LogFailed
+from coordinatord.log.writer import LogWriter
+from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.topics.config_table import TABLE, InvalidConfig
+from coordinatord.topics.configs import Configs, text_of
+from coordinatord.topics.names import RESERVED, why_invalid
+from coordinatord.topics.partition import Partition
+from protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from protocol.api.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.api.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from protocol.api.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.request import RequestContext
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka's `MAX_PARTITIONS_PER_BATCH`."""
+
+HIGH_WATERMARK = -1
+"""DeleteRecords: everything that can be read now."""
+
+
+class Refusal(Exception):
+    """One topic of a request cannot be had; carries the error and Kafka's words."""
+
+    def __init__(self, error: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class Administration:
+    """The handlers. `on_deleted` is told (name, id) of each topic that has gone."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        writer: LogWriter,
+        node_id: int,
+        on_deleted: Callable[[str, bytes], object],
+    ) -> None:
+        self.settings = settings
+        self.catalogue = catalogue
+        self.writer = writer
+        self.node_id = node_id
+        self.on_deleted = on_deleted
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {19: self.create_topics, 20: self.delete_topics, 21: self.delete_records, 37: self.create_partitions}
+
+    # CreateTopics
+
+    def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """A name that comes twice gets one answer, an error, after all others."""
+        counts = Counter(topic.name for topic in request.topics)
+        once = [topic for topic in request.topics if counts[topic.name] == 1]
+        if self._requested_partitions(once) > MAX_PARTITIONS_PER_REQUEST:
+            message = "Excessively large number of partitions per request."
+            refused = [_refused_topic(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in once]
+            return CreateTopicsResponse(topics=refused)
+        results, new = [], []
+        planned_partitions = 0
+        for topic in once:
+            try:
+                count, configs = self._check_new(topic, planned_partitions)
+            except Refusal as refusal:
+                results.append(_refused_topic(topic.name, refusal.error, refusal.message))
+                continue
+            planned_partitions += count
+            topic_id = self.catalogue.new_id()
+            new.append((topic.name, topic_id, count, configs))
+            results.append(CreatableTopicResult(topic.name, topic_id, 0, None, 0, count, 1, _described(configs)))
+        if new and not request.validate_only:
+            try:
+                self.catalogue.create(new)
+            except OSError as error:
+                for result in results:
+                    if not result.error_code:
+                        result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        for name, count in counts.items():
+            if count > 1:
+                results.append(_refused_topic(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        return CreateTopicsResponse(topics=results)
+
+    def create_with_defaults(self, names: Sequence[str]) -> None:
+        """Topics that somebody asked for by name (auto.create.topics.enable): those of the names that can be had."""
+        new = []
+        planned_partitions = 0
+        for name in names:
+            try:
+                count, configs = self._check_new(CreatableTopic(name, -1, -1), planned_partitions)
+            except Refusal:
+                continue
+            planned_partitions += count
+            new.append((name, self.catalogue.new_id(), count, configs))
+        if new:
+            try:
+                self.catalogue.create(new)
+            except OSError:
+                return  # asked again, tried again
+
+    def _requested_partitions(self, topics: Iterable[CreatableTopic]) -> int:
+        total = 0
+        for topic in topics:
+            if topic.assignments:
+                total += len(topic.assignments)
+            else:
+                total += self.settings.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
+        return total
+
+    def _check_new(self, topic: CreatableTopic, planned_partitions: int) -> tuple[int, Configs]:
+        """The number of partitions and the settings of a topic that can be created."""
+        name = topic.name
+        if name in RESERVED and name not in self.catalogue.by_name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        reason = why_invalid(name)
+        if reason is not None:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name in self.catalogue.by_name:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self.catalogue.collides_with(name)
+        if other is not None:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        nulls = [config.name for config in topic.configs if config.value is None]
+        if nulls:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
+        try:
+            configs = Configs(self.settings, {config.name: config.value or "" for config in topic.configs})
+        except InvalidConfig as error:
+            raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
+        count = self._partition_count(topic)
+        if not self.catalogue.has_room_for(planned_partitions + count):
+            raise Refusal(
+                ErrorCode.POLICY_VIOLATION,
+                f"{count} more partitions would be more than max.partitions ({self.settings.max_partitions}) allows.",
+            )
+        return count, configs
+
+    def _partition_count(self, topic: CreatableTopic) -> int:
+        if topic.assignments:
+            if topic.replication_factor != -1:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "A manual partition assignment was specified, but replication factor was not set to -1.",
+                )
+            if topic.num_partitions != -1:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "A manual partition assignment was specified, but numPartitions was not set to -1.",
+                )
+            indexes: set[int] = set()
+            for assignment in topic.assignments:
+                if assignment.partition_index in indexes:
+                    raise Refusal(
+                        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                        f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+                    )
+                self._check_assignment(assignment.broker_ids)
+                indexes.add(assignment.partition_index)
+            if indexes != set(range(len(indexes))):
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+                )
+            return len(indexes)
+        if topic.replication_factor < -1 or topic.replication_factor == 0:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if topic.num_partitions < -1 or topic.num_partitions == 0:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+            )
+        if topic.replication_factor > 1:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor "
+                f"of {topic.replication_factor} cannot be reached because only 1 broker(s) are registered.",
+            )
+        return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+
+    def _check_assignment(self, broker_ids: list[int]) -> None:
+        """A manual assignment can only be this node."""
+        if not broker_ids:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
+            )
+        previous = None
+        for broker_id in sorted(broker_ids):
+            if broker_id != self.node_id:
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered.",
+                )
+            if broker_id == previous:
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"The manual partition assignment includes the broker {broker_id} more than once.",
+                )
+            previous = broker_id
+
+    # DeleteTopics
+
+    def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """By name, since v6 also by id; nothing that is named twice in any way is deleted."""
+        asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+        if not self.settings.delete_topic_enable:
+            old = context.api_version < 3
+            error = ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED
+            return DeleteTopicsResponse(0, [DeletableTopicResult(each.name, each.topic_id, error) for each in asked])
+        results: list[DeletableTopicResult] = []
+        counts = Counter((each.name, each.topic_id) for each in asked)
+        found: dict[Topic, DeleteTopicState] = {}
+        doubled: set[Topic] = set()
+        for each in asked:
+            count = counts.pop((each.name, each.topic_id), 0)
+            if not count:
+                continue
+            try:
+                topic = self._to_delete(each, count)
+            except Refusal as refusal:
+                results.append(DeletableTopicResult(each.name, each.topic_id, refusal.error, refusal.message))
+                continue
+            if topic in found:
+                doubled.add(topic)
+                message = "The provided topic name maps to an ID that was already supplied."
+                results.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
+            found[topic] = each
+        going = [topic for topic in found if topic not in doubled]
+        error_code, failure = self._delete(going)
+        for topic in going:
+            results.append(DeletableTopicResult(topic.name, topic.topic_id, error_code, failure))
+        return DeleteTopicsResponse(0, results)
+
+    def _to_delete(self, asked: DeleteTopicState, count: int) -> Topic:
+        name, topic_id = asked.name, asked.topic_id
+        if name is None and topic_id == ZERO_UUID:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if name is not None and topic_id != ZERO_UUID:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if count > 1:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'name' if name is not None else 'id'}.")
+        if name is not None:
+            topic, unknown = self.catalogue.by_name.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            message = "This server does not host this topic-partition."
+        else:
+            topic, unknown = self.catalogue.by_id.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+            message = "This server does not host this topic ID."
+        if topic is None:
+            raise Refusal(unknown, message)
+        if topic.name in RESERVED:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
+        return topic
+
+    def _delete(self, topics: list[Topic]) -> tuple[int, str | None]:
+        if not topics:
+            return 0, None
+        try:
+            self.writer.delete(self.catalogue.delete(topics))
+        except (OSError, LogFailed) as error:
+            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        self.catalogue.deleted()
+        for topic in topics:
+            for partition in topic.partitions:
+                partition.wake()
+            self.on_deleted(topic.name, topic.topic_id)
+        return 0, None
+
+    # CreatePartitions
+
+    def create_partitions(self, _context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        """`count` is the new total."""
+        counts = Counter(topic.name for topic in request.topics)
+        results = [
+            CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for name, count in counts.items()
+            if count > 1
+        ]
+        grown: list[tuple[Topic, int]] = []
+        planned = 0
+        for asked in request.topics:
+            if counts[asked.name] > 1:
+                continue
+            try:
+                topic = self._to_grow(asked, planned)
+            except Refusal as refusal:
+                results.append(CreatePartitionsTopicResult(asked.name, refusal.error, refusal.message))
+                continue
+            planned += asked.count - len(topic.partitions)
+            grown.append((topic, asked.count))
+        error_code, message = 0, None
+        if grown and not request.validate_only:
+            try:
+                self.catalogue.grow(grown)
+            except OSError as error:
+                error_code, message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        for topic, _ in grown:
+            results.append(CreatePartitionsTopicResult(topic.name, error_code, message))
+        return CreatePartitionsResponse(0, results)
+
+    def _to_grow(self, asked: CreatePartitionsTopic, planned_partitions: int) -> Topic:
+        topic = self.catalogue.by_name.get(asked.name)
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        if topic.name in RESERVED:
+            # Groups are found by their id's hash over the number of partitions.
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Partitions of internal topic {topic.name} cannot be added.")
+        have = len(topic.partitions)
+        if asked.count == have:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+        if asked.count < have:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase.",
+            )
+        more = asked.count - have
+        if asked.assignments is not None:
+            if len(asked.assignments) != more:
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) "
+                    "were specified.",
+                )
+            for assignment in asked.assignments:
+                self._check_assignment(assignment.broker_ids)
+        if more > MAX_PARTITIONS_PER_REQUEST or not self.catalogue.has_room_for(planned_partitions + more):
+            raise Refusal(
+                ErrorCode.POLICY_VIOLATION,
+                f"{more} more partitions would be more than max.partitions ({self.settings.max_partitions}) allows.",
+            )
+        return topic
+
+    # DeleteRecords
+
+    def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
+        """Durable before it is answered: what was said to be gone must not come back."""
+        epoch = 0
+        topics = []
+        for topic in request.topics:
+            results = []
+            for asked in topic.partitions:
+                partition = self.catalogue.partition(topic.name, asked.partition_index)
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                low_watermark = -1
+                if partition is not None:
+                    error, low_watermark, written = self._delete_before(topic.name, partition, asked.offset)
+                    epoch = max(epoch, written)
+                results.append(DeleteRecordsPartitionResult(asked.partition_index, low_watermark, error))
+            topics.append(DeleteRecordsTopicResult(topic.name, results))
+        response = DeleteRecordsResponse(0, topics)
+        if epoch <= self.writer.flushed_epoch:
+            return response
+        context.answer_at(epoch, response, lambda: _storage_error(request))
+        return None
+
+    def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
+        """The error, the new low watermark, and the epoch that makes it durable."""
+        log = partition.log
+        if name in RESERVED:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
+        if log.config.compacts and not log.config.deletes:
+            return ErrorCode.POLICY_VIOLATION, -1, 0
+        before = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= before <= log.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0
+        if before <= log.log_start_offset:
+            return ErrorCode.NONE, log.log_start_offset, 0
+        try:
+            return ErrorCode.NONE, before, self.writer.delete_records(log, before)
+        except (OSError, LogFailed):
+            return ErrorCode.KAFKA_STORAGE_ERROR, -1, 0
+
+
+def _described(configs: Configs) -> list[CreatableTopicConfigs]:
+    """The settings of a new topic, as v5+ responses show them."""
+    return [
+        CreatableTopicConfigs(name, text_of(configs.value(name)), False, configs.source(row), False)
+        for name, row in TABLE.items()
+    ]
+
+
+def _refused_topic(name: str, error: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name, ZERO_UUID, error, message, configs=[])
+
+
+def _storage_error(request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        0,
+        [
+            DeleteRecordsTopicResult(
+                topic.name,
+                [
+                    DeleteRecordsPartitionResult(asked.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,250 @@
+"""Which topics there are: names, ids, partitions, settings; in memory, and in one small file that survives a restart.
+
+`<data>/topics.json` is replaced whole and durably by every change, before the change is made in memory and answered. It
+is the authority; what lies in the data directory is brought in line with it at start:
+
+- A topic's partition without a directory is an empty one: directories are made by a partition's first write, so that a
+  topic of many partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
+- A directory of a topic that is not in the file is a topic that somebody put there (a Kafka broker's, with the id in
+  its partition.metadata), and is taken in.
+- A directory of a topic that was being deleted (`deleting`) when the process died is deleted.
+
+Look-ups are dictionary look-ups: the group coordinator makes them for every offset that is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from coordinatord.config import Settings
+from coordinatord.log.checkpoint import uuid_bytes, uuid_text
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.disk import read_text, replace_text
+from coordinatord.log.errors import LogDamaged
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.topics.config_table import InvalidConfig
+from coordinatord.topics.configs import Configs
+from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC, collision_key, has_collision_characters
+from coordinatord.topics.partition import Partition
+from protocol.schema import ZERO_UUID
+
+FILE = "topics.json"
+VERSION = 1
+
+RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
+"""Kafka's Uuid.RESERVED: no topic id, and the metadata topic's."""
+
+
+class Entry(NamedTuple):
+    """A topic as the file has it."""
+
+    topic_id: bytes
+    partitions: int
+    configs: Mapping[str, str]
+
+
+class Topic:
+    """A topic. `partitions[i]` is partition i."""
+
+    __slots__ = ("configs", "internal", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes, configs: Configs) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.internal = name in INTERNAL
+        self.configs = configs
+        self.partitions: list[Partition] = []
+
+
+class Catalogue:
+    """All topics, by name and by id."""
+
+    def __init__(self, settings: Settings, data: DataDirectory, new_uuid: Callable[[], bytes]) -> None:
+        """`new_uuid` gives 16 random bytes. LogDamaged when the file is not ours to understand."""
+        self._settings = settings
+        self._data = data
+        self._disk = data.disk
+        self._path = f"{data.path}/{FILE}"
+        self._new_uuid = new_uuid
+        self.by_name: dict[str, Topic] = {}
+        self.by_id: dict[bytes, Topic] = {}
+        self.partition_count = 0
+        self._colliding: dict[str, str] = {}
+        self._entries: dict[str, Entry] = {}
+        self._deleting: set[bytes] = set()
+        self._load()
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """A partition by its topic's name; None when there is none."""
+        topic = self.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def collides_with(self, name: str) -> str | None:
+        """A topic whose name Kafka's metrics could not tell from this one."""
+        return self._colliding.get(collision_key(name)) if has_collision_characters(name) else None
+
+    def has_room_for(self, partitions: int) -> bool:
+        """Whether max.partitions allows so many more."""
+        return self.partition_count + partitions <= self._settings.max_partitions
+
+    def new_id(self) -> bytes:
+        """An id that no topic has, and that reads well in commands: none with a leading dash (Kafka's randomUuid)."""
+        while True:
+            topic_id = self._new_uuid()
+            if topic_id not in RESERVED_IDS and topic_id not in self.by_id and topic_id[0] >> 2 != 62:
+                return topic_id
+
+    # Changes: durable on return. OSError when they could not be made so; nothing has changed then.
+
+    def create(self, new: Iterable[tuple[str, bytes, int, Configs]]) -> list[Topic]:
+        """Add topics: (name, id, partitions, settings). The caller has checked that they may be."""
+        wanted = list(new)
+        added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
+        self._commit({**self._entries, **added}, self._deleting)
+        return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
+
+    def delete(self, topics: Iterable[Topic]) -> list[PartitionLog]:
+        """Take topics out. Their logs are returned, for the log to remove; `deleted` is to be called after that."""
+        gone = {topic.name: topic for topic in topics}
+        kept = {name: entry for name, entry in self._entries.items() if name not in gone}
+        self._commit(kept, self._deleting | {topic.topic_id for topic in gone.values()})
+        logs: list[PartitionLog] = []
+        for name, topic in gone.items():
+            del self.by_name[name], self.by_id[topic.topic_id]
+            if self._colliding.get(collision_key(name)) == name:
+                del self._colliding[collision_key(name)]
+            self.partition_count -= len(topic.partitions)
+            logs.extend(partition.log for partition in topic.partitions)
+        return logs
+
+    def deleted(self) -> None:
+        """The logs that `delete` returned are gone for good. The file says so from its next change on."""
+        self._deleting = set()
+
+    def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
+        """Give topics more partitions: (topic, new number)."""
+        wanted = list(topics)
+        grown = {topic.name: self._entries[topic.name]._replace(partitions=count) for topic, count in wanted}
+        self._commit({**self._entries, **grown}, self._deleting)
+        for topic, count in wanted:
+            self._extend(topic, count)
+
+    def configure(self, topic: Topic, configs: Configs) -> None:
+        """Give a topic other settings."""
+        changed = self._entries[topic.name]._replace(configs=configs.own)
+        self._commit({**self._entries, topic.name: changed}, self._deleting)
+        topic.configs = configs
+        for partition in topic.partitions:
+            partition.configure(configs)
+
+    # The file
+
+    def _commit(self, entries: dict[str, Entry], deleting: set[bytes]) -> None:
+        topics = {
+            name: {"id": uuid_text(entry.topic_id), "partitions": entry.partitions, "configs": dict(entry.configs)}
+            for name, entry in entries.items()
+        }
+        content = {"version": VERSION, "topics": topics, "deleting": sorted(map(uuid_text, deleting))}
+        replace_text(self._disk, self._path, json.dumps(content, indent=1) + "\n")
+        self._entries, self._deleting = entries, deleting
+
+    def _read(self) -> tuple[dict[str, Entry], set[bytes]]:
+        text = read_text(self._disk, self._path)
+        if text is None:
+            return {}, set()
+        try:
+            content = json.loads(text)
+            if content["version"] != VERSION:
+                raise ValueError(f"version {content['version']} is not known")
+            topics = {
+                str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
+                for name, entry in content["topics"].items()
+            }
+            return topics, {uuid_bytes(each) for each in content["deleting"]}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LogDamaged(self._path, 0, f"not a catalogue of topics: {error!r}") from None
+
+    def _load(self) -> None:
+        stored, deleting = self._read()
+        entries = dict(stored)
+        self._finish_deleting(deleting)
+        for name, (topic_id, highest) in self._found().items():
+            entry = entries.get(name)
+            if entry is None:
+                own = offsets_configs(self._settings) if name == OFFSETS_TOPIC else {}
+                entries[name] = Entry(self.new_id() if topic_id in RESERVED_IDS else topic_id, highest + 1, own)
+            elif topic_id not in (entry.topic_id, ZERO_UUID):
+                path = f"{self._data.path}/{name}-{highest}"
+                known = uuid_text(entry.topic_id)
+                raise LogDamaged(path, 0, f"its topic id is {uuid_text(topic_id)}, that in {FILE} {known}")
+            elif highest >= entry.partitions:
+                entries[name] = entry._replace(partitions=highest + 1)
+        if OFFSETS_TOPIC not in entries:
+            count = self._settings.offsets_topic_num_partitions
+            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, offsets_configs(self._settings))
+        for name, entry in entries.items():
+            self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
+        if entries != stored or deleting:
+            self._commit(entries, set())
+        self._entries = entries
+        if not self._data.was_clean:
+            for topic in self:
+                for partition in topic.partitions:
+                    partition.drop_snapshots_ahead()
+
+    def _finish_deleting(self, deleting: set[bytes]) -> None:
+        leftover = [log for log in self._data.logs.values() if log.topic_id in deleting]
+        self._data.remove_trees(self._data.remove(leftover))
+
+    def _found(self) -> dict[str, tuple[bytes, int]]:
+        """Topics that have a directory: their id and highest partition."""
+        found: dict[str, tuple[bytes, int]] = {}
+        for (name, index), log in self._data.logs.items():
+            topic_id, highest = found.get(name, (log.topic_id, -1))
+            found[name] = topic_id, max(highest, index)
+        return found
+
+    def _configs(self, name: str, own: Mapping[str, str]) -> Configs:
+        try:
+            return Configs(self._settings, own)
+        except InvalidConfig as error:
+            raise LogDamaged(self._path, 0, f"topic {name}: {error}") from None
+
+    # In memory
+
+    def _add(self, name: str, topic_id: bytes, configs: Configs, count: int) -> Topic:
+        topic = Topic(name, topic_id, configs)
+        self.by_name[name] = topic
+        self.by_id[topic_id] = topic
+        if has_collision_characters(name):
+            self._colliding.setdefault(collision_key(name), name)
+        self._extend(topic, count)
+        return topic
+
+    def _extend(self, topic: Topic, count: int) -> None:
+        have = len(topic.partitions)
+        missing = [index for index in range(have, count) if self._data.get(topic.name, index) is None]
+        self._data.create(topic.name, missing, topic.topic_id, topic.configs.log_config, lazy=True)
+        for index in range(have, count):
+            log = self._data.get(topic.name, index)
+            assert log is not None
+            topic.partitions.append(Partition(topic.topic_id, log, topic.configs, self._disk))
+        self.partition_count += count - have
+
+
+def offsets_configs(settings: Settings) -> dict[str, str]:
+    """The settings that Kafka's group coordinator creates `__consumer_offsets` with."""
+    segment_bytes = settings.offsets_topic_segment_bytes
+    # The broker's setting may be smaller than a topic's; then only the name without a minimum takes it.
+    name = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
+    return {"cleanup.policy": "compact", "compression.type": "producer", name: str(segment_bytes)}

@@ -1,0 +1,224 @@
+"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0: what there is and who leads it.
+
+Every partition has one replica, on this node. A topic that is created because somebody asked for its metadata is in the
+answer at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.config import Settings
+from coordinatord.nodes import Nodes
+from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.topics.names import INTERNAL, RESERVED, why_invalid
+from protocol.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from protocol.api.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.request import RequestContext
+
+BROKERS = 1
+"""`endpoint_type` of DescribeCluster; 2 is controllers."""
+
+# Bit sets of Kafka's AclOperation, all that apply to the resource: without ACLs everybody may do everything.
+# read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
+# idempotent write 12
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+MAX_PARTITIONS_DESCRIBED = 2_000
+"""Kafka's max.request.partition.size.limit."""
+
+
+class Describing:
+    """The handlers. `create` makes topics with default settings: those of the names that can be had."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        nodes: Nodes,
+        cluster_id: str,
+        create: Callable[[Sequence[str]], object],
+    ) -> None:
+        self.catalogue = catalogue
+        self.nodes = nodes
+        self.cluster_id = cluster_id
+        self._create = create
+        self._may_create = settings.auto_create_topics_enable
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {3: self.metadata, 60: self.describe_cluster, 75: self.describe_topic_partitions}
+
+    # Metadata
+
+    def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        """v0 asks for all topics by an empty list, later versions by null. v12+ may ask by id."""
+        version = context.api_version
+        asked = request.topics
+        if asked is None or (not asked and version == 0):
+            topics = [self._topic(topic) for topic in self.catalogue]
+        elif error := _why_unclear(asked, version):
+            topics = [MetadataResponseTopic(error, each.name or "", each.topic_id) for each in asked]
+            return MetadataResponse(topics=topics, error_code=error)
+        elif any(each.topic_id != ZERO_UUID for each in asked):
+            topics = self._by_id(asked)
+        else:
+            names = list(dict.fromkeys(each.name for each in asked if each.name is not None))
+            if request.allow_auto_topic_creation and self._may_create:
+                self._create([name for name in names if name not in self.catalogue.by_name and name not in RESERVED])
+            topics = [self._by_name(name) for name in names]
+        if request.include_topic_authorized_operations:
+            for each in topics:
+                each.topic_authorized_operations = TOPIC_OPERATIONS
+        response = MetadataResponse(
+            0,
+            [
+                MetadataResponseBroker(node.node_id, node.host, node.port, node.rack)
+                for node in self.nodes.alive(context.connection.listener)
+            ],
+            self.cluster_id,
+            self.nodes.node_id,
+            topics,
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        return response
+
+    def _by_id(self, asked: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
+        topics = []
+        for topic_id in dict.fromkeys(each.topic_id for each in asked):
+            topic = self.catalogue.by_id.get(topic_id)
+            if topic is not None:
+                topics.append(self._topic(topic))
+            elif topic_id != ZERO_UUID:
+                topics.append(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        return topics
+
+    def _by_name(self, name: str) -> MetadataResponseTopic:
+        topic = self.catalogue.by_name.get(name)
+        if topic is not None:
+            return self._topic(topic)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if why_invalid(name) is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return MetadataResponseTopic(error, name, ZERO_UUID, name in INTERNAL)
+
+    def _topic(self, topic: Topic) -> MetadataResponseTopic:
+        node_id = self.nodes.node_id
+        partitions = [
+            MetadataResponsePartition(0, index, node_id, partition.log.leader_epoch, [node_id], [node_id], [])
+            for index, partition in enumerate(topic.partitions)
+        ]
+        return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.internal, partitions)
+
+    # DescribeCluster
+
+    def describe_cluster(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        """KIP-700. Controllers are not ours to show: a broker says so."""
+        if request.endpoint_type != BROKERS:
+            controllers = request.endpoint_type == 2
+            error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            message = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+                if controllers
+                else f"Unsupported endpoint type {request.endpoint_type}"
+            )
+            return DescribeClusterResponse(error_code=error, error_message=message)
+        response = DescribeClusterResponse(
+            cluster_id=self.cluster_id,
+            controller_id=self.nodes.node_id,
+            brokers=[
+                DescribeClusterBroker(node.node_id, node.host, node.port, node.rack)
+                for node in self.nodes.alive(context.connection.listener)
+            ],
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        return response
+
+    # DescribeTopicPartitions
+
+    def describe_topic_partitions(
+        self, _context: RequestContext, request: DescribeTopicPartitionsRequest
+    ) -> DescribeTopicPartitionsResponse:
+        """Page by page, in the order of names: a response ends at its limit with a cursor to where the next begins."""
+        cursor = request.cursor
+        first = cursor.topic_name if cursor is not None else ""
+        fetch_all = not request.topics
+        names = list(self.catalogue.by_name) if fetch_all else [topic.name for topic in request.topics]
+        if cursor is not None and (cursor.partition_index < 0 or (not fetch_all and first not in names)):
+            return DescribeTopicPartitionsResponse(
+                topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name) for name in names]
+            )
+        left = max(1, min(MAX_PARTITIONS_DESCRIBED, request.response_partition_limit))
+        response = DescribeTopicPartitionsResponse()
+        for name in sorted({name for name in names if name >= first}):
+            if left == 0:
+                response.next_cursor = Cursor(name, 0)
+                break
+            topic = self.catalogue.by_name.get(name)
+            if topic is None:
+                if not fetch_all:
+                    response.topics.append(self._undescribed(name))
+                continue
+            start = cursor.partition_index if cursor is not None and name == first else 0
+            stop = min(len(topic.partitions), start + left)
+            response.topics.append(self._described(topic, start, stop))
+            if stop < len(topic.partitions):
+                response.next_cursor = Cursor(name, stop)
+                break
+            left -= max(0, stop - start)
+        return response
+
+    def _described(self, topic: Topic, start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
+        node_id = self.nodes.node_id
+        return DescribeTopicPartitionsResponseTopic(
+            0,
+            topic.name,
+            topic.topic_id,
+            topic.internal,
+            [
+                DescribeTopicPartitionsResponsePartition(
+                    0, index, node_id, topic.partitions[index].log.leader_epoch, [node_id], [node_id], [], [], []
+                )
+                for index in range(start, stop)
+            ],
+            TOPIC_OPERATIONS,
+        )
+
+    def _undescribed(self, name: str) -> DescribeTopicPartitionsResponseTopic:
+        invalid = why_invalid(name) is not None
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return DescribeTopicPartitionsResponseTopic(
+            error, name, ZERO_UUID, name in INTERNAL, topic_authorized_operations=TOPIC_OPERATIONS
+        )
+
+
+def _why_unclear(asked: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    """Ids and null names came in v10, but only v12 knows what to do with them; a topic needs one or the other."""
+    for each in asked:
+        if version < 12 and (each.name is None or each.topic_id != ZERO_UUID):
+            return ErrorCode.INVALID_REQUEST
+        if each.name is None and each.topic_id == ZERO_UUID:
+            return ErrorCode.INVALID_REQUEST
+    return None

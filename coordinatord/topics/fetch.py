@@ -1,0 +1,396 @@
+"""Fetch v4-v18: a consumer reads, and waits when there is nothing to read.
+
+    fetch        sessions: which partitions is this about (fetch_sessions.py)
+      _Fetch     one request: its partitions, those that exist and those that don't
+        outlook  is there an error or enough to read? then
+        read     the batches, within max_bytes and partition_max_bytes
+      else it is parked with every partition, woken by what becomes visible there, and by its time
+
+As Kafka, the first batch of a response is returned however large it is, so that a consumer always gets on; partitions
+that don't exist do not end the wait of those that do; and any error of those that do ends it at once. Batches are
+whole: Kafka may cut the last one, which consumers must stand, but need not be made to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.config import Settings
+from coordinatord.nodes import Nodes
+from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    MAX_SESSION_PARTITIONS,
+    Fetched,
+    FetchSession,
+    FetchSessions,
+    PartitionKey,
+)
+from coordinatord.topics.partition import Partition
+from protocol.api.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.request import RequestContext
+
+READ_COMMITTED = 1
+
+LOOK_AFTER_MS = 30_000
+"""A parked request looks this often whether its client is still there: max_wait_ms may be 24 days."""
+
+# Defaults of tagged fields, shared by all responses and never changed.
+_NO_DIVERGENCE = EpochEndOffset()
+_NO_LEADER = LeaderIdAndEpoch()
+_NO_SNAPSHOT = SnapshotId()
+
+
+class Cancellable(Protocol):
+    """What `schedule_at` returns."""
+
+    def cancel(self) -> object: ...
+
+
+ScheduleAt = Callable[[int, Callable[[], object]], Cancellable]
+
+
+class Fetching:
+    """The handler."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        nodes: Nodes,
+        sessions: FetchSessions,
+        now_ms: Callable[[], int],
+        schedule_at: ScheduleAt,
+    ) -> None:
+        self.catalogue = catalogue
+        self.nodes = nodes
+        self.sessions = sessions
+        self.now_ms = now_ms
+        self.schedule_at = schedule_at
+        self.fetch_max_bytes = settings.fetch_max_bytes
+        self.parked: set[_Fetch] = set()
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {1: self.fetch}
+
+    def drain(self) -> None:
+        """Answer every fetch that waits, with what there is: the daemon is stopping."""
+        for waiting in list(self.parked):
+            waiting.finish()
+
+    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | None:
+        """None when the request is parked."""
+        uses_topic_ids = context.api_version >= 13
+        asked = _asked(request, uses_topic_ids)
+        session: FetchSession | None = None
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self.sessions.close(request.session_id)
+            partitions = asked
+        else:
+            found = self.sessions.find(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
+            if isinstance(found, ErrorCode):
+                return FetchResponse(error_code=found)
+            found.update(asked, _forgotten(request, uses_topic_ids))
+            if not found.partitions:
+                self.sessions.close(found.session_id)
+                partitions = asked
+            elif len(found.partitions) > MAX_SESSION_PARTITIONS:
+                self.sessions.close(found.session_id)
+                return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            else:
+                self.sessions.used(found, self.now_ms())
+                session, partitions = found, found.partitions
+        return _Fetch(self, context, request, partitions, session).begin()
+
+
+class _Fetch:
+    """One request on its way."""
+
+    __slots__ = (
+        "_deadline_ms",
+        "_parked_bytes",
+        "_session_epoch",
+        "_timer",
+        "context",
+        "fetching",
+        "is_follower",
+        "max_bytes",
+        "min_bytes",
+        "missing",
+        "partitions",
+        "present",
+        "request",
+        "session",
+    )
+
+    def __init__(
+        self,
+        fetching: Fetching,
+        context: RequestContext,
+        request: FetchRequest,
+        partitions: dict[PartitionKey, Fetched],
+        session: FetchSession | None,
+    ) -> None:
+        self.fetching = fetching
+        self.context = context
+        self.request = request
+        self.partitions = partitions
+        self.session = session
+        self._session_epoch = session.epoch if session is not None else 0
+        self.max_bytes = min(request.max_bytes, fetching.fetch_max_bytes)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
+        self.is_follower = replica_id >= 0
+        self._timer: Cancellable | None = None
+        self._deadline_ms = 0
+        self._parked_bytes: dict[PartitionKey, int] = {}
+        self.present: list[tuple[PartitionKey, FetchPartition, Partition]] = []
+        self.missing: list[tuple[PartitionKey, ErrorCode]] = []
+        self._resolve()
+
+    def _resolve(self) -> None:
+        catalogue = self.fetching.catalogue
+        uses_topic_ids = self.context.api_version >= 13
+        for key, fetched in self.partitions.items():
+            topic_key, index = key
+            topic = catalogue.by_id.get(topic_key) if uses_topic_ids else catalogue.by_name.get(topic_key)  # type: ignore[arg-type]  # bytes since v13
+            if topic is None:
+                self.missing.append(
+                    (key, ErrorCode.UNKNOWN_TOPIC_ID if uses_topic_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                )
+            elif 0 <= index < len(topic.partitions):
+                self.present.append((key, fetched.request, topic.partitions[index]))
+            else:
+                self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    def begin(self) -> FetchResponse | None:
+        """The response, or None when there is nothing to say yet."""
+        if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
+            return self.respond(self.read())
+        has_error, has_data = self.outlook()
+        if has_error or (has_data and self.min_bytes == 1):
+            return self.respond(self.read())
+        found: dict[PartitionKey, PartitionData] = {}
+        if has_data:
+            found = self.read()
+            if sum(len(data.records or b"") for data in found.values()) >= self.min_bytes:
+                return self.respond(found)
+        self.park(found)
+        return None
+
+    def outlook(self) -> tuple[bool, bool]:
+        """Whether a partition has an error to tell, and whether one has something to read."""
+        has_data = False
+        for _key, asked, partition in self.present:
+            if self.error_of(asked, partition):
+                return True, False
+            if asked.fetch_offset < partition.log.high_watermark:
+                has_data = True
+        return False, has_data
+
+    def error_of(self, asked: FetchPartition, partition: Partition) -> ErrorCode | None:
+        """Why a partition cannot be read."""
+        log = partition.log
+        if log.deleted:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = partition.epoch_error(asked.current_leader_epoch)
+        if error is not None:
+            return error
+        if self.is_follower:
+            # We are no replica's leader: there are no replicas.
+            known = asked.current_leader_epoch >= 0
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not log.log_start_offset <= asked.fetch_offset <= log.end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return None
+
+    # Waiting
+
+    def park(self, found: dict[PartitionKey, PartitionData]) -> None:
+        """Wait for more, or for the time to be up. `found`: what could be read but was too little."""
+        self._deadline_ms = self.fetching.now_ms() + self.request.max_wait_ms
+        if self.min_bytes > 1:
+            for key, _asked, partition in self.present:
+                data = found.get(key)
+                readable = len(data.records or b"") if data is not None else 0
+                self._parked_bytes[key] = readable - partition.log.visible_bytes
+        for _key, _asked, partition in self.present:
+            partition.wait(self, self.wake)
+        self.fetching.parked.add(self)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        at_ms = min(self._deadline_ms, self.fetching.now_ms() + LOOK_AFTER_MS)
+        self._timer = self.fetching.schedule_at(at_ms, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        if self.fetching.now_ms() >= self._deadline_ms or self.context.closed:
+            self.finish()
+        else:
+            self._set_timer()
+
+    def wake(self) -> None:
+        """Something has changed in a partition."""
+        if self.context.closed or self.has_enough():
+            self.finish()
+
+    def has_enough(self) -> bool:
+        """Whether to answer now."""
+        has_error, has_data = self.outlook()
+        if has_error or self.min_bytes == 1:
+            return has_error or has_data
+        readable = 0
+        for key, asked, partition in self.present:
+            # What could be read when it was parked, and what has become visible since.
+            grown = self._parked_bytes[key] + partition.log.visible_bytes
+            readable += max(0, min(grown, asked.partition_max_bytes))
+        return readable >= self.min_bytes
+
+    def finish(self) -> None:
+        """Answer with what there is."""
+        for _key, _asked, partition in self.present:
+            partition.forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.fetching.parked.discard(self)
+        # Unread, when the client has gone; the connection must hear of the end of the request all the same.
+        self.context.reply(FetchResponse() if self.context.closed else self.respond(self.read()))
+
+    # Reading
+
+    def read(self) -> dict[PartitionKey, PartitionData]:
+        """A response for every partition, in order; those that don't exist last."""
+        left = self.max_bytes
+        at_least_one = True
+        read: dict[PartitionKey, PartitionData] = {}
+        for key, asked, partition in self.present:
+            error = self.error_of(asked, partition)
+            if error is not None:
+                read[key] = self._refusal(asked.partition, error, partition)
+                continue
+            data = b""
+            if asked.fetch_offset < partition.log.high_watermark:
+                limit = max(0, min(asked.partition_max_bytes, left))
+                if limit or at_least_one:
+                    data = partition.log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                if data:
+                    at_least_one = False
+                    left = max(0, left - len(data))
+            read[key] = self._data(asked, partition, data)
+        for key, error in self.missing:
+            read[key] = PartitionData(key[1], error, -1, records=b"")
+        return read
+
+    def _data(self, asked: FetchPartition, partition: Partition, data: bytes) -> PartitionData:
+        log = partition.log
+        return PartitionData(
+            asked.partition,
+            0,
+            log.high_watermark,
+            partition.last_stable_offset,
+            log.log_start_offset,
+            _NO_DIVERGENCE,
+            _NO_LEADER,
+            _NO_SNAPSHOT,
+            [] if self.request.isolation_level == READ_COMMITTED else None,
+            -1,
+            data,
+        )
+
+    def _refusal(self, index: int, error: ErrorCode, partition: Partition) -> PartitionData:
+        data = PartitionData(index, error, -1, aborted_transactions=None, records=b"")
+        if self.context.api_version >= 16 and error in (
+            ErrorCode.FENCED_LEADER_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ):
+            # KIP-951: where to go on instead of asking for metadata.
+            data.current_leader = LeaderIdAndEpoch(self.fetching.nodes.node_id, partition.log.leader_epoch)
+        return data
+
+    # Answering
+
+    def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
+        """The response of what was read, and what its session remembers of it."""
+        session = self.session
+        if session is None:
+            session_id = self._new_session(read)
+            return FetchResponse(0, 0, session_id, self._grouped(read), self._endpoints(read))
+        if session.epoch != self._session_epoch:
+            return FetchResponse(0, ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id)
+        news = {}
+        for key, data in read.items():
+            fetched = session.partitions.get(key)
+            if fetched is not None and fetched.has_news(data):
+                news[key] = data
+                if data.records:
+                    session.moved_to_end(key)
+        return FetchResponse(0, 0, session.session_id, self._grouped(news), self._endpoints(news))
+
+    def _new_session(self, read: dict[PartitionKey, PartitionData]) -> int:
+        if self.request.session_epoch != INITIAL_EPOCH or self.context.api_version < 7:
+            return 0
+        partitions = {}
+        for key, data in read.items():
+            fetched = self.partitions[key]
+            fetched.high_watermark = data.high_watermark
+            fetched.log_start_offset = data.log_start_offset
+            partitions[key] = fetched
+        fetching = self.fetching
+        session = fetching.sessions.create(
+            partitions, uses_topic_ids=self.context.api_version >= 13, now_ms=fetching.now_ms()
+        )
+        return session.session_id if session is not None else 0
+
+    def _grouped(self, read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
+        """By topic where neighbours share one: the order of partitions is part of the answer."""
+        responses: list[FetchableTopicResponse] = []
+        last: str | bytes | None = None
+        for (topic_key, _), data in read.items():
+            if topic_key != last:
+                last = topic_key
+                if isinstance(topic_key, bytes):
+                    responses.append(FetchableTopicResponse("", topic_key, []))
+                else:
+                    responses.append(FetchableTopicResponse(topic_key, partitions=[]))
+            responses[-1].partitions.append(data)
+        return responses
+
+    def _endpoints(self, read: dict[PartitionKey, PartitionData]) -> list[NodeEndpoint]:
+        if not any(data.current_leader.leader_id >= 0 for data in read.values()):
+            return []
+        nodes = self.fetching.nodes.alive(self.context.connection.listener)
+        return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
+
+
+def _asked(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
+    """What the request says of partitions. Of one that is named twice the last word counts."""
+    return {
+        (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+
+def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
+    return [
+        (topic.topic_id if uses_topic_ids else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]

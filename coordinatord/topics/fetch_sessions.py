@@ -1,0 +1,163 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes. Pure.
+
+A request is *full* (epoch 0 or -1: all partitions, and with 0 a session is wanted) or *incremental* (a session's id and
+the next epoch: what to add, change and forget). A response to an incremental request leaves out partitions of which
+there is nothing new. Both sides count epochs, so that a request or response that got lost is noticed and answered with
+an error that makes the client begin again with a full request; a session is only ever a saving.
+
+Kafka keeps max.incremental.fetch.session.cache.slots sessions. A new one takes the place of one that has been idle for
+two minutes, or else of the smallest that is older than two minutes, if it is larger itself; or there is no session,
+which every client can do with. As in Kafka a partition that had data goes to the end, so that the first ones cannot
+starve the last ones of a response's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol.api.fetch import FetchPartition, PartitionData
+from protocol.errors import ErrorCode
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 0x7FFF_FFFF
+
+EVICTABLE_AFTER_MS = 120_000
+"""Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
+
+MAX_SESSION_PARTITIONS = 10_000
+"""Kafka has no limit; a session of more partitions than this is not kept. As many as max.partitions has by default."""
+
+TopicKey = str | bytes
+"""A topic's name before v13, its id since."""
+
+PartitionKey = tuple[TopicKey, int]
+
+
+@dataclass(slots=True)
+class Fetched:
+    """A partition in a fetch: what is asked of it, and what its session last told the client."""
+
+    request: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def has_news(self, response: PartitionData) -> bool:
+        """Whether an incremental response must show the partition; remembers what it shows then."""
+        news = bool(response.records)
+        if self.high_watermark != response.high_watermark:
+            self.high_watermark = response.high_watermark
+            news = True
+        if self.log_start_offset != response.log_start_offset:
+            self.log_start_offset = response.log_start_offset
+            news = True
+        if response.error_code:
+            # When the error goes, the partition must be shown again.
+            self.high_watermark = -1
+            news = True
+        return news
+
+
+def next_epoch(epoch: int) -> int:
+    """Epochs of a session's requests rise from 1 and wrap to 1."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+class FetchSession:
+    """One session. `epoch` is that of the request expected next."""
+
+    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+
+    def __init__(
+        self, session_id: int, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
+    ) -> None:
+        self.session_id = session_id
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+
+    def update(self, changed: dict[PartitionKey, Fetched], forgotten: list[PartitionKey]) -> None:
+        """What an incremental request says."""
+        partitions = self.partitions
+        for key, fetched in changed.items():
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = fetched
+            else:
+                known.request = fetched.request
+        for key in forgotten:
+            partitions.pop(key, None)
+
+    def moved_to_end(self, key: PartitionKey) -> None:
+        """The partition had data: the others come first next time."""
+        self.partitions[key] = self.partitions.pop(key)
+
+
+class FetchSessions:
+    """The sessions of a node. `new_id` gives a random positive int32."""
+
+    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        # In the order of their last use, the longest idle first.
+        self._by_id: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def close(self, session_id: int) -> None:
+        """The client wants it no longer."""
+        self._by_id.pop(session_id, None)
+
+    def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
+        """The session of an incremental request, or why it cannot go on."""
+        session = self._by_id.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        return session
+
+    def used(self, session: FetchSession, now_ms: int) -> None:
+        """An incremental request has been taken: the next must have the next epoch."""
+        session.used_ms = now_ms
+        session.epoch = next_epoch(session.epoch)
+        self._by_id[session.session_id] = self._by_id.pop(session.session_id)
+
+    def create(
+        self, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
+    ) -> FetchSession | None:
+        """A session for what a full request asked for, if there is room."""
+        size = len(partitions)
+        if size > MAX_SESSION_PARTITIONS:
+            return None
+        if len(self._by_id) >= self._slots and not self._evict(size, now_ms):
+            return None
+        session_id = self._new_id()
+        while session_id == NO_SESSION or session_id in self._by_id:
+            session_id = self._new_id()
+        session = FetchSession(session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        self._by_id[session_id] = session
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make room for a session of `size` partitions."""
+        victim = next(iter(self._by_id.values()), None)
+        if victim is None:
+            return False
+        if now_ms - victim.used_ms <= EVICTABLE_AFTER_MS:
+            # As of its last use, as Kafka sorts them when they are used.
+            old = [each for each in self._by_id.values() if each.used_ms - each.created_ms > EVICTABLE_AFTER_MS]
+            victim = min(old, key=lambda each: (len(each.partitions), each.session_id), default=None)
+            if victim is None or (size, 0) < (len(victim.partitions), victim.session_id):
+                return False
+        del self._by_id[victim.session_id]
+        return True

@@ -1,0 +1,137 @@
+"""ListOffsets v1-v11 and OffsetForLeaderEpoch v2-v4: where a partition begins and ends, and where a time is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.topics.catalogue import Catalogue
+from protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.api.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.request import RequestContext
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version in which a negative timestamp has a meaning; other negative ones have none."""
+
+READ_COMMITTED = 1
+CONSUMER = -1
+"""`replica_id` of a consumer; followers and tools see up to the log's end."""
+
+
+class Offsets:
+    """The handlers."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {2: self.list_offsets, 23: self.offset_for_leader_epoch}
+
+    def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """A partition that is named twice is refused, as in Kafka."""
+        seen: set[tuple[str, int]] = set()
+        twice: set[tuple[str, int]] = set()
+        for topic in request.topics:
+            for asked in topic.partitions:
+                key = topic.name, asked.partition_index
+                (twice if key in seen else seen).add(key)
+        answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+        for topic in request.topics:
+            partitions = answered.setdefault(topic.name, {})
+            for asked in topic.partitions:
+                index = asked.partition_index
+                if (topic.name, index) in twice:
+                    partitions[index] = _nothing(index, ErrorCode.INVALID_REQUEST)
+                else:
+                    partitions[index] = self._list_one(topic.name, asked, request, context.api_version)
+        return ListOffsetsResponse(
+            0, [ListOffsetsTopicResponse(name, list(partitions.values())) for name, partitions in answered.items()]
+        )
+
+    def _list_one(
+        self, name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+    ) -> ListOffsetsPartitionResponse:
+        index, timestamp = asked.partition_index, asked.timestamp
+        if timestamp < 0 and version < SINCE_VERSION.get(timestamp, 1 << 15):
+            return _nothing(index, ErrorCode.UNSUPPORTED_VERSION)
+        partition = self.catalogue.partition(name, index)
+        if partition is None:
+            return _nothing(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = partition.epoch_error(asked.current_leader_epoch)
+        if error is not None:
+            return _nothing(index, error)
+        log = partition.log
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            # Nothing is tiered.
+            return _nothing(index, ErrorCode.NONE)
+        end = log.end_offset
+        if request.replica_id == CONSUMER:
+            end = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+        epoch = log.leader_epoch if version >= 4 else -1
+        if timestamp == LATEST:
+            return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return ListOffsetsPartitionResponse(index, 0, -1, log.log_start_offset, epoch)
+        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        if found is None or found.offset >= end:
+            return _nothing(index, ErrorCode.NONE)
+        return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
+
+    def offset_for_leader_epoch(
+        self, _context: RequestContext, request: OffsetForLeaderEpochRequest
+    ) -> OffsetForLeaderEpochResponse:
+        """Consumers ask it before they go on after a change of leaders; here there is one epoch, and it goes on."""
+        return OffsetForLeaderEpochResponse(
+            0,
+            [
+                OffsetForLeaderTopicResult(
+                    topic.topic, [self._end_of(topic.topic, asked) for asked in topic.partitions]
+                )
+                for topic in request.topics
+            ],
+        )
+
+    def _end_of(self, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self.catalogue.partition(name, asked.partition)
+        if partition is None:
+            return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
+        error = partition.epoch_error(asked.current_leader_epoch)
+        if error is not None:
+            return EpochEndOffset(error, asked.partition)
+        log = partition.log
+        if asked.leader_epoch != log.leader_epoch:
+            return EpochEndOffset(ErrorCode.NONE, asked.partition)
+        return EpochEndOffset(ErrorCode.NONE, asked.partition, log.leader_epoch, log.end_offset)
+
+
+def _nothing(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(index, error)

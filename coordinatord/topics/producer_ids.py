@@ -1,0 +1,51 @@
+"""Producer ids: never the same twice, over restarts too.
+
+Ids are handed out from a block that was reserved durably before its first id left, as Kafka's brokers reserve blocks of
+a thousand from the controller. What is left of a block when the process ends is lost, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+
+from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.errors import LogDamaged
+
+FILE = "producer_ids.json"
+VERSION = 1
+
+BLOCK_SIZE = 1_000
+"""Kafka's `ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`."""
+
+
+class ProducerIds:
+    """Hands out ids."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """LogDamaged when the file is not ours to understand: an id given twice would pass for the same producer."""
+        self._disk = disk
+        self._path = f"{directory}/{FILE}"
+        self._next = self._reserved = self._read()
+
+    def next(self) -> int:
+        """A new id. OSError when no block could be reserved."""
+        if self._next == self._reserved:
+            end = self._reserved + BLOCK_SIZE
+            replace_text(self._disk, self._path, json.dumps({"version": VERSION, "next": end}) + "\n")
+            self._reserved = end
+        given = self._next
+        self._next = given + 1
+        return given
+
+    def _read(self) -> int:
+        text = read_text(self._disk, self._path)
+        if text is None:
+            return 0
+        try:
+            content = json.loads(text)
+            following = content["next"]
+            if content["version"] != VERSION or type(following) is not int or following < 0:
+                raise ValueError(f"version {content['version']}, next {following}")
+            return following
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogDamaged(self._path, 0, f"not a record of producer ids: {error!r}") from None

@@ -1,0 +1,132 @@
+"""The embedded topics as the shell sees them: one object, its handlers, and a few look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.config import Settings
+from coordinatord.log.config import LogConfig
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.writer import LogWriter
+from coordinatord.nodes import Nodes
+from coordinatord.topics.admin import Administration
+from coordinatord.topics.catalogue import Catalogue, offsets_configs
+from coordinatord.topics.config_apis import ConfigApis
+from coordinatord.topics.configs import Configs
+from coordinatord.topics.describe import Describing
+from coordinatord.topics.fetch import Fetching, ScheduleAt
+from coordinatord.topics.fetch_sessions import FetchSessions
+from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.topics.offsets import Offsets
+from coordinatord.topics.produce import Producing
+from coordinatord.topics.producer_ids import ProducerIds
+
+
+class Topics:
+    """Constructed once the data directory is open: reads the catalogue, brings topics and directories in line, and
+    gives every partition's log its topic's settings. Raises LogDamaged when the catalogue cannot be understood, OSError
+    when it cannot be written.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: DataDirectory,
+        writer: LogWriter,
+        nodes: Nodes,
+        *,
+        new_uuid: Callable[[], bytes],
+        now_ms: Callable[[], int],
+        schedule_at: ScheduleAt,
+    ) -> None:
+        """`new_uuid` gives 16 random bytes, `schedule_at(deadline_ms, callback)` something with `cancel()`."""
+        self.settings = settings
+        self.catalogue = Catalogue(settings, data, new_uuid)
+        self.writer = writer
+        self._producers_expired_ms = now_ms()
+        self._listeners: list[Callable[[str, bytes], object]] = []
+        node_id = nodes.node_id
+
+        def new_session_id() -> int:
+            return int.from_bytes(new_uuid()[:4], "big") & 0x7FFF_FFFF
+
+        self.sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, new_session_id)
+        self.fetching = Fetching(settings, self.catalogue, nodes, self.sessions, now_ms, schedule_at)
+        self.producing = Producing(self.catalogue, writer, ProducerIds(data.disk, data.path), now_ms)
+        self.administration = Administration(settings, self.catalogue, writer, node_id, self._deleted)
+        create = self.administration.create_with_defaults
+        self._parts = (
+            self.producing,
+            self.fetching,
+            Offsets(self.catalogue),
+            Describing(settings, self.catalogue, nodes, data.cluster_id, create),
+            self.administration,
+            ConfigApis(settings, self.catalogue, node_id),
+        )
+
+    @staticmethod
+    def log_config(settings: Settings, name: str) -> LogConfig:
+        """What the log of a topic is opened with, before the catalogue has been read and says more."""
+        return Configs(settings, offsets_configs(settings) if name == OFFSETS_TOPIC else {}).log_config
+
+    @property
+    def offsets_partitions(self) -> int:
+        """Partitions of `__consumer_offsets`: fixed when the data directory was made, whatever the setting says now."""
+        return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key: (context, request) -> response, or None (see coordinatord.request)."""
+        return {api_key: handler for part in self._parts for api_key, handler in part.handlers().items()}
+
+    # Look-ups for the group coordinator, which makes them for every offset that is committed
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic; None when there is no such topic."""
+        topic = self.catalogue.by_name.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id; None when there is none."""
+        topic = self.catalogue.by_id.get(topic_id)
+        return topic.name if topic is not None else None
+
+    def exists(self, name: str, partition: int) -> bool:
+        """Whether a topic has this partition."""
+        topic = self.catalogue.by_name.get(name)
+        return topic is not None and 0 <= partition < len(topic.partitions)
+
+    def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
+        """Call `listener(name, id)` after each topic that is deleted; its offsets are of no use then."""
+        self._listeners.append(listener)
+
+    def _deleted(self, name: str, topic_id: bytes) -> None:
+        for listener in self._listeners:
+            listener(name, topic_id)
+
+    # What the shell calls from time to time, and at the end
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Drop segments by retention.ms and retention.bytes, and forget idle producers when it is time for that; how
+        many segments. Every log.retention.check.interval.ms.
+        """
+        if now_ms - self._producers_expired_ms >= self.settings.producer_id_expiration_check_interval_ms:
+            self._producers_expired_ms = now_ms
+            self.expire_producers(now_ms)
+        return self.writer.apply_retention(now_ms)
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been idle for producer.id.expiration.ms; how many."""
+        idle_ms = self.settings.producer_id_expiration_ms
+        return sum(
+            partition.expire_producers(now_ms, idle_ms) for topic in self.catalogue for partition in topic.partitions
+        )
+
+    def drain(self) -> None:
+        """The daemon is stopping: answer what is parked, and write down what is known of producers. What is appended
+        from now on is found in the log at the next start.
+        """
+        self.fetching.drain()
+        for topic in self.catalogue:
+            for partition in topic.partitions:
+                partition.write_snapshot(flush=True)
