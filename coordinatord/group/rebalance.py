@@ -183,7 +183,8 @@ def _begin_initial_delay(group: Group, now_ms: int, result: Result) -> None:
 def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
     group.protocol_name = select_protocol(group)
     group.subscribed_topics = subscribed_topics(group)
-    group.transition_to(COMPLETING_REBALANCE, f"{len(group.members)} members joined", now_ms, result)
+    size = len(group.members)
+    group.transition_to(COMPLETING_REBALANCE, f"generation of {size}", now_ms, result)
     for member in group.members.values():
         answer_join(group, member, generation_response(group, member), result)
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)
