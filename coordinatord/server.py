@@ -26,6 +26,7 @@ from coordinatord.handlers.find import FindCoordinator
 from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.errors import LogError
 from coordinatord.log.loader import replay
 from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
@@ -143,8 +144,6 @@ class Daemon:
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         idle_ms = self.settings.connections_max_idle_ms
         self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
-        producers_s = self.settings.producer_id_expiration_check_interval_ms / 1000
-        self._every(producers_s, lambda: self.topics.expire_producers(self.now_ms()))
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
 
@@ -217,10 +216,8 @@ class Daemon:
         await self._until(lambda: not self.router.connections, deadline_s)
         try:
             self.writer.close()
-            if self.failed is None:
-                self.topics.write_snapshots()
             self.data.close()
-        except Exception as error:
+        except (LogError, OSError) as error:
             self._log.error("the log could not be closed", error=str(error))
             return 1
         finally:
