@@ -105,7 +105,7 @@ def _compress_xerial(data: memoryview) -> bytes:
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _snappy_block(data, max_bytes)
+        return _snappy_block(data, max_bytes, 0)
     pos, end = len(XERIAL_HEADER), len(data)
     parts: list[bytes] = []
     total = 0
@@ -116,17 +116,17 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         pos += 4
         if size <= 0 or size > end - pos:
             raise CompressionError("a snappy block's length is wrong")
-        block = _snappy_block(data[pos : pos + size], max_bytes - total)
+        block = _snappy_block(data[pos : pos + size], max_bytes, total)
         total += len(block)
         parts.append(block)
         pos += size
     return b"".join(parts)
 
 
-def _snappy_block(data: memoryview, max_bytes: int) -> bytes:
+def _snappy_block(data: memoryview, max_bytes: int, before: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > max_bytes:
+        if size > max_bytes - before:
             raise CompressionError(f"more than {max_bytes} bytes when decompressed")
         out = bytearray(size)
         return bytes(memoryview(out)[: cramjam.snappy.decompress_raw_into(data, out)])

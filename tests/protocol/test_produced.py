@@ -1,0 +1,157 @@
+"""What a Produce request's records must be: each rule broken once, with the error that Kafka gives."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.records.batch import (
+    CONTROL,
+    BatchBuilder,
+    BatchHeader,
+    build_batch,
+    check_crc,
+    read_header,
+    set_log_append_time,
+    write_crc,
+)
+from protocol.records.compression import Compression
+from protocol.records.produced import Limits, Rejected, validate_produced
+
+NOW = 1_000_000
+
+
+def good(**fields: int) -> bytearray:
+    builder = BatchBuilder()
+    builder.extend([(b"a", b"1"), (b"b", None)], NOW)
+    return builder.finish(**fields)  # type: ignore[arg-type]
+
+
+def rejected(records: bytes | bytearray | None, version: int = 9, limits: Limits | None = None) -> Rejected:
+    result = validate_produced(records, version, limits or Limits(), NOW)
+    assert isinstance(result, Rejected), result
+    assert result.reason
+    return result
+
+
+def taken(records: bytes | bytearray, version: int = 9, limits: Limits | None = None) -> tuple[BatchHeader, bytearray]:
+    result = validate_produced(records, version, limits or Limits(), NOW)
+    assert not isinstance(result, Rejected), result
+    check_crc(result[1], 0, result[0])
+    return result
+
+
+def patched(position: int, layout: str, value: int, *, crc: bool = True) -> bytearray:
+    batch = good()
+    struct.pack_into(layout, batch, position, value)
+    if crc:
+        write_crc(batch)
+    return batch
+
+
+def test_a_good_batch_is_copied() -> None:
+    batch = bytes(good())
+    header, copy = taken(batch)
+    assert copy == batch
+    assert header == read_header(batch)
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"),
+    [
+        (lambda: None, ErrorCode.INVALID_RECORD),
+        (lambda: b"", ErrorCode.INVALID_RECORD),
+        (lambda: good()[:40], ErrorCode.CORRUPT_MESSAGE),
+        (lambda: good()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (lambda: patched(70, ">B", 99, crc=False), ErrorCode.CORRUPT_MESSAGE),
+        (lambda: patched(16, ">B", 1), ErrorCode.INVALID_RECORD),  # magic
+        (lambda: good() + good(), ErrorCode.INVALID_RECORD),  # two batches
+        (lambda: good(base_offset=5), ErrorCode.INVALID_RECORD),
+        (lambda: patched(57, ">i", 0), ErrorCode.INVALID_RECORD),  # count
+        (lambda: patched(57, ">i", -3), ErrorCode.INVALID_RECORD),
+        (lambda: patched(57, ">i", 3), ErrorCode.INVALID_RECORD),
+        (lambda: patched(23, ">i", 7), ErrorCode.INVALID_RECORD),  # last offset delta
+        (lambda: good(attributes=CONTROL), ErrorCode.INVALID_RECORD),
+        (lambda: good(producer_id=7, base_sequence=-1), ErrorCode.INVALID_RECORD),
+        (lambda: patched(21, ">h", 7), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (lambda: patched(21, ">h", Compression.GZIP), ErrorCode.CORRUPT_MESSAGE),  # records are not gzip
+        (lambda: patched(65, ">B", 0x20), ErrorCode.INVALID_RECORD),  # a record's fields
+    ],
+)
+def test_refused(batch: Callable[[], bytes | bytearray | None], error: ErrorCode) -> None:
+    assert rejected(batch()).error == error
+
+
+def test_batches_over_the_limit() -> None:
+    size = len(good())
+    assert rejected(good(), limits=Limits(max_message_bytes=size - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
+    taken(good(), limits=Limits(max_message_bytes=size))
+
+
+def test_zstd_needs_version_7() -> None:
+    batch = build_batch([(b"a", b"b" * 100)], NOW, compression=Compression.ZSTD)
+    assert rejected(batch, version=6).error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    taken(batch, version=7)
+
+
+def test_a_bomb_is_refused() -> None:
+    batch = build_batch([(b"a", bytes(5_000_000))], NOW, compression=Compression.ZSTD)
+    assert len(batch) < 5000
+    assert rejected(batch, limits=Limits(max_decompressed_bytes=1_000_000)).error == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_compacted_topics_need_keys() -> None:
+    batch = build_batch([(b"a", b"1"), (None, b"2")], NOW)
+    refused = rejected(batch, limits=Limits(compacted=True))
+    assert (refused.error, refused.record_index) == (ErrorCode.INVALID_RECORD, 1)
+    taken(batch)
+
+
+def test_timestamps_out_of_bounds() -> None:
+    limits = Limits(timestamp_before_max_ms=1000, timestamp_after_max_ms=500)
+    for offset, allowed in ((-1000, True), (-1001, False), (500, True), (501, False)):
+        builder = BatchBuilder()
+        builder.add(b"a", b"1", NOW)
+        builder.add(b"b", b"2", NOW + offset)
+        if allowed:
+            taken(builder.finish(), limits=limits)
+        else:
+            refused = rejected(builder.finish(), limits=limits)
+            assert (refused.error, refused.record_index) == (ErrorCode.INVALID_TIMESTAMP, 1)
+
+
+def test_records_without_a_time_are_taken() -> None:
+    header, _ = taken(build_batch([(b"a", b"1")], -1), limits=Limits(timestamp_before_max_ms=10))
+    assert header.max_timestamp == -1
+
+
+def test_log_append_time_topics_set_their_own() -> None:
+    header, _ = taken(good(), limits=Limits(log_append_time=True, timestamp_before_max_ms=0, timestamp_after_max_ms=0))
+    assert header.is_log_append_time
+    assert header.max_timestamp == NOW
+
+
+def test_a_producer_does_not_set_log_append_time() -> None:
+    batch = good()
+    set_log_append_time(batch, NOW)
+    header, _ = taken(batch)  # Kafka takes it and makes it create time
+    assert not header.is_log_append_time
+    set_log_append_time(batch, -1)
+    assert rejected(batch).error == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_wrong_max_timestamp_is_put_right() -> None:
+    batch = patched(35, ">q", NOW + 77)
+    header, _ = taken(batch)
+    assert header.max_timestamp == NOW
+
+
+def test_offset_deltas_must_count_up() -> None:
+    batch = good()
+    batch[64] = 2  # record 0: length, attributes, timestamp delta, offset delta
+    write_crc(batch)
+    refused = rejected(batch)
+    assert (refused.error, refused.record_index) == (ErrorCode.INVALID_RECORD, 0)
