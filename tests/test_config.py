@@ -116,6 +116,34 @@ def test_settings_cannot_be_changed() -> None:
         Settings().num_partitions = 2  # type: ignore[misc]
 
 
+READ_TOGETHER = {
+    "advertised_listeners": "endpoints",
+    "admin_listeners": "admin",
+    "controller_listener_names": "endpoints",
+    "listener_security_protocol_map": "endpoints",
+    "log_dirs": "data_dir",
+    "log_retention_hours": "retention_ms",
+    "log_retention_minutes": "retention_ms",
+    "log_retention_ms": "retention_ms",
+    "log_roll_hours": "roll_ms",
+    "log_roll_ms": "roll_ms",
+    "offsets_retention_minutes": "offsets_retention_ms",
+}
+"""Settings that are read through a property of `Settings`."""
+
+
+def test_every_setting_is_read_or_says_that_it_has_no_effect() -> None:
+    package = Path(__file__).parents[1] / "coordinatord"
+    sources = "\n".join(path.read_text() for path in package.rglob("*.py") if path.parent.name != "config")
+    read = set(re.findall(r"settings\.(\w+)", sources)) | set(re.findall(r'"((?:\w+\.)+\w+)"', sources))
+    unread = [
+        row.name
+        for row in TABLE.values()
+        if not row.not_yet and row.name not in read and READ_TOGETHER.get(row.attribute, row.attribute) not in read
+    ]
+    assert unread == []
+
+
 # ---- sources ---------------------------------------------------------------------------------------------------------
 def test_later_sources_win_and_each_value_knows_its_origin(tmp_path: Path) -> None:
     file = tmp_path / "server.toml"

@@ -23,8 +23,6 @@ from coordinatord.observe.metrics import Metrics
 if TYPE_CHECKING:
     import asyncio
 
-    from coordinatord.observe.web import AdminHttpServer
-
 BACKLOG = 16
 LOOP_ANSWER_SECONDS = 5.0
 """A loop that takes longer than this to run one callback is not serving its clients."""
@@ -35,7 +33,7 @@ class AdminError(Exception):
 
 
 class AdminServer:
-    """`start()` binds and returns at once; `stop()` ends it within about a second."""
+    """`start()` binds and returns at once; `stop()` ends it."""
 
     def __init__(
         self, listener: Listener, metrics: Metrics, health: Health, *, loop: asyncio.AbstractEventLoop | None = None
@@ -45,9 +43,9 @@ class AdminServer:
         self._health = health
         self._loop = loop
         self._socket: socket.socket | None = None
-        self._server: AdminHttpServer | None = None
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._stop: tuple[socket.socket, socket.socket] | None = None
+        """The thread listens to the first end; closing the second tells it to stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
 
     @property
@@ -73,16 +71,18 @@ class AdminServer:
     def start(self) -> None:
         """Bind and begin. Raises AdminError."""
         self._socket = _bound(self._listener)
+        self._stop = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="admin", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self._server is not None:
-            self._server.shutdown()
-        if self._thread is not None:
-            self._thread.join(timeout=2.0)
-        if self._socket is not None:
+        """Stop listening; answers under way may be cut off."""
+        if self._thread is None or self._stop is None or self._socket is None:
+            return
+        self._stop[1].close()
+        self._thread.join(timeout=2.0)
+        if not self._thread.is_alive():
+            self._stop[0].close()
             self._socket.close()
 
     def loop_stuck(self) -> str | None:
@@ -102,13 +102,10 @@ class AdminServer:
         from coordinatord.observe import web  # see above: not on the way of a start
 
         assert self._socket is not None
+        assert self._stop is not None
         try:
-            self._server = web.AdminHttpServer(
-                self._socket, web.application(self._metrics, self._health, self.loop_stuck, self._pages)
-            )
-            # stop() may have come before there was a server to shut down.
-            if not self._stopping.is_set():
-                self._server.serve_forever(poll_interval=0.25)
+            app = web.application(self._metrics, self._health, self.loop_stuck, self._pages)
+            web.AdminHttpServer(self._socket, app).serve_until(self._stop[0])
         except Exception:
             get_logger().exception("admin port failed", url=self.url)
 

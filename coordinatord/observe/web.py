@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -77,16 +78,27 @@ class AdminHttpServer(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
     block_on_close = False
+    timeout = 0
 
     def __init__(self, bound: socket.socket, app: WSGIApplication) -> None:
         TCPServer.__init__(self, bound.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
+        # A connection can be gone between the selector's word and accept, which would then wait for another one.
+        bound.setblocking(False)
         self.socket = bound
         # HTTPServer.server_bind would ask the resolver for this host's full name, which can take seconds.
         self.server_name, self.server_port = str(bound.getsockname()[0]), int(bound.getsockname()[1])
         self.setup_environ()
         self.set_app(app)
         self._places = threading.BoundedSemaphore(MAX_REQUESTS)
+
+    def serve_until(self, told: socket.socket) -> None:
+        """Serve until `told` can be read. Unlike serve_forever this never wakes up for nothing and ends at once."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.socket, selectors.EVENT_READ)
+            selector.register(told, selectors.EVENT_READ)
+            while not any(key.fileobj is told for key, _events in selector.select()):
+                self.handle_request()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
