@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import subprocess
@@ -115,8 +116,7 @@ class Member:
     def _turn(self, consumer: KafkaConsumer) -> None:
         while not self._work.empty():
             self._work.get()(consumer)
-        for records in consumer.poll(timeout_ms=POLL_TIMEOUT_MS).values():
-            self.records.extend(records)
+        self.records += polled(consumer)
         known = consumer.group_metadata()
         assignment = frozenset(consumer.assignment())
         if assignment != self.assignment:
@@ -163,6 +163,11 @@ def wait_for_values(members: Sequence[Member], values: Iterable[bytes], **how: A
         return wanted <= {value for member in members for value in member.values}
 
     return wait_for_members(members, arrived, f"{len(wanted)} values", **how)
+
+
+def polled(consumer: KafkaConsumer, timeout_ms: int = POLL_TIMEOUT_MS, **how: Any) -> list[Any]:
+    """The records of one poll, of whichever partitions."""
+    return list(itertools.chain(*consumer.poll(timeout_ms=timeout_ms, **how).values()))
 
 
 class ConsumerProcess:

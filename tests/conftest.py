@@ -1,0 +1,48 @@
+"""What all tiers share: which broker the tests with real clients talk to, and a daemon's log beside a failure.
+
+pytest tests/clients                        against coordinatord (the default)
+pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
+pytest tests/clients --broker HOST:PORT     against whatever listens there
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import Daemon, running
+
+OURS = "coordinatord"
+KAFKA = "kafka"
+LOG_SHOWN_CHARACTERS = 6_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        metavar="coordinatord|kafka|HOST:PORT",
+        default=os.environ.get("COORDINATORD_TESTS_BROKER", OURS),
+        help="what the tests with real clients talk to (default: a coordinatord of their own)",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Put the daemon's log beside the traceback of a test that failed."""
+    report = yield
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            tail = getattr(value, "log_tail", None)
+            if callable(tail):
+                report.sections.append((f"log of {name}", tail(LOG_SHOWN_CHARACTERS)))
+    return report
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon of this test alone, with Kafka's defaults; stopped in order at the end."""
+    with running(tmp_path) as started:
+        yield started

@@ -1,0 +1,210 @@
+"""The daemon as users run it: `python -m coordinatord serve`, a process of its own, on 127.0.0.1 with a data directory.
+
+    with running(tmp_path, {"num.partitions": "4"}) as daemon:
+        KafkaConsumer("orders", bootstrap_servers=daemon.bootstrap, ...)
+        daemon.kill()       # SIGKILL, as a crash
+        daemon.start()      # the same port, data directory and settings
+
+What it logs goes to a file, as JSON lines that :meth:`Daemon.events` reads; :meth:`Daemon.log_tail` is for failures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+POLL_INTERVAL_S = 0.01
+START_ATTEMPTS = 5  # a port that was free when we looked can be taken before the daemon binds it
+REPOSITORY = Path(__file__).parents[1]
+
+LOWEST_PORT = 10_240
+EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that was free a moment ago and that the kernel gives to no outgoing connection.
+
+    A client that keeps trying to connect while a daemon is down would otherwise take the daemon's port as its own
+    sooner or later, and be connected with itself.
+    """
+    ephemeral = range(32_768, 61_000)
+    if EPHEMERAL_RANGE.exists():
+        first, last = map(int, EPHEMERAL_RANGE.read_text().split())
+        ephemeral = range(first, last + 1)
+    candidates = [port for port in range(LOWEST_PORT, 65_536) if port not in ephemeral]
+    for port in random.SystemRandom().sample(candidates, k=min(200, len(candidates))):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
+    with socket.socket() as probe:  # every other port is an ephemeral one here
+        probe.bind((HOST, 0))
+        anything: int = probe.getsockname()[1]
+        return anything
+
+
+def answers_api_versions(port: int, timeout_s: float = 5.0) -> bool:
+    """Whether ApiVersions v0 gets error code 0: twelve bytes there, at least ten back."""
+    request = struct.pack(">hhih", 18, 0, 1, -1)
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            head = connection.recv(10, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
+
+
+class StartFailed(RuntimeError):
+    """The daemon ended, or did not answer in time."""
+
+
+@dataclass(slots=True)
+class Daemon:
+    """One daemon that can be stopped, killed and started again. `arguments` go behind `serve`, as users type them."""
+
+    directory: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory / "daemon.log"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "not started"
+        return self.process.pid
+
+    def command(self) -> list[str]:
+        command = [sys.executable, "-m", "coordinatord", "serve"]
+        command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={value}"]
+        return [*command, *self.arguments]
+
+    def start(self) -> float:
+        """Start, and wait until it answers; returns the seconds from the process's start to its first answer."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                return self._start()
+            except StartFailed as failure:
+                # Its first start may choose another port; later ones must come back where clients know it.
+                if "in use" not in str(failure) or self.starts or attempt == START_ATTEMPTS:
+                    raise
+                self.port = free_port()
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _start(self) -> float:
+        assert self.process is None, "it runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATORD_")}
+        began_s = time.monotonic()
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
+            )
+        while not answers_api_versions(self.port):
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() - began_s > START_TIMEOUT_S:
+                self.kill()
+                what = "ended" if ended else f"did not answer within {START_TIMEOUT_S:g} s"
+                raise StartFailed(f"the daemon {what}:\n{self.log_tail()}")
+            time.sleep(POLL_INTERVAL_S)
+        self.starts += 1
+        return time.monotonic() - began_s
+
+    def stop(self) -> int:
+        """End it in order (SIGTERM); its exit code. One that does not end in time is killed, and that raises."""
+        process = self._taken()
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+            raise AssertionError(f"no end {STOP_TIMEOUT_S:g} s after SIGTERM:\n{self.log_tail()}") from None
+
+    def kill(self) -> None:
+        """End it as a crash would (SIGKILL)."""
+        process = self._taken()
+        process.kill()
+        process.wait(STOP_TIMEOUT_S)
+
+    def _taken(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None, "it does not run"
+        process, self.process = self.process, None
+        return process
+
+    def resident_bytes(self) -> int:
+        """Resident memory (VmRSS), Linux only."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found.group(1)) * 1024
+
+    def events(self, name: str | None = None, **fields: object) -> list[dict[str, object]]:
+        """Its log lines since the first start, in order: those of one event, and with these fields."""
+        found = []
+        for line in self.log_file.read_text(errors="replace").splitlines():
+            if not line.startswith("{"):
+                continue
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:  # a line that a SIGKILL cut off
+                continue
+            if (name is None or event.get("event") == name) and fields.items() <= event.items():
+                found.append(event)
+        return found
+
+    def log_tail(self, characters: int = 6_000) -> str:
+        return self.log_file.read_text(errors="replace")[-characters:] if self.log_file.exists() else ""
+
+
+def logged_at_s(event: Mapping[str, object]) -> float:
+    """When a log line was written, in seconds since 1970."""
+    return datetime.datetime.fromisoformat(str(event["timestamp"])).timestamp()
+
+
+@contextlib.contextmanager
+def running(
+    directory: Path, settings: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
+) -> Iterator[Daemon]:
+    """A daemon for the duration of the block, stopped at its end: by SIGTERM, with exit code 0, when all went well."""
+    daemon = Daemon(directory, settings or {}, arguments)
+    daemon.start()
+    try:
+        yield daemon
+    except BaseException:
+        if daemon.process is not None:
+            daemon.kill()
+        raise
+    if daemon.process is not None:
+        code = daemon.stop()
+        assert code == 0, f"the daemon ended with {code} after SIGTERM:\n{daemon.log_tail()}"
