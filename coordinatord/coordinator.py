@@ -14,7 +14,7 @@ import structlog
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.classic import restore
-from coordinatord.group.events import TimedOut, Unload
+from coordinatord.group.events import TimedOut, TopicDeleted, Unload
 from coordinatord.group.replay import replay
 from coordinatord.group.result import Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
@@ -124,6 +124,13 @@ class Coordinator:
         actor = self.actors.get(key.group_id)
         if actor is not None:
             actor.tell(TimedOut(key))
+
+    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
+        """What was committed for a topic goes with it."""
+        event = TopicDeleted(topic, topic_id)
+        for actor in list(self.actors.values()):
+            if topic in actor.group.offsets:
+                actor.tell(event)
 
     def drain(self) -> None:
         """Answer whatever is parked and serve no group any more: its members look for a coordinator again."""

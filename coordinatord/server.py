@@ -98,6 +98,7 @@ class Daemon:
             new_id=_new_uuid4,
             metrics=self.metrics,
         )
+        self.topics.on_deleted(self.coordinator.topic_deleted)
         self.router = Router(
             self._handlers(),
             max_frame_bytes=settings.socket_request_max_bytes,
