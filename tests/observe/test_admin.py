@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -162,13 +163,12 @@ def test_rubbish_is_answered_or_closed_and_nothing_else_happens(
 ) -> None:
     for rubbish in (b"\x00\x00\x00\x05hello", b"GET /metrics HTTP/9.9\r\n\r\n", b"GET\r\n\r\n", b"A" * 100_000):
         with socket.create_connection(("127.0.0.1", admin.server.port), timeout=10) as peer:
-            peer.sendall(rubbish)
-            peer.shutdown(socket.SHUT_WR)
-            try:
+            # The server may have closed it at any point of this.
+            with contextlib.suppress(OSError):
+                peer.sendall(rubbish)
+                peer.shutdown(socket.SHUT_WR)
                 while peer.recv(65536):
                     pass
-            except ConnectionResetError:
-                pass
     assert admin.get("/healthz")[0] == 200
     assert "Traceback" not in capsys.readouterr().err
 
