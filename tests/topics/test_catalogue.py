@@ -1,0 +1,191 @@
+"""Topics survive a restart as they were, whatever the process was doing when it died."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coordinatord.log import LogDamaged
+from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
+from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
+from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.api.delete_topics import DeleteTopicsRequest
+from tests.topics.world import World, batch
+
+
+@pytest.mark.parametrize("name", ["a", "orders.v1", "with_underscore", "UPPER-lower-9", "x" * MAX_NAME_CHARACTERS])
+def test_names_that_can_be(name: str) -> None:
+    assert why_invalid(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "Topic name is invalid: the empty string is not allowed"),
+        (".", "Topic name is invalid: '.' is not allowed"),
+        ("..", "Topic name is invalid: '..' is not allowed"),
+        ("x" * 250, f"Topic name is invalid: the length of '{'x' * 250}' is longer than the max allowed length 249"),
+        (
+            "a b",
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'",
+        ),
+        (
+            "a\n",
+            "Topic name is invalid: 'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'",
+        ),
+        (
+            "caf\u00e9",
+            "Topic name is invalid: 'caf\u00e9' contains one or more characters other than ASCII alphanumerics, '.', "
+            "'_' and '-'",
+        ),
+    ],
+)
+def test_names_that_cannot(name: str, reason: str) -> None:
+    # The sentences are those of Kafka's Topic.validate.
+    assert why_invalid(name) == reason
+
+
+def test_a_restart_keeps_ids_partitions_and_settings() -> None:
+    world = World()
+    topic_id = world.create("orders", 3, retention_ms="1000")
+    offsets_id = world.topics.topic_id("__consumer_offsets")
+    world.produce("orders", batch(b"one", b"two"), partition=2)
+    world.stop()
+    world.open()
+    topics = world.topics
+    assert topics.topic_id("orders") == topic_id
+    assert topics.topic_name(topic_id) == "orders"
+    assert topics.exists("orders", 2)
+    assert not topics.exists("orders", 3)
+    assert not topics.exists("orders", -1)
+    assert not topics.exists("other", 0)
+    assert topics.topic_id("__consumer_offsets") == offsets_id
+    topic = topics.catalogue.by_name["orders"]
+    assert topic.configs.own == {"retention.ms": "1000"}
+    assert topic.partitions[2].log.end_offset == 2
+    assert topic.partitions[2].log.config.retention_ms == 1000
+
+
+def test_the_offsets_topic_keeps_the_partitions_it_was_made_with() -> None:
+    world = World(offsets_topic_num_partitions=7)
+    world.stop()
+    again = World(world.disk, offsets_topic_num_partitions=50)
+    assert again.topics.offsets_partitions == 7
+    assert not again.topics.exists("__consumer_offsets", 7)
+
+
+def test_a_partition_costs_no_files_before_its_first_record() -> None:
+    world = World()
+    world.create("orders", 100)
+    assert not [name for name in world.disk.listdir("/data") if name.startswith(("orders-", "__consumer_offsets-"))]
+    world.produce("orders", batch(b"one"), partition=42)
+    assert [name for name in world.disk.listdir("/data") if name.startswith("orders-")] == ["orders-42"]
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_crashed_in_any_step_of_a_creation_there_is_all_of_the_topic_or_nothing(kind: CrashKind) -> None:
+    request = CreateTopicsRequest([CreatableTopic("orders", 4, 1)])
+    steps = 0
+    while True:
+        world = World()
+        world.disk.crash_after = world.disk.operations + steps
+        try:
+            world.send(19, 7, request)
+        except SimulatedCrash:
+            world.crash(kind)
+            world.open()
+            there = [world.topics.exists("orders", index) for index in range(4)]
+            assert there in ([True] * 4, [False] * 4), steps
+            steps += 1
+            continue
+        break
+    assert steps > 3
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_crashed_in_any_step_of_a_deletion_the_topic_is_there_or_gone_for_good(kind: CrashKind) -> None:
+    steps = 0
+    while True:
+        world = World()
+        old_id = world.create("orders", 2)
+        world.produce("orders", batch(b"old"))
+        world.disk.crash_after = world.disk.operations + steps
+        try:
+            world.send(20, 5, DeleteTopicsRequest([], ["orders"]))
+        except SimulatedCrash:
+            world.crash(kind)
+            world.open()
+            if world.topics.exists("orders", 0):
+                assert world.topics.topic_id("orders") == old_id
+                assert world.topics.catalogue.by_name["orders"].partitions[0].log.end_offset == 1
+            else:
+                assert world.create("orders", 2) != old_id
+                assert world.topics.catalogue.by_name["orders"].partitions[0].log.end_offset == 0
+            steps += 1
+            continue
+        break
+    assert steps > 3
+
+
+def test_a_topic_made_anew_has_another_id_and_no_records() -> None:
+    world = World()
+    old_id = world.create("orders")
+    world.produce("orders", batch(b"old"))
+    world.call(20, 5, DeleteTopicsRequest([], ["orders"]))
+    assert world.deleted == [("orders", old_id)]
+    assert world.topics.topic_name(old_id) is None
+    new_id = world.create("orders")
+    assert new_id != old_id
+    assert world.produce("orders", batch(b"new")).base_offset == 0
+    world.stop()
+    world.open()
+    assert world.topics.topic_id("orders") == new_id
+    assert world.topics.catalogue.by_name["orders"].partitions[0].log.end_offset == 1
+
+
+def test_a_directory_that_somebody_put_there_is_taken_in() -> None:
+    world = World()
+    topic_id = world.create("orders", 3)
+    world.produce("orders", batch(b"one"), partition=1)
+    world.stop()
+    world.disk.unlink("/data/topics.json")
+    world.open()
+    assert world.topics.topic_id("orders") == topic_id
+    assert [world.topics.exists("orders", index) for index in range(3)] == [True, True, False]
+
+
+def test_a_catalogue_that_is_damaged_refuses_to_start() -> None:
+    world = World()
+    world.create("orders")
+    world.stop()
+    content = world.disk.content("/data/topics.json")
+    content[:] = content[:-20]
+    with pytest.raises(LogDamaged, match=r"/data/topics\.json is damaged"):
+        world.open()
+
+
+def test_a_directory_of_another_topic_id_refuses_to_start() -> None:
+    world = World()
+    world.create("orders")
+    world.produce("orders", batch(b"one"))
+    world.stop()
+    content = world.disk.content("/data/topics.json")
+    stored = json.loads(content.decode())
+    stored["topics"]["orders"]["id"] = "AAAAAAAAAAAAAAAAAAAAAg"
+    content[:] = json.dumps(stored).encode()
+    with pytest.raises(LogDamaged, match="orders-0 is damaged.*its topic id is"):
+        world.open()
+
+
+def test_a_disk_that_is_full_changes_nothing() -> None:
+    world = World()
+    world.create("orders")
+    world.disk.capacity = world.disk.used()
+    response = world.call(19, 7, CreateTopicsRequest([CreatableTopic("more", 1, 1)]))
+    assert response.topics[0].error_code == 56
+    assert not world.topics.exists("more", 0)
+    world.disk.capacity = None
+    world.create("more")
