@@ -162,13 +162,14 @@ def test_rubbish_is_answered_or_closed_and_nothing_else_happens(
     admin: Admin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for rubbish in (b"\x00\x00\x00\x05hello", b"GET /metrics HTTP/9.9\r\n\r\n", b"GET\r\n\r\n", b"A" * 100_000):
-        with socket.create_connection(("127.0.0.1", admin.server.port), timeout=10) as peer:
-            # The server may have closed it at any point of this.
-            with contextlib.suppress(OSError):
-                peer.sendall(rubbish)
-                peer.shutdown(socket.SHUT_WR)
-                while peer.recv(65536):
-                    pass
+        with (
+            socket.create_connection(("127.0.0.1", admin.server.port), timeout=10) as peer,
+            contextlib.suppress(OSError),  # the server may close it at any point of this
+        ):
+            peer.sendall(rubbish)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
+                pass
     assert admin.get("/healthz")[0] == 200
     assert "Traceback" not in capsys.readouterr().err
 
