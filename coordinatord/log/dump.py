@@ -31,8 +31,6 @@ def describe(
     path: str, *, with_records: bool = True, decoder: Decoder | None = None, disk: Disk | None = None
 ) -> Iterator[str]:
     """Lines about the file or partition directory at `path`. Damage ends them with one that says where and what."""
-    what.
-    """
     disk = disk or OsDisk()
     if disk.is_dir(path):
         for name in sorted(disk.listdir(path)):
