@@ -30,6 +30,7 @@ from coordinatord.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_INT32,
+    NO_TIMESTAMP,
     TIME_INDEX_SUFFIX,
     Segment,
 )
@@ -205,12 +206,19 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int)
         else:
             segment.time_index_count = size // entry.size
     segment.load_max_timestamp(files)
-    if segment.size and (segment.max_timestamp < 0 or not _index_sound(files, segment)):
+    if segment.size and not _indexes_sound(files, segment):
         _rebuild(disk, segment, interval_bytes)
 
 
-def _index_sound(files: FilePool, segment: Segment) -> bool:
-    """Whether the last entry points at a batch that ends with the entry's offset."""
+def _indexes_sound(files: FilePool, segment: Segment) -> bool:
+    """Whether the last offset entry points at a batch that ends with it, and the last timestamp is none that is
+    already surpassed by the first batch.
+    """
+    if segment.size < HEADER_BYTES:
+        return False
+    first = BatchHeader._make(HEADER.unpack(files.get(segment.log_path).pread(HEADER_BYTES, 0)))
+    if segment.max_timestamp < first.max_timestamp:
+        return False
     if not segment.index_count:
         return segment.size <= UNINDEXED_BYTES
     data = files.get(segment.index_path).pread(OFFSET_ENTRY.size, (segment.index_count - 1) * OFFSET_ENTRY.size)
@@ -223,6 +231,8 @@ def _index_sound(files: FilePool, segment: Segment) -> bool:
 
 def _rebuild(disk: Disk, segment: Segment, interval_bytes: int) -> None:
     """Read the whole segment and write both indexes anew."""
+    segment.max_timestamp = segment.last_indexed_timestamp = NO_TIMESTAMP
+    segment.bytes_since_index = 0
     file = disk.open(segment.log_path)
     try:
         index = _Indexer(segment, interval_bytes)

@@ -1,0 +1,259 @@
+"""After an unclean stop: what is repeated, what is cut off, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinatord.log import LogConfig, LogDamaged, TimestampOffset, replay
+from coordinatord.log.disk import read_text
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.log.writer import FlushPolicy
+from protocol.records.batch import build_batch, write_crc
+from tests.log.world import PATH, World, contents
+
+
+def written(batches: int = 10, *, flush: FlushPolicy = "always", **config: int) -> tuple[World, PartitionLog]:
+    world = World(SimulatedDisk(3), flush=flush, config=LogConfig(**config))  # type: ignore[arg-type]
+    log = world.log()
+    for number in range(batches):
+        world.writer.append(log, build_batch([(b"k%d" % number, b"v" * 50)] * 2, 1000 + number))
+        world.settle()
+    return world, log
+
+
+def path_of(log: PartitionLog) -> str:
+    return log.segments[-1].log_path
+
+
+@pytest.mark.parametrize("flush", ["always", "interval"])
+def test_the_journal_repeats_what_the_segments_lost(flush: FlushPolicy) -> None:
+    world, log = written(flush=flush)
+    before = contents(log)
+    del world.disk.content(path_of(log))[300:]
+    world.disk.crash("kill")
+    again = World(world.disk)
+    assert contents(again.log()) == before
+    (recovery,) = again.data.recovered
+    assert (recovery.journal_writes, recovery.truncated_bytes) == (10, 0)
+
+
+def test_a_torn_tail_is_cut_off_and_counted() -> None:
+    world, log = written(flush="never")
+    path = path_of(log)
+    size = len(world.disk.content(path))
+    del world.disk.content(path)[-10:]
+    world.disk.crash("kill")
+    again = World(world.disk)
+    (recovery,) = again.data.recovered
+    assert (recovery.topic, recovery.partition, recovery.path) == ("events", 0, path)
+    assert (recovery.truncated_bytes, recovery.truncated_records) == (size // 10 - 10, 2)
+    assert "cut short" in recovery.reason
+    assert again.log().end_offset == 18
+    assert again.log().max_timestamp() == TimestampOffset(1008, 16)
+    again.writer.append(again.log(), build_batch([(b"new", b"x")], 2000))
+    again.settle()
+    assert contents(again.log())[-1][:2] == (18, b"new")
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 3, b"\0" * 500, b"garbage" * 40])
+def test_rubbish_behind_the_last_batch_is_cut_off(tail: bytes) -> None:
+    world, log = written()
+    before = contents(log)
+    world.disk.content(path_of(log)).extend(tail)
+    world.disk.crash("kill")
+    again = World(world.disk)
+    assert contents(again.log()) == before
+    assert again.data.recovered[0].truncated_bytes == len(tail)
+
+
+def test_damage_before_the_tail_refuses() -> None:
+    world, log = written(flush="never")
+    path = path_of(log)
+    size = len(world.disk.content(path)) // 10
+    world.disk.damage(path, 3 * size + 90)
+    world.disk.crash("kill")
+    with pytest.raises(LogDamaged) as damage:
+        World(world.disk)
+    assert (damage.value.path, damage.value.position) == (path, 3 * size)
+    assert "crc" in damage.value.reason
+    assert "coordinatord log dump" in str(damage.value)
+    assert len(world.disk.content(path)) == 10 * size, "nothing is removed"
+    with pytest.raises(LogDamaged):
+        World(world.disk)  # and the lock was given back
+
+
+def test_damage_below_the_recovery_point_refuses_even_at_the_end() -> None:
+    """The last batch was flushed before: it is no torn tail."""
+    world, log = written()
+    world.close()
+    world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
+    path = path_of(log)
+    world.disk.damage(path, len(world.disk.content(path)) - 5)
+    with pytest.raises(LogDamaged, match="offsets below 20 were flushed"):
+        World(world.disk)
+
+
+def test_a_missing_end_that_was_flushed_refuses() -> None:
+    world, log = written()
+    world.close()
+    world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
+    path = path_of(log)
+    del world.disk.content(path)[-len(world.disk.content(path)) // 10 :]
+    with pytest.raises(LogDamaged, match="ends at offset 18, but offsets below 20 were flushed"):
+        World(world.disk)
+    world.disk.unlink(path)
+    with pytest.raises(LogDamaged, match="no segment is left"):
+        World(world.disk)
+
+
+def test_a_damaged_journal_refuses() -> None:
+    world, _ = written()
+    (name,) = (name for name in world.disk.listdir(PATH) if name.startswith("journal-"))
+    world.disk.damage(f"{PATH}/{name}", 500)
+    world.disk.crash("kill")
+    with pytest.raises(LogDamaged, match="journal record is damaged"):
+        World(world.disk)
+
+
+def test_a_torn_last_journal_record_is_left_out() -> None:
+    world, log = written()
+    (name,) = (name for name in world.disk.listdir(PATH) if name.startswith("journal-"))
+    del world.disk.content(f"{PATH}/{name}")[-20:]
+    del world.disk.content(path_of(log))[-20:]
+    world.disk.crash("kill")
+    again = World(world.disk)
+    assert again.log().end_offset == 18
+
+
+def test_damage_that_replay_meets() -> None:
+    """A clean start does not read whole segments; loading does."""
+    world, log = written(40, segment_bytes=2000)
+    world.close()
+    damaged = log.segments[2].log_path
+    world.disk.damage(damaged, 200)
+    again = World(world.disk, config=LogConfig(segment_bytes=2000))
+    with pytest.raises(LogDamaged) as damage:
+        list(replay(again.log()))
+    assert damage.value.path == damaged
+    assert 0 < damage.value.position <= 200
+
+
+def test_offsets_that_go_back_are_damage() -> None:
+    world, log = written(flush="never")
+    path = path_of(log)
+    content = world.disk.content(path)
+    size = len(content) // 10
+    content[5 * size : 6 * size] = content[4 * size : 5 * size]
+    world.disk.crash("kill")
+    with pytest.raises(LogDamaged, match="offsets 8 to 9 where 10 was next"):
+        World(world.disk)
+
+
+def test_records_that_cannot_be_read_under_a_right_crc() -> None:
+    world, log = written(1)
+    world.close()
+    content = world.disk.content(path_of(log))
+    batch = bytearray(content)
+    batch[65] = 0x7F
+    write_crc(batch)
+    content[:] = batch
+    with pytest.raises(LogDamaged, match="CRC matches, but the records cannot be read"):
+        list(replay(World(world.disk).log()))
+
+
+def test_lost_indexes_are_made_again() -> None:
+    world, log = written(60, segment_bytes=3000, index_interval_bytes=200)
+    world.close()
+    expected = {
+        name: bytes(world.disk.content(f"{log.directory}/{name}")) for name in world.disk.listdir(log.directory)
+    }
+    indexes = [name for name in expected if name.endswith("index")]
+    assert len(indexes) >= 4
+    for number, name in enumerate(indexes):
+        content = world.disk.content(f"{log.directory}/{name}")
+        if number % 3 == 0:
+            del content[:]
+        elif number % 3 == 1:
+            content[:] = bytes(len(content))
+        else:
+            content.extend(b"\0\0\0")
+    world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
+    again = World(world.disk, config=world.config)
+    assert contents(again.log()) == contents(log)
+    assert again.log().max_timestamp() == TimestampOffset(1059, 118)
+    for time in range(1000, 1060):
+        assert again.log().offset_for_timestamp(time) == TimestampOffset(time, 2 * (time - 1000))
+
+
+def test_recovery_reads_on_from_the_recovery_point_only() -> None:
+    """A gigabyte that was flushed is not read again: damage there is replay's to find, and the start stays quick."""
+    world, log = written(200, index_interval_bytes=300)
+    world.writer._flusher.finish()  # a rotation of the journal
+    world.writer.append(log, build_batch([(b"last", b"x")], 5000))
+    world.settle()
+    path = path_of(log)
+    world.disk.damage(path, 100)
+    world.disk.crash("power")
+    again = World(world.disk, config=world.config)
+    assert again.log().end_offset == 401
+    assert again.log().max_timestamp() == TimestampOffset(5000, 400)
+
+
+def test_a_recreated_topic_does_not_inherit() -> None:
+    """Neither the journal's writes nor the checkpoints of a deleted topic of the same name are taken for the new
+    one's.
+    """
+    world, log = written()
+    world.writer._flusher.finish()
+    world.writer.append(log, build_batch([(b"old", b"x")] * 5, 1))
+    world.writer.delete_records(log, 3)
+    world.settle()
+    world.writer.delete([log])
+    (new,) = world.data.create("events", [0], b"N" * 16, LogConfig())
+    world.writer.append(new, build_batch([(b"new", b"y")], 2))
+    world.settle()
+    world.disk.crash("power")
+    again = World(world.disk).log()
+    assert again.topic_id == b"N" * 16
+    assert contents(again) == [(0, b"new", b"y")]
+    assert again.log_start_offset == 0
+
+
+def test_leftovers_are_removed() -> None:
+    world, log = written()
+    world.close()
+    for name in (f"{0:020d}.log.deleted", f"{0:020d}.log.cleaned", f"{0:020d}.index.deleted"):
+        world.disk.open(f"{log.directory}/{name}", create=True)
+    world.disk.makedirs(f"{PATH}/old-0.0123-delete")
+    world.disk.open(f"{PATH}/old-0.0123-delete/x.log", create=True)
+    World(world.disk)
+    assert not [name for name in world.disk.listdir(log.directory) if name.endswith(("deleted", "cleaned"))]
+    assert "old-0.0123-delete" not in world.disk.listdir(PATH)
+
+
+def test_a_directory_that_a_crash_left_half_made_is_removed() -> None:
+    world, _ = written()
+    world.disk.makedirs(f"{PATH}/half-0")
+    world.disk.open(f"{PATH}/half-0/leader-epoch-checkpoint", create=True)
+    world.disk.crash("kill")
+    again = World(world.disk)
+    assert again.data.get("half", 0) is None
+    assert not again.disk.exists(f"{PATH}/half-0")
+
+
+def test_checkpoint_files_have_kafkas_form() -> None:
+    world, log = written()
+    world.writer.delete_records(log, 3)
+    world.settle()
+    world.close()
+    disk = world.disk
+    assert read_text(disk, f"{PATH}/recovery-point-offset-checkpoint") == "0\n1\nevents 0 20\n"
+    assert read_text(disk, f"{PATH}/log-start-offset-checkpoint") == "0\n1\nevents 0 3\n"
+    assert read_text(disk, f"{log.directory}/leader-epoch-checkpoint") == "0\n1\n0 0\n"
+    assert read_text(disk, f"{log.directory}/partition.metadata") == "version: 0\ntopic_id: ZXZlbnRzLi4uLi4uLi4uLg\n"
+    assert read_text(disk, f"{PATH}/.kafka_cleanshutdown") == '{"version":0,"brokerEpoch":-1}'
+    again = World(disk)
+    assert again.data.was_clean
+    assert again.data.recovered == []
+    assert not disk.exists(f"{PATH}/.kafka_cleanshutdown"), "from now on a crash is unclean"

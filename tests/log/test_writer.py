@@ -1,0 +1,243 @@
+"""Epochs: what shares a flush, when held replies go, and what a failing disk does."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from coordinatord.log import DataDirectory, LogConfig, LogFailed, LogWriter, replay
+from coordinatord.log.disk import OsDisk
+from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.log.writer import FlushStats
+from protocol.records.batch import build_batch
+from tests.log.world import PATH, World, contents
+
+
+def test_one_flush_for_everything_in_a_turn() -> None:
+    world = World(SimulatedDisk())
+    logs = world.data.create("__consumer_offsets", range(50), b"O" * 16, LogConfig(), lazy=True)
+    for log in logs:
+        world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.settle()
+    before = world.disk.datasyncs
+    told: list[int] = []
+    for log in logs:
+        epoch = world.writer.append_records(log, [(b"k", b"v")], 1)
+        world.writer.hold(epoch, lambda: told.append(world.disk.datasyncs))
+    world.settle()
+    assert told == [before + 1] * 50
+
+
+def test_what_arrives_during_a_flush_is_the_next_epoch() -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    order: list[str] = []
+    first = world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.writer.hold(first, lambda: order.append("first"))
+    world.loop.turn()
+    second = world.writer.append_records(log, [(b"b", b"2")], 1)
+    world.writer.hold(second, lambda: order.append("second"))
+    world.writer.hold(first, lambda: order.append("first again"))
+    assert second == first + 1
+    world.loop.turn()
+    assert len(world.worker.jobs) == 1, "one flush at a time"
+    world.worker.run_one()
+    world.loop.turn()
+    assert order == ["first", "first again"]
+    assert world.writer.flushed_epoch == first
+    assert len(world.worker.jobs) == 1, "the next is handed over at once"
+    world.settle()
+    assert order == ["first", "first again", "second"]
+    world.writer.hold(first, lambda: order.append("at once"))
+    assert order[-1] == "at once"
+
+
+def test_a_held_reply_may_append() -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    rounds: list[int] = []
+
+    def again() -> None:
+        rounds.append(world.writer.flushed_epoch)
+        if len(rounds) < 4:
+            world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), again)
+
+    world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), again)
+    world.settle()
+    assert rounds == [1, 2, 3, 4]
+    assert log.high_watermark == 4
+
+
+@pytest.mark.parametrize("flush", ["interval", "never"])
+def test_without_a_flush_before_the_reply(flush: str) -> None:
+    world = World(SimulatedDisk(), flush=flush)  # type: ignore[arg-type]
+    log = world.log()
+    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.settle()
+    before = world.disk.datasyncs
+    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.settle()
+    assert world.disk.datasyncs == before
+    assert log.high_watermark == 2
+    assert [delay for delay, _ in world.loop.later] == ([1.0] if flush == "interval" else [])
+    world.loop.fire_timers()
+    world.settle()
+    assert world.disk.datasyncs == before + (flush == "interval")
+
+
+def test_a_full_journal_gives_way_to_flushed_segments() -> None:
+    world = World(SimulatedDisk(), journal_bytes=2000)
+    log = world.log()
+    names = set()
+    for number in range(60):
+        world.writer.append(log, build_batch([(b"k", bytes(100))], number))
+        world.settle()
+        names.update(name for name in world.disk.listdir(PATH) if name.startswith("journal-"))
+        assert len([name for name in world.disk.listdir(PATH) if name.startswith("journal-")]) <= 1
+    assert len(names) > 3
+    world.disk.crash("power")
+    assert World(world.disk).log().end_offset == 60
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ENOSPC])
+def test_a_failing_disk_stops_the_log(failure: int) -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.settle()
+    if failure == errno.EIO:
+        world.disk.datasyncs_left = 0
+    else:
+        world.disk.capacity = world.disk.used() + 50
+    told: list[str] = []
+    epoch = world.writer.append_records(log, [(b"b", bytes(200))], 1)
+    world.writer.hold(epoch, lambda: told.append("durable"), lambda: told.append("failed"))
+    world.loop.turn()
+    later = world.writer.append_records(log, [(b"c", b"3")], 1)
+    world.writer.hold(later, lambda: told.append("durable"), lambda: told.append("failed"))
+    world.settle()
+    assert told == ["failed", "failed"]
+    (error,) = world.failures
+    assert isinstance(error, OSError)
+    assert error.errno == failure
+    with pytest.raises(LogFailed):
+        world.writer.append_records(log, [(b"d", b"4")], 1)
+    with pytest.raises(LogFailed):
+        world.writer.append(log, build_batch([(b"d", b"4")], 1))
+    world.writer.hold(later, lambda: told.append("durable"), lambda: told.append("failed"))
+    assert told[2:] == ["failed"]
+    assert log.high_watermark == 1
+    world.close()
+    assert not world.disk.exists(f"{PATH}/.kafka_cleanshutdown")
+    world.disk.capacity = None  # after space is made, a restart goes on
+    world.disk.crash("kill")
+    again = World(world.disk)
+    survived = contents(again.log())
+    assert survived[0] == (0, b"a", b"1")
+    assert len(survived) <= 2
+    again.writer.append_records(again.log(), [(b"e", b"5")], 1)
+    again.settle()
+    assert contents(again.log())[-1] == (len(survived), b"e", b"5")
+
+
+def test_closing_writes_what_is_pending_and_tells_who_waits() -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    told: list[str] = []
+    for name in ("a", "b"):
+        epoch = world.writer.append_records(log, [(name.encode(), b"1")], 1)
+        world.writer.hold(epoch, lambda name=name: told.append(name))  # type: ignore[misc]
+        world.loop.turn()
+    world.close()
+    assert told == ["a", "b"]
+    while world.loop.ready:
+        world.loop.turn()  # completions that were still queued find nothing left to do
+    assert told == ["a", "b"]
+    with pytest.raises(LogFailed):
+        world.writer.append_records(log, [(b"c", b"3")], 1)
+    again = World(world.disk)
+    assert again.data.was_clean
+    assert len(contents(again.log())) == 2
+
+
+def test_deleting_while_a_flush_is_under_way() -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    other = world.log("other")
+    told: list[str] = []
+    epoch = world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.writer.append_records(other, [(b"a", b"1")], 1)
+    world.writer.hold(epoch, lambda: told.append("durable"))
+    world.loop.turn()
+    world.writer.delete([log])
+    assert world.data.get("events", 0) is None
+    fresh = world.log()
+    assert fresh is not log
+    world.writer.append_records(fresh, [(b"new", b"2")], 1)
+    world.settle()
+    assert told == ["durable"]
+    assert contents(fresh) == [(0, b"new", b"2")]
+    assert other.high_watermark == 1
+    assert not [name for name in world.disk.listdir(PATH) if name.endswith("-delete")]
+
+
+def test_partitions_made_by_their_first_write() -> None:
+    world = World(SimulatedDisk())
+    logs = world.data.create("__consumer_offsets", range(50), b"O" * 16, LogConfig(), lazy=True)
+    assert not [name for name in world.disk.listdir(PATH) if name.startswith("__consumer")]
+    world.writer.append_records(logs[7], [(b"k", b"v")], 1)
+    world.settle()
+    assert [name for name in world.disk.listdir(PATH) if name.startswith("__consumer")] == ["__consumer_offsets-7"]
+    world.disk.crash("power")
+    again = World(world.disk)
+    assert again.data.topics() == {"__consumer_offsets": b"O" * 16}
+    assert len(contents(again.log("__consumer_offsets", 7))) == 1
+    world.writer.delete([logs[8]])  # one that was never made
+
+
+def test_statistics() -> None:
+    world = World(SimulatedDisk())
+    stats: list[FlushStats] = []
+    world.writer._on_flush = stats.append
+    log = world.log()
+    world.writer.append(log, build_batch([(b"a", b"1")], 1))
+    world.settle()
+    (one,) = stats
+    assert (one.epoch, one.partitions, one.bytes) == (1, 1, log.size_bytes)
+    assert one.seconds >= 0
+
+
+async def test_with_threads_and_files(tmp_path: Path) -> None:
+    """The real loop, thread and disk: many producers, all acknowledged, all there after a reopening."""
+    data = DataDirectory.open(str(tmp_path / "data"))
+    loop = asyncio.get_running_loop()
+    failures: list[BaseException] = []
+    writer = LogWriter(data, loop, failures.append, journal_bytes=20_000)
+    logs = data.create("events", range(8), b"E" * 16, LogConfig(segment_bytes=10_000))
+
+    async def produce(number: int) -> None:
+        for turn in range(25):
+            done = loop.create_future()
+            record = (b"%d" % number, b"%d" % turn)
+            log = logs[(number + turn) % len(logs)]
+            if turn % 2:
+                epoch = writer.append_records(log, [record] * 3, turn)
+            else:
+                _, epoch = writer.append(log, build_batch([record] * 3, turn))
+            writer.hold(epoch, partial(done.set_result, None))
+            await asyncio.wait_for(done, 30)
+            assert log.read(log.high_watermark - 1, 1)
+
+    await asyncio.gather(*(produce(number) for number in range(20)))
+    assert sum(log.high_watermark for log in logs) == 20 * 25 * 3
+    writer.close()
+    data.close()
+    assert failures == []
+    again = DataDirectory.open(str(tmp_path / "data"), disk=OsDisk())
+    seen = [entry[2:] for log in again.logs.values() for batch in replay(log) for entry in batch.records]
+    assert sorted(seen) == sorted((b"%d" % n, b"%d" % t) for n in range(20) for t in range(25) for _ in range(3))
+    again.close()
