@@ -56,7 +56,9 @@ def test_each_partition_for_itself(world: World) -> None:
         ],
     )
     response = world.call(0, 9, request)
-    codes = [(t.name, [(p.index, p.error_code, p.base_offset) for p in t.partition_responses]) for t in response.responses]
+    codes = [
+        (t.name, [(p.index, p.error_code, p.base_offset) for p in t.partition_responses]) for t in response.responses
+    ]
     assert codes == [
         ("missing", [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]),
         (

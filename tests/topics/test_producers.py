@@ -20,9 +20,7 @@ ID = 4711
 
 
 def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = ID) -> BatchHeader:
-    return read_header(
-        batch(*[b"v"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
-    )
+    return read_header(batch(*[b"v"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
 
 def appended(*batches: BatchHeader) -> Producers:

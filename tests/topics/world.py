@@ -169,7 +169,9 @@ class World:
         topic_id: bytes = topic.topic_id
         return topic_id
 
-    def produce(self, topic: str, records: bytes | None, partition: int = 0, version: int = 9) -> PartitionProduceResponse:
+    def produce(
+        self, topic: str, records: bytes | None, partition: int = 0, version: int = 9
+    ) -> PartitionProduceResponse:
         """The partition's part of the response to one batch."""
         response = self.call(0, version, produce(topic, records, partition=partition))
         found: PartitionProduceResponse = response.responses[0].partition_responses[0]

@@ -1,0 +1,265 @@
+"""Topics' and the broker's settings: parsed, described, changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from coordinatord.config import Settings
+from coordinatord.topics.config_table import TABLE, InvalidConfig
+from coordinatord.topics.configs import Configs, parse, text_of
+from protocol.api import alter_configs, incremental_alter_configs
+from protocol.api.alter_configs import AlterConfigsRequest
+from protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.errors import ErrorCode
+from tests.topics.world import World, batch
+
+TOPIC, BROKER = 2, 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("retention.ms", " 1000 ", 1000),
+        ("retention.ms", "+5", 5),
+        ("cleanup.policy", "compact, delete", ("compact", "delete")),
+        ("cleanup.policy", "", ()),
+        ("preallocate", "TRUE", True),
+        ("min.cleanable.dirty.ratio", "0.25", 0.25),
+        ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
+        ("retention.bytes", str(2**63 - 1), 2**63 - 1),
+    ],
+)
+def test_values(name: str, text: str, value: object) -> None:
+    assert parse(TABLE[name], text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        # As Kafka's ConfigDef words them.
+        ("retention.ms", "-2", "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+        ("retention.ms", "1e3", "Invalid value 1e3 for configuration retention.ms: Not a number of type LONG"),
+        ("retention.ms", "1_0", "Invalid value 1_0 for configuration retention.ms: Not a number of type LONG"),
+        ("max.message.bytes", str(2**31), f"Invalid value {2**31} for configuration max.message.bytes: Not a number"),
+        ("segment.bytes", "1000", "Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576"),
+        ("cleanup.policy", "shrink", "Invalid value shrink for configuration cleanup.policy: String must be one of"),
+        ("cleanup.policy", "delete,delete", "Configuration 'cleanup.policy' values must not be duplicated."),
+        ("cleanup.policy", "delete,", "Configuration 'cleanup.policy' values must not be empty."),
+        ("preallocate", "yes", "Invalid value yes for configuration preallocate: Expected value to be either true or"),
+        (
+            "min.cleanable.dirty.ratio",
+            "1.5",
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must",
+        ),
+        ("min.cleanable.dirty.ratio", "nan", "Invalid value nan for configuration min.cleanable.dirty.ratio: Not a"),
+        (
+            "compression.gzip.level",
+            "0",
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between",
+        ),
+    ],
+)
+def test_values_that_are_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        parse(TABLE[name], text)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"},
+        {"remote.storage.enable": "true"},
+        {"retention.ms": "1" * 32_768},
+    ],
+)
+def test_settings_that_cannot_be_together(own: dict[str, str]) -> None:
+    with pytest.raises(InvalidConfig):
+        Configs(Settings(), own)
+
+
+def test_topics_inherit_the_brokers_settings() -> None:
+    settings = dataclasses.replace(
+        Settings(), log_retention_hours=2, log_cleanup_policy=("compact", "delete"), message_max_bytes=5000
+    )
+    configs = Configs(settings, {"max.message.bytes": "6000"})
+    assert configs.log_config.retention_ms == 7_200_000
+    assert configs.log_config.cleanup_policy == "compact,delete"
+    assert configs.limits.compacted
+    assert configs.limits.max_message_bytes == 6000
+    assert {name: text_of(configs.value(name)) for name in ("retention.ms", "cleanup.policy")} == {
+        "retention.ms": "7200000",
+        "cleanup.policy": "compact,delete",
+    }
+
+
+# Described
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(log_segment_bytes=2 << 20)
+    made.create("orders", retention_ms="1000")
+    return made
+
+
+def describe(world: World, resource_type: int, name: str, *names: str, version: int = 4, **fields: bool) -> Any:
+    resource = DescribeConfigsResource(resource_type, name, list(names) or None)
+    [result] = world.call(32, version, DescribeConfigsRequest([resource], **fields)).results
+    assert (result.resource_type, result.resource_name) == (resource_type, name)
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_topics_settings(world: World, version: int) -> None:
+    result = describe(world, TOPIC, "orders", version=version, include_synonyms=True)
+    assert result.error_code == 0
+    shown = {config.name: config for config in result.configs}
+    assert list(shown) == list(TABLE)
+    own, static, default = shown["retention.ms"], shown["segment.bytes"], shown["max.message.bytes"]
+    assert (own.value, own.config_source, own.read_only, own.is_sensitive) == ("1000", 1, False, False)
+    assert [(each.name, each.value, each.source) for each in own.synonyms] == [("retention.ms", "1000", 1)]
+    assert (static.value, static.config_source) == ("2097152", 4)
+    assert [(each.name, each.value, each.source) for each in static.synonyms] == [
+        ("log.segment.bytes", "2097152", 4),
+        ("log.segment.bytes", "1073741824", 5),
+    ]
+    assert (default.value, default.config_source) == ("1048588", 5)
+    assert default.config_type == (3 if version >= 3 else 0)
+    assert default.documentation is None
+
+
+def test_some_of_them_with_documentation(world: World) -> None:
+    names = ("cleanup.policy", "no.such.setting", "min.insync.replicas")
+    result = describe(world, TOPIC, "orders", *names, include_documentation=True)
+    assert [config.name for config in result.configs] == ["cleanup.policy", "min.insync.replicas"]
+    assert [config.config_type for config in result.configs] == [7, 3]
+    assert all(config.documentation and not config.synonyms for config in result.configs)
+
+
+def test_the_brokers_settings(world: World) -> None:
+    result = describe(world, BROKER, "0", "log.segment.bytes", "num.partitions", "auto.create.topics.enable")
+    shown = {config.name: (config.value, config.config_source, config.config_type) for config in result.configs}
+    assert shown == {
+        "log.segment.bytes": ("2097152", 4, 3),
+        "num.partitions": ("1", 5, 3),
+        "auto.create.topics.enable": ("true", 5, 1),
+    }
+    assert all(config.read_only for config in result.configs)
+    everything = describe(world, BROKER, "0").configs
+    assert len(everything) > 80
+    assert describe(world, BROKER, "").configs == []
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "error"),
+    [
+        (TOPIC, "missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "no such name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "1", ErrorCode.INVALID_REQUEST),
+        (BROKER, "zero", ErrorCode.INVALID_REQUEST),
+        (99, "orders", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_described(world: World, resource_type: int, name: str, error: ErrorCode) -> None:
+    result = describe(world, resource_type, name)
+    assert (result.error_code, result.configs) == (error, [])
+
+
+# Changed
+
+
+def change(
+    world: World, name: str, *changes: tuple[str, int, str | None], dry_run: bool = False
+) -> tuple[int, str | None]:
+    resource = incremental_alter_configs.AlterConfigsResource(
+        TOPIC, name, [incremental_alter_configs.AlterableConfig(*each) for each in changes]
+    )
+    [result] = world.call(44, 1, IncrementalAlterConfigsRequest([resource], dry_run)).responses
+    assert (result.resource_type, result.resource_name) == (TOPIC, name)
+    return result.error_code, result.error_message
+
+
+def own(world: World) -> dict[str, str]:
+    return world.topics.catalogue.by_name["orders"].configs.own
+
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def test_single_settings_are_changed_at_once_and_for_good(world: World) -> None:
+    assert change(world, "orders", ("max.message.bytes", SET, "100"), ("retention.ms", DELETE, None)) == (0, None)
+    assert own(world) == {"max.message.bytes": "100"}
+    assert world.produce("orders", batch(b"x" * 100)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    log = world.topics.catalogue.by_name["orders"].partitions[0].log
+    assert log.config.retention_ms == 604_800_000
+    world.stop()
+    world.open()
+    assert own(world) == {"max.message.bytes": "100"}
+
+
+def test_lists_are_added_to_and_taken_from(world: World) -> None:
+    assert change(world, "orders", ("cleanup.policy", APPEND, "compact")) == (0, None)
+    assert own(world)["cleanup.policy"] == "delete,compact"
+    assert change(world, "orders", ("cleanup.policy", SUBTRACT, "delete,other")) == (0, None)
+    assert own(world)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ([("no.such", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such"),
+        (
+            [("retention.ms", APPEND, "1")],
+            ErrorCode.INVALID_CONFIG,
+            "Can't APPEND to key retention.ms because its type",
+        ),
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG, "Invalid value x for configuration retention.ms"),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms"),
+        ([("a", SET, "1"), ("a", SET, "2")], ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"),
+        ([("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST, "Unknown operations type 4"),
+    ],
+)
+def test_changes_that_are_refused(
+    world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+) -> None:
+    found, told = change(world, "orders", *changes)
+    assert ErrorCode(found) is error
+    assert (told or "").startswith(message)
+    assert own(world) == {"retention.ms": "1000"}
+
+
+def test_changes_of_what_there_is_not(world: World) -> None:
+    change_to = ("retention.ms", SET, "1")
+    assert change(world, "missing", change_to) == (3, "The topic 'missing' does not exist.")
+    assert change(world, "no such name", change_to)[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_validate_only_changes_nothing(world: World) -> None:
+    assert change(world, "orders", ("retention.ms", SET, "1"), dry_run=True) == (0, None)
+    assert own(world) == {"retention.ms": "1000"}
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_replacing_all_settings(world: World, version: int) -> None:
+    resource = alter_configs.AlterConfigsResource(TOPIC, "orders", [alter_configs.AlterableConfig("segment.ms", "5")])
+    [result] = world.call(33, version, AlterConfigsRequest([resource])).responses
+    assert result.error_code == 0
+    assert own(world) == {"segment.ms": "5"}
+
+
+def test_the_same_resource_twice_and_other_kinds(world: World) -> None:
+    def alter(*resources: tuple[int, str]) -> list[int]:
+        asked = [
+            alter_configs.AlterConfigsResource(*each, [alter_configs.AlterableConfig("segment.ms", "5")])
+            for each in resources
+        ]
+        return [result.error_code for result in world.call(33, 2, AlterConfigsRequest(asked)).responses]
+
+    assert alter((TOPIC, "orders"), (TOPIC, "orders")) == [ErrorCode.INVALID_REQUEST] * 2
+    assert alter((BROKER, "0"), (BROKER, "7"), (99, "x")) == [ErrorCode.INVALID_REQUEST] * 3
+    assert own(world) == {"retention.ms": "1000"}
