@@ -324,14 +324,13 @@ def test_what_can_be_deleted(world: World) -> None:
 
 def test_retention_by_time_and_by_size(world: World) -> None:
     world.create("by_time", retention_ms="1000", internal_segment_bytes="100")
-    world.create("by_size", retention_bytes="250", internal_segment_bytes="100")
+    world.create("by_size", retention_bytes="150", internal_segment_bytes="100")
     for topic in ("by_time", "by_size"):
         for offset in range(5):
             world.produce(topic, batch(b"x" * 20, timestamp_ms=START_MS + 1000 * offset))
     assert world.topics.enforce_retention(START_MS + 3000) > 0
-    starts = {
-        name: world.topics.catalogue.by_name[name].partitions[0].log.log_start_offset for name in ("by_time", "by_size")
-    }
+    topics = world.topics.catalogue.by_name
+    starts = {name: topics[name].partitions[0].log.log_start_offset for name in ("by_time", "by_size")}
     assert starts == {"by_time": 2, "by_size": 3}
     assert world.produce("by_time", batch(b"x")).log_start_offset == 2
 

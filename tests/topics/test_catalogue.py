@@ -176,7 +176,7 @@ def test_a_directory_of_another_topic_id_refuses_to_start() -> None:
     stored = json.loads(content.decode())
     stored["topics"]["orders"]["id"] = "AAAAAAAAAAAAAAAAAAAAAg"
     content[:] = json.dumps(stored).encode()
-    with pytest.raises(LogDamaged, match="orders-0 is damaged.*its topic id is"):
+    with pytest.raises(LogDamaged, match=r"orders-0 is damaged.*its topic id is"):
         world.open()
 
 
