@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compose.engine import NEEDS, Engine, EngineUnavailable, running_engine
-from tests.compose.images import base_image, build_context, image_size_mb
+from tests.compose.images import OWN_BASE_IMAGE, base_image, build_context, image_size_mb
 from tests.compose.stack import IMAGE, Stack
 
 # A killed consumer is given up after the shortest session timeout that Kafka's defaults allow.
@@ -72,3 +72,5 @@ def stack(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
     finally:
         running.down()
+        if base == OWN_BASE_IMAGE:
+            engine.docker("image", "rm", "--force", base)
