@@ -1,0 +1,119 @@
+"""The client families: how each is run, in which version, and what it has no means for.
+
+The comparison table in ../README.md is made of this, and the tests hold each cell to it: a scenario that is not listed
+under `lacks` runs and must pass.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.clients.families import toolchains
+from tests.clients.families.program import Command, Program
+from tests.clients.families.toolchains import PROGRAMS
+from tests.reference.broker import KAFKA_VERSION
+
+SCENARIOS: Mapping[str, str] = {
+    "join": "three members join",
+    "leave": "one leaves",
+    "kill": "one is killed",
+    "resume": "commit, daemon killed, resume",
+    "static": "static member restarts",
+    "eager": "eager assignors",
+    "cooperative": "cooperative assignor",
+    "describe": "list and describe groups",
+    "offsets": "list offsets",
+    "alter": "alter offsets",
+    "delete offsets": "delete offsets",
+    "delete": "delete groups",
+    "produce": "produce, every codec",
+}
+CONSUMING = ("join", "leave", "kill", "resume", "static", "eager", "cooperative")
+ADMIN = ("describe", "offsets", "alter", "delete offsets", "delete")
+
+EAGER = ("range", "roundrobin", "sticky")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def lacking(*scenarios: str, why: str) -> dict[str, str]:
+    return dict.fromkeys(scenarios, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """`command` installs what is needed and may raise ToolMissing. `lacks` says why a scenario cannot be played."""
+
+    name: str
+    command: Callable[[], Command]
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    assignors: tuple[str, ...] = EAGER
+    codecs: tuple[str, ...] = CODECS
+    optional: bool = False  # absent tools are no error in CI either
+    start: Callable[..., Program] = Program
+
+    @property
+    def slug(self) -> str:
+        return re.sub(r"[^a-z0-9.]+", "-", self.name.lower()).strip("-")
+
+    def plays(self, scenario: str) -> bool:
+        return scenario not in self.lacks
+
+
+def python_program(name: str, *requirements: str) -> Callable[[], Command]:
+    return lambda: Command([toolchains.python(*requirements), str(PROGRAMS / "python" / name)], {})
+
+
+def java_program(kafka_clients: str) -> Callable[[], Command]:
+    def command() -> Command:
+        libs = toolchains.jars(f"org.apache.kafka:kafka-clients:{kafka_clients}")
+        return Command(toolchains.java("KafkaClients", libs), {})
+
+    return command
+
+
+def kafkajs() -> Command:
+    node, directory = toolchains.node("kafkajs@2.2.4", "kafkajs-snappy@1.1.0", "kafkajs-lz4@1.2.1")
+    return Command([node, str(PROGRAMS / "node" / "kafkajs.js")], {"NODE_PATH": str(directory / "node_modules")})
+
+
+CLIENTS: tuple[Client, ...] = (
+    Client(
+        "confluent-kafka 2.16.1 (librdkafka)",
+        python_program("confluent_kafka_program.py", "confluent-kafka==2.16.1"),
+        lacks={"delete offsets": "no such call in its admin client"},
+        assignors=("range", "roundrobin"),
+    ),
+    Client(
+        "aiokafka 0.14.0",
+        python_program("aiokafka_program.py", "aiokafka[all]==0.14.0"),
+        lacks={
+            "cooperative": "no such assignor",
+            **lacking("alter", "delete offsets", "delete", why="no such call in its admin client"),
+        },
+    ),
+    Client("Java client 4.4.0", java_program("4.4.0")),
+    Client("Java client 3.9.2", java_program("3.9.2")),
+    Client(
+        "kafkajs 2.2.4",
+        kafkajs,
+        lacks={
+            "static": "no group.instance.id",
+            "cooperative": "no such assignor",
+            "delete offsets": "no such call in its admin client",
+        },
+        assignors=("roundrobin",),
+        codecs=("none", "gzip", "snappy", "lz4"),
+    ),
+    Client(
+        "kafka-python 2.3.3",
+        python_program("kafka_python_2_program.py", "kafka-python[crc32c,lz4,snappy,zstd]==2.3.3"),
+        lacks={
+            "cooperative": "no such assignor",
+            **lacking("alter", "delete offsets", why="no such call in its admin client"),
+        },
+    ),
+)

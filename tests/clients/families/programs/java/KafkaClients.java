@@ -1,0 +1,196 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.ConsumerGroupListing;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** The Java client, as a program of the line protocol. Compiles with kafka-clients 3.9 and 4.x. */
+public final class KafkaClients {
+    private static final Duration POLL = Duration.ofMillis(50);
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "org.apache.kafka.clients.consumer.RangeAssignor",
+        "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+        "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
+        "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+
+    private static volatile boolean closing = false;
+    private static Map<String, String> arguments;
+
+    public static void main(String[] args) throws Exception {
+        arguments = LineProtocol.arguments(args);
+        switch (arguments.get("mode")) {
+            case "consume" -> consume();
+            case "admin" -> administer();
+            default -> produce();
+        }
+    }
+
+    private static Properties properties() {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", arguments.get("bootstrap"));
+        return properties;
+    }
+
+    private static void consume() throws Exception {
+        Properties properties = properties();
+        properties.put("group.id", arguments.get("group"));
+        properties.put("auto.offset.reset", "earliest");
+        properties.put("enable.auto.commit", "false");
+        properties.put("key.deserializer", StringDeserializer.class.getName());
+        properties.put("value.deserializer", StringDeserializer.class.getName());
+        properties.put("session.timeout.ms", arguments.get("session_timeout_ms"));
+        properties.put("heartbeat.interval.ms", arguments.get("heartbeat_interval_ms"));
+        properties.put("partition.assignment.strategy", ASSIGNORS.get(arguments.get("assignor")));
+        if (!arguments.getOrDefault("instance", "").isEmpty()) {
+            properties.put("group.instance.id", arguments.get("instance"));
+        }
+        listenForClose();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
+            consumer.subscribe(List.of(arguments.get("topic")), new Listener());
+            while (!closing) {
+                turn(consumer);
+            }
+        }
+        LineProtocol.say("CLOSED");
+    }
+
+    private static void turn(KafkaConsumer<String, String> consumer) {
+        ConsumerRecords<String, String> records = consumer.poll(POLL);
+        if (records.isEmpty()) return;
+        Map<Integer, Long> next = new HashMap<>();
+        for (ConsumerRecord<String, String> each : records) {
+            LineProtocol.say("RECORD", "" + each.partition(), "" + each.offset(), each.value());
+            next.put(each.partition(), each.offset() + 1);
+        }
+        try {
+            consumer.commitSync(Duration.ofSeconds(20));
+            LineProtocol.say("COMMITTED", LineProtocol.pairs(next));
+        } catch (KafkaException error) {
+            LineProtocol.say("COMMIT_FAILED", error.toString().replace('\n', ' '));
+        }
+    }
+
+    private static void listenForClose() {
+        Thread listener = new Thread(() -> {
+            try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in))) {
+                String line = lines.readLine();
+                while (line != null && !line.trim().equals("close")) line = lines.readLine();
+            } catch (java.io.IOException gone) {
+                // the driver is gone, which means the same
+            }
+            closing = true;
+        });
+        listener.setDaemon(true);
+        listener.start();
+    }
+
+    private static Set<Integer> numbersOf(Collection<TopicPartition> partitions) {
+        return partitions.stream().map(TopicPartition::partition).collect(Collectors.toSet());
+    }
+
+    private static final class Listener implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            LineProtocol.say("ASSIGNED", LineProtocol.numbers(numbersOf(partitions)));
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            LineProtocol.say("REVOKED", LineProtocol.numbers(numbersOf(partitions)));
+        }
+    }
+
+    private static void administer() throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        try (Admin admin = Admin.create(properties())) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                try {
+                    LineProtocol.say("OK", answer(admin, line.trim().split(" ")));
+                } catch (ExecutionException error) {
+                    Throwable cause = error.getCause();
+                    String text = cause.toString().replace('\n', ' ');
+                    LineProtocol.say("ERROR", "" + Errors.forException(cause).code(), text);
+                }
+            }
+        }
+    }
+
+    private static String answer(Admin admin, String[] words) throws Exception {
+        switch (words[0]) {
+            case "list":
+                return admin.listConsumerGroups().all().get().stream()
+                    .map(ConsumerGroupListing::groupId).collect(Collectors.joining(" "));
+            case "describe":
+                return described(admin.describeConsumerGroups(List.of(words[1])).all().get().get(words[1]));
+            case "offsets":
+                Map<Integer, Long> offsets = new HashMap<>();
+                admin.listConsumerGroupOffsets(words[1]).partitionsToOffsetAndMetadata().get()
+                    .forEach((partition, offset) -> offsets.put(partition.partition(), offset.offset()));
+                return LineProtocol.pairs(offsets);
+            case "alter":
+                Map<TopicPartition, OffsetAndMetadata> altered = new HashMap<>();
+                LineProtocol.parsedPairs(words[3]).forEach((partition, offset) ->
+                    altered.put(new TopicPartition(words[2], partition), new OffsetAndMetadata(offset)));
+                admin.alterConsumerGroupOffsets(words[1], altered).all().get();
+                return "";
+            case "delete-offsets":
+                Set<TopicPartition> partitions = List.of(words[3].split(",")).stream()
+                    .map(each -> new TopicPartition(words[2], Integer.parseInt(each))).collect(Collectors.toSet());
+                admin.deleteConsumerGroupOffsets(words[1], partitions).all().get();
+                return "";
+            case "delete":
+                admin.deleteConsumerGroups(List.of(words[1])).all().get();
+                return "";
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    private static String described(ConsumerGroupDescription group) {
+        Set<TopicPartition> owned = group.members().stream()
+            .flatMap(member -> member.assignment().topicPartitions().stream()).collect(Collectors.toSet());
+        return String.join(
+            " ", group.state().toString(), "" + group.members().size(), LineProtocol.numbers(numbersOf(owned)));
+    }
+
+    private static void produce() throws Exception {
+        Properties properties = properties();
+        properties.put("key.serializer", StringSerializer.class.getName());
+        properties.put("value.serializer", StringSerializer.class.getName());
+        properties.put("compression.type", arguments.get("compression"));
+        int count = Integer.parseInt(arguments.get("count"));
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (int number = 0; number < count; number++) {
+                String value = String.format("%s-%06d", arguments.get("prefix"), number);
+                sent.add(producer.send(new ProducerRecord<>(arguments.get("topic"), value)));
+            }
+            for (Future<RecordMetadata> each : sent) each.get();
+        }
+        LineProtocol.say("PRODUCED", "" + count);
+    }
+}

@@ -1,0 +1,236 @@
+"""The life of a group, with every client: members join, leave, die and come back, and so does the daemon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+
+from tests.clients.brokers import QUICK_SETTINGS, Broker
+from tests.clients.families.clients import Client
+from tests.clients.families.conftest import SESSION_TIMEOUT_MS
+from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
+from tests.clients.waiting import wait_until
+from tests.daemon import logged_at_s, running
+
+pytestmark = pytest.mark.clients
+
+PARTITIONS = 6
+RECORDS = 120
+# Long enough that nobody is expelled on a busy machine while a static member is away.
+STATIC_SESSION_TIMEOUT_MS = 20_000
+
+Join = Callable[..., Program]
+Produce = Callable[..., list[bytes]]
+
+
+def seen_once(programs: list[Program], values: list[bytes]) -> None:
+    assert Counter(value for each in programs for value in each.values) == Counter(value.decode() for value in values)
+
+
+def wait_for_commits(admin: KafkaAdminClient, group: str, records: int) -> None:
+    """Until the group's committed offsets, as an admin client sees them, add up to all that was produced."""
+    wait_until(
+        lambda: sum(each.offset for each in admin.list_group_offsets([group])[group].values()) == records,
+        f"commits of {records} records",
+        seen=lambda: admin.list_group_offsets([group]),
+    )
+
+
+@pytest.fixture
+def topic(make_topic: Callable[[int], str]) -> str:
+    return make_topic(PARTITIONS)
+
+
+@pytest.fixture
+def group(name: Callable[[str], str]) -> str:
+    return name("group")
+
+
+@pytest.mark.scenario("join")
+def test_three_members_join(
+    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
+) -> None:
+    """Two partitions each; every record is seen once and committed."""
+    members = [join(bootstrap, group, topic) for _ in range(3)]
+    wait_for_assignment(members, PARTITIONS)
+    assert [len(each.owned) for each in members] == [2, 2, 2]
+    values = produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members, values)
+    wait_for_commits(admin, group, RECORDS)
+    seen_once(members, values)
+    described = admin.describe_groups([group])[group]
+    assert (described["group_state"], described["protocol_type"]) == ("Stable", "consumer")
+    assert len(described["members"]) == 3
+
+
+@pytest.mark.scenario("leave")
+def test_one_leaves(
+    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
+) -> None:
+    """The others have its partitions long before its session would have ended, and nothing is seen twice."""
+    members = [join(bootstrap, group, topic, session_timeout_ms=STATIC_SESSION_TIMEOUT_MS) for _ in range(3)]
+    wait_for_assignment(members, PARTITIONS)
+    values = produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members, values)
+    wait_for_commits(admin, group, RECORDS)
+    members[0].close()
+    wait_for_assignment(members[1:], PARTITIONS, timeout_s=STATIC_SESSION_TIMEOUT_MS / 1000)
+    values += produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members[1:], values[RECORDS:])
+    seen_once(members, values)
+
+
+@pytest.mark.scenario("kill")
+def test_one_is_killed(
+    client: Client, broker: Broker, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
+) -> None:
+    """It is expelled when its session ends, and the others go on where it had committed."""
+    members = [join(broker.bootstrap, group, topic) for _ in range(3)]
+    wait_for_assignment(members, PARTITIONS)
+    values = produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members, values)
+    wait_for_commits(admin, group, RECORDS)
+    members[0].kill()
+    values += produce(topic, RECORDS, PARTITIONS)
+    takeover_s = wait_for_assignment(members[1:], PARTITIONS)
+    wait_for_values(members[1:], [value for value in values if value.decode() not in members[0].values])
+    wait_for_commits(admin, group, len(values))
+    assert set(Counter(each.values).most_common(1)[0][1] for each in members) == {1}
+    first_half = [value.decode() for value in values[:RECORDS]]
+    seen = Counter(value for each in members for value in each.values)
+    assert {seen[value] for value in first_half} == {1}, "what was committed is not read again"
+    print(f"\n{client.name}: takeover {takeover_s:.2f} s after SIGKILL, session timeout {SESSION_TIMEOUT_MS} ms")
+
+
+@pytest.mark.scenario("resume")
+def test_commits_survive_the_daemon(client: Client, group: str, join: Join, tmp_path: Path) -> None:
+    """The daemon gets SIGKILL and comes back: members go on, and one that starts later begins where they ended."""
+    with running(tmp_path, QUICK_SETTINGS) as daemon:
+        admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
+        admin.create_topics({group: {"num_partitions": 4, "replication_factor": 1}})
+        admin.wait_for_topics([group])
+        admin.close()
+
+        def produce(first: int) -> list[bytes]:
+            producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+            values = [b"value-%06d" % number for number in range(first, first + 40)]
+            for value in values:
+                producer.send(group, value, partition=int(value[-6:]) % 4)
+            producer.flush(timeout=30)
+            producer.close(timeout=10)
+            return values
+
+        def committed(records: int) -> None:
+            admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
+            wait_for_commits(admin, group, records)
+            admin.close()
+
+        members = [join(daemon.bootstrap, group, group, session_timeout_ms=10_000) for _ in range(2)]
+        wait_for_assignment(members, 4)
+        before = produce(0)
+        wait_for_values(members, before)
+        committed(40)
+        daemon.kill()
+        daemon.start()
+        after = produce(40)
+        wait_for_values(members, after)
+        committed(80)
+        seen = Counter(value for each in members for value in each.values)
+        assert {seen[value.decode()] for value in before} == {1}, "what was committed is not read again"
+        for each in members:
+            each.close()
+        later = join(daemon.bootstrap, group, group)
+        wait_for_assignment([later], 4)
+        last = produce(80)
+        wait_for_values([later], last)
+        seen_once([later], last)
+        committed(120)
+        later.close()
+
+
+@pytest.mark.scenario("static")
+def test_a_static_member_restarts(
+    client: Client, broker: Broker, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
+) -> None:
+    """Leader and follower alike: the same partitions, and the other one notices nothing."""
+
+    def static(number: int) -> Program:
+        settings = {"instance": f"instance-{number}", "session_timeout_ms": STATIC_SESSION_TIMEOUT_MS}
+        return join(broker.bootstrap, group, topic, **settings)
+
+    def member_ids() -> dict[str, str]:
+        described = admin.describe_groups([group])[group]
+        assert described["group_state"] == "Stable"
+        return {each["group_instance_id"]: each["member_id"] for each in described["members"]}
+
+    def rebalances() -> int:
+        return len(broker.daemon.events("group transition", group=group)) if broker.daemon is not None else 0
+
+    members = [static(0), static(1)]
+    wait_for_assignment(members, PARTITIONS)
+    rebalances_before, ids = rebalances(), member_ids()
+    for number in (0, 1):
+        before, other = members[number], members[1 - number]
+        said_by_other = [*other.of_kind("ASSIGNED"), *other.of_kind("REVOKED")]
+        before.close()
+        after = members[number] = static(number)
+        wait_for([after], lambda: after.owned, "its partitions")  # noqa: B023: waited for here
+        partitions = {partition for line in before.of_kind("ASSIGNED") for partition in map(int, line.rest.split(","))}
+        assert after.owned == partitions
+        assert [*other.of_kind("ASSIGNED"), *other.of_kind("REVOKED")] == said_by_other
+        assert rebalances() == rebalances_before
+        values = produce(topic, 60, PARTITIONS)
+        wait_for_values(members, values)
+    changed = member_ids()
+    assert changed.keys() == ids.keys() == {"instance-0", "instance-1"}
+    assert not set(changed.values()) & set(ids.values())
+
+
+@pytest.mark.scenario("eager")
+def test_eager_assignors(
+    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str], join: Join,
+    produce: Produce, admin: KafkaAdminClient,
+) -> None:  # fmt: skip
+    """Each of the client's: chosen by the vote, everything is assigned, before and after a second member comes."""
+    for assignor in client.assignors:
+        topic, group = make_topic(4), name(f"group-{assignor}")
+        members = [join(bootstrap, group, topic, assignor=assignor)]
+        wait_for_assignment(members, 4)
+        members.append(join(bootstrap, group, topic, assignor=assignor))
+        wait_for_assignment(members, 4)
+        assert [len(each.owned) for each in members] == [2, 2]
+        values = produce(topic, 40, 4)
+        wait_for_values(members, values)
+        protocol = admin.describe_groups([group])[group]["protocol_data"]
+        assert protocol.lower().replace("assigner", "") == assignor
+        for each in members:
+            each.kill()
+
+
+@pytest.mark.scenario("cooperative")
+def test_the_cooperative_assignor(
+    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
+) -> None:
+    """The third member's two partitions are taken from the others; what does not move is never let go."""
+    members = [join(bootstrap, group, topic, assignor="cooperative-sticky") for _ in range(2)]
+    wait_for_assignment(members, PARTITIONS)
+    revoked_before = [len(each.of_kind("REVOKED")) for each in members]
+    members.append(join(bootstrap, group, topic, assignor="cooperative-sticky"))
+    wait_for_assignment(members, PARTITIONS)
+    assert [len(each.owned) for each in members] == [2, 2, 2]
+    revoked = [
+        partition
+        for each, before in zip(members, revoked_before, strict=False)
+        for line in each.of_kind("REVOKED")[before:]
+        if line.rest != "-"
+        for partition in map(int, line.rest.split(","))
+    ]
+    assert sorted(revoked) == sorted(members[2].owned)
+    values = produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members, values)
+    seen_once(members, values)
+    assert admin.describe_groups([group])[group]["protocol_data"] == "cooperative-sticky"

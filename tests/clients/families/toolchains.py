@@ -1,0 +1,138 @@
+"""What foreign clients need to run: virtual environments, npm packages, jars and compiled programs.
+
+Everything is installed once into the tests' cache outside of the repository (`~/.cache/coordinatord-tests`, or what
+`COORDINATORD_TESTS_CACHE` names), under a lock, however many test processes ask. Each function gives what a command
+line needs, or raises :class:`ToolMissing` with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.reference.broker import cache_directory, exclusive
+
+PROGRAMS = Path(__file__).parent / "programs"
+INSTALL_TIMEOUT_S = 600
+COMPLETE_MARK = "complete"
+
+
+class ToolMissing(RuntimeError):
+    """This machine lacks what a client needs; the text says what."""
+
+
+def tool(name: str, debian_package: str) -> str:
+    """The path of a program on PATH."""
+    path = shutil.which(name)
+    if path is None:
+        raise ToolMissing(f"needs {name} (Debian: {debian_package})")
+    return path
+
+
+def run(command: Sequence[str | Path], cwd: Path | None = None, **environment: str) -> str:
+    """Run an installer or a compiler to its end; its standard output, or ToolMissing with the end of what it said."""
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=cwd,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolMissing(
+            f"{command[0]} took longer than {INSTALL_TIMEOUT_S} s: {' '.join(map(str, command))}"
+        ) from None
+    if done.returncode != 0:
+        raise ToolMissing(f"{' '.join(map(str, command))} failed:\n{(done.stdout + done.stderr)[-2_000:]}")
+    return done.stdout
+
+
+def installed(kind: str, content: object, install: Callable[[Path], None]) -> Path:
+    """The directory that `install` filled for this `content` (whatever decides what is in it), now or earlier."""
+    digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:12]
+    directory = cache_directory() / f"{kind}-{digest}"
+    if not (directory / COMPLETE_MARK).exists():
+        with exclusive(cache_directory() / f"{kind}-{digest}.lock"):
+            if not (directory / COMPLETE_MARK).exists():
+                shutil.rmtree(directory, ignore_errors=True)
+                directory.mkdir(parents=True)
+                install(directory)
+                (directory / COMPLETE_MARK).touch()
+    return directory
+
+
+def python(*requirements: str) -> str:
+    """An interpreter of a virtual environment with these packages: clients that exclude each other live apart."""
+
+    def install(directory: Path) -> None:
+        run([sys.executable, "-m", "venv", directory / "venv"])
+        pip = [directory / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, *requirements])
+
+    name = re.split(r"[=<>]", requirements[0])[0]
+    content = [sys.version_info[:3], sys.executable, requirements]
+    return str(installed(f"python-{name}", content, install) / "venv/bin/python")
+
+
+def node(*packages: str) -> tuple[str, Path]:
+    """Node, and a directory whose node_modules has these packages."""
+    executable, npm = tool("node", "nodejs"), tool("npm", "npm")
+
+    def install(directory: Path) -> None:
+        (directory / "package.json").write_text('{"private": true}')
+        run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *packages], cwd=directory)
+
+    return executable, installed("node", packages, install)
+
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>coordinatord.tests</groupId><artifactId>client</artifactId><version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+
+
+def jars(*artifacts: str) -> Path:
+    """A directory with these artifacts ("group:artifact:version") and all they depend on, from Maven Central."""
+    maven = tool("mvn", "maven")
+
+    def dependency(artifact: str) -> str:
+        group, name, version = artifact.split(":")
+        identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        return f"<dependency>{identity}</dependency>"
+
+    def install(directory: Path) -> None:
+        (directory / "pom.xml").write_text(POM.format(dependencies="".join(map(dependency, artifacts))))
+        command = [maven, "-q", "-B", "-f", directory / "pom.xml", "dependency:copy-dependencies"]
+        run([*command, f"-DoutputDirectory={directory / 'libs'}", "-DincludeScope=runtime"])
+
+    name = artifacts[0].split(":")[1]
+    return installed(f"jars-{name}", artifacts, install) / "libs"
+
+
+def java(main_class: str, libs: Path) -> list[str]:
+    """The command that runs a program of programs/java, compiled against these jars."""
+    executable, javac = tool("java", "openjdk-17-jre-headless"), tool("javac", "openjdk-17-jdk-headless")
+    sources = sorted((PROGRAMS / "java").glob("*.java"))
+
+    def install(directory: Path) -> None:
+        run([javac, "-nowarn", "-proc:none", "-cp", f"{libs}/*", "-d", directory, *sources])
+
+    content = [str(libs), [source.read_text() for source in sources]]
+    classes = installed("classes", content, install)
+    # They live for seconds, several at a time on few cores: a small heap, one collector thread, one compiler.
+    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return [executable, *options, "-cp", f"{classes}:{libs}/*", main_class]
