@@ -54,6 +54,7 @@ class GroupActor:
                 (encode_key(key), None if value is None else encode_value(value)) for key, value in result.records
             ]
             self.epoch = coordinator.append(self.partition, encoded)
+            coordinator.count(result)
         timers = coordinator.timers
         for timer in result.timers:
             if isinstance(timer, Cancel):

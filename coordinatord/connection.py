@@ -16,6 +16,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.request import RequestContext
@@ -50,6 +51,9 @@ def encode_response(context: RequestContext, response: Any, out: bytearray) -> N
     """Append a whole response frame: size, header, body."""
     start = len(out)
     codec = context.codec
+    error_code = getattr(response, "error_code", 0)
+    if error_code:
+        context.connection.router.metrics.error(codec.api_key, error_code)
     out += _frame_head(0, context.correlation_id)
     if codec.response_header_flexible:
         out.append(0)
@@ -66,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_held",
         "_out",
         "_parked",
+        "_parked_s",
         "_paused_by_peer",
         "_paused_reading",
         "_splitter",
@@ -98,6 +103,7 @@ class Connection(asyncio.Protocol):
         self._out = bytearray()
         self._held: deque[_Held] = deque()
         self._parked: RequestContext | None = None
+        self._parked_s = 0.0
         self._waiting: deque[tuple[bytes, int, int]] = deque()
         self._waiting_bytes = 0
         self._dispatching = False
@@ -165,6 +171,21 @@ class Connection(asyncio.Protocol):
     # What the router and the contexts call
 
     @property
+    def waiting_count(self) -> int:
+        """Requests received and not yet looked at."""
+        return len(self._waiting)
+
+    @property
+    def held_count(self) -> int:
+        """Answers that wait for the log, or behind one that does."""
+        return len(self._held)
+
+    @property
+    def is_parked(self) -> bool:
+        """A request waits for something to happen."""
+        return self._parked is not None
+
+    @property
     def is_waiting(self) -> bool:
         """The client waits for an answer of ours: its silence is our doing."""
         return self._parked is not None or bool(self._held)
@@ -177,6 +198,7 @@ class Connection(asyncio.Protocol):
     def park(self, context: RequestContext) -> None:
         """Hold back what comes after `context` until it is answered."""
         self._parked = context
+        self._parked_s = perf_counter()
 
     def answer(self, context: RequestContext, response: Any) -> None:
         """Send a response, after those that are before it in line."""
@@ -198,8 +220,10 @@ class Connection(asyncio.Protocol):
         encode_response(context, response, data)
         held = _Held(None)
         self._held.append(held)
+        began_s = perf_counter()
 
         def durable() -> None:
+            self.router.metrics.event_purgatory_seconds.observe(perf_counter() - began_s)
             self._release(held, data)
 
         def failed() -> None:
@@ -245,6 +269,7 @@ class Connection(asyncio.Protocol):
         context.done = True
         if self._parked is context:
             self._parked = None
+            self.router.metrics.request_seconds[context.codec.api_key].observe(perf_counter() - self._parked_s)
             if self._waiting or self._paused_reading:
                 self._resume_soon()
         return not self.closed

@@ -16,14 +16,18 @@ from coordinatord.actor import GroupActor
 from coordinatord.group.classic import restore
 from coordinatord.group.events import TimedOut, TopicDeleted, Unload
 from coordinatord.group.replay import replay
-from coordinatord.group.result import Result, TimerKey
+from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
 from coordinatord.timers import Timers
+from protocol.api.delete_groups import DeletableGroupResult
+from protocol.api.offset_commit import OffsetCommitResponse
+from protocol.api.offset_delete import OffsetDeleteResponse
 from protocol.errors import DecodeError, ErrorCode
 from protocol.records.keys import UnknownRecordError, decode_key, decode_value
+from protocol.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
 
@@ -99,6 +103,11 @@ class Coordinator:
     def is_loading(self) -> bool:
         """Not all groups are known yet."""
         return LOADING in self.partitions
+
+    @property
+    def loaded_ratio(self) -> float:
+        """Share of the partitions that is loaded, 0 to 1."""
+        return 1 - self.partitions.count(LOADING) / len(self.partitions)
 
     def availability(self, partition: int) -> ErrorCode:
         """NONE when the partition's groups are served here."""
@@ -178,8 +187,18 @@ class Coordinator:
 
     # What people look at
 
+    def count(self, result: Result) -> None:
+        """Count what a step has logged: offsets committed and deleted."""
+        if type(result.reply) is OffsetCommitResponse:
+            self.metrics.offset_commits += len(result.records)
+        elif type(result.reply) in (OffsetDeleteResponse, DeletableGroupResult):
+            self.metrics.offset_deletions += sum(type(key) is OffsetCommitKey for key, _ in result.records)
+
     def observe(self, actor: GroupActor, result: Result) -> None:
         """One log line per transition, with what brought it about."""
+        for change in result.changes:
+            if isinstance(change, Dropped):
+                self.metrics.members_removed[change.cause] += 1
         for transition in result.transitions:
             self.metrics.transition(transition.old.value, transition.new.value)
             if transition.new is STABLE:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
 import structlog
 
 from coordinatord.connection import Connection
-from coordinatord.observe.metrics import Metrics
+from coordinatord.observe.metrics import Histogram, Metrics
 from coordinatord.request import RequestContext
 from protocol import registry
 from protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -33,28 +34,41 @@ HEAD_BYTES = 10
 log = structlog.get_logger("coordinatord.router")
 
 
+TIMED_ALL = 256
+TIMED_EVERY = 16
+"""Of each API and version the first 256 requests are timed, then every sixteenth, which counts for sixteen: two looks
+at the clock and a histogram for each would be a tenth of a heartbeat. Requests that wait are timed one by one."""
+
+
+GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 15, 42, 47})
+"""Requests that are a step of a group, which Kafka measures as event-processing-time."""
+
+
 class Route:
-    """One API in one version: its codec and its handler."""
+    """One API in one version: its codec, its handler, and how often it was asked for."""
 
-    __slots__ = ("codec", "handler")
+    __slots__ = ("codec", "count", "handler", "seconds")
 
-    def __init__(self, codec: Codec, handler: Handler) -> None:
+    def __init__(self, codec: Codec, handler: Handler, seconds: Histogram) -> None:
         self.codec = codec
         self.handler = handler
+        self.count = 0
+        self.seconds = seconds
 
 
 class Routes(dict[int, Route]):
     """Routes by a frame's first four bytes (api key and version), made when first asked for."""
 
-    def __init__(self, handlers: Mapping[int, Handler]) -> None:
+    def __init__(self, handlers: Mapping[int, Handler], metrics: Metrics) -> None:
         super().__init__()
         self.handlers = handlers
+        self.metrics = metrics
 
     def __missing__(self, key: int) -> Route:
         handler = self.handlers.get(key >> 16)
         if handler is None:
             raise UnknownApiError(f"api key {key >> 16} is not served")
-        made = self[key] = Route(registry.CODECS[key], handler)
+        made = self[key] = Route(registry.CODECS[key], handler, self.metrics.request_seconds[key >> 16])
         return made
 
 
@@ -73,7 +87,7 @@ class Router:
         metrics: Metrics,
     ) -> None:
         self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
-        self.routes = Routes(self.handlers)
+        self.routes = Routes(self.handlers, metrics)
         self.max_frame_bytes = max_frame_bytes
         self.max_connections = max_connections
         self.now_ms = now_ms
@@ -153,6 +167,24 @@ class Router:
             self._undecodable(connection, buf, start, end, error)
             return
         self.metrics.requests[codec.api_key] += 1
+        route.count += 1
+        if route.count <= TIMED_ALL or not route.count % TIMED_EVERY:
+            self._timed(connection, route, correlation_id, request)
+            return
+        self._handle(connection, route, correlation_id, request)
+
+    def _timed(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
+        """Handle a request and see how long it takes; not counting the time for which it is parked or held."""
+        began_s = perf_counter()
+        self._handle(connection, route, correlation_id, request)
+        times = 1 if route.count <= TIMED_ALL else TIMED_EVERY
+        took_s = perf_counter() - began_s
+        route.seconds.observe(took_s, times)
+        if route.codec.api_key in GROUP_APIS:
+            self.metrics.event_processing_seconds.observe(took_s, times)
+
+    def _handle(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
+        codec = route.codec
         context = RequestContext(connection, codec, correlation_id, connection.client_id, request)
         try:
             response = route.handler(context, request)

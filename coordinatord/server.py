@@ -13,7 +13,7 @@ import gc
 import secrets
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from coordinatord.clock import Clock
@@ -27,8 +27,8 @@ from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
-from coordinatord.log.loader import replay
-from coordinatord.log.writer import LogWriter
+from coordinatord.log.loader import ReplayedBatch, replay
+from coordinatord.log.writer import FlushStats, LogWriter
 from coordinatord.nodes import Nodes
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
@@ -69,6 +69,7 @@ class Daemon:
             self._log_failed,
             flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
             flush_interval_ms=settings.log_flush_interval_ms,
+            on_flush=self._flushed,
         )
         self.timers = Timers(loop, self.now_ms, self._timed_out)
         self.topics = Topics(
@@ -140,6 +141,16 @@ class Daemon:
             self._servers.append(server)
             self.bound.append((endpoint.name, host, port))
             self.nodes.advertise(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
+        for recovery in self.data.recovered:
+            self.metrics.truncated_bytes += recovery.truncated_bytes
+            self._log.warning(
+                "log recovered after an unclean stop",
+                partition=f"{recovery.topic}-{recovery.partition}",
+                journal_writes=recovery.journal_writes,
+                truncated_bytes=recovery.truncated_bytes,
+                truncated_records=recovery.truncated_records,
+                reason=recovery.reason,
+            )
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
@@ -164,7 +175,7 @@ class Daemon:
             batches = () if log is None else replay(log, chunk_bytes=self.settings.offsets_load_buffer_size)
             partition_began_s = slice_began_s = time.monotonic()
             count = 0
-            for loaded in coordinator.load(partition, batches):
+            for loaded in coordinator.load(partition, self._measured(batches)):
                 self.metrics.loaded_records += loaded
                 count += loaded
                 if time.monotonic() - slice_began_s > LOAD_SLICE_S:
@@ -184,6 +195,11 @@ class Daemon:
                 seconds=round(seconds, 3),
             )
         self.health.ready()
+
+    def _measured(self, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
+        for batch in batches:
+            self.metrics.loaded_bytes += batch.header.size
+            yield batch
 
     # Run and stop
 
@@ -241,6 +257,11 @@ class Daemon:
     def _timed_out(self, key: Any) -> None:
         self.coordinator.timed_out(key)
 
+    def _flushed(self, stats: FlushStats) -> None:
+        self.metrics.log_appends += stats.partitions
+        self.metrics.log_appended_bytes += stats.bytes
+        self.metrics.log_flush_seconds.observe(stats.seconds)
+
     def _log_failed(self, error: BaseException) -> None:
         if self.failed is None:
             self.failed = error
@@ -265,7 +286,9 @@ class Daemon:
     def _every(self, seconds: float, work: Callable[[], object]) -> None:
         async def repeat() -> None:
             while True:
+                due_s = self.loop.time() + seconds
                 await asyncio.sleep(seconds)
+                self.metrics.loop_lag_seconds.observe(max(0.0, self.loop.time() - due_s))
                 work()
 
         self._spawn(repeat())
@@ -278,7 +301,11 @@ class Daemon:
         watch("offset_count", coordinator.offset_count)
         watch("num_partitions", coordinator.partition_counts)
         watch("timers", lambda: len(self.timers.wheel))
-        watch("parked_replies", lambda: sum(c.is_waiting for c in list(self.router.connections)))
+        connections = self.router.connections
+        watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
+        watch("held_replies", lambda: sum(each.held_count for each in list(connections)))
+        watch("parked_replies", lambda: sum(each.is_parked for each in list(connections)))
+        watch("load_progress_ratio", lambda: coordinator.loaded_ratio)
         watch("topics", lambda: len(self.topics.catalogue.by_name))
         watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
         watch("fetch_sessions", lambda: len(self.topics.sessions))

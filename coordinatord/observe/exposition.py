@@ -58,10 +58,8 @@ KAFKA_METERS: dict[str, Callable[[Metrics], int]] = {
 """Exported as `_count` and `_rate`."""
 
 KAFKA_HISTOGRAMS: dict[str, Callable[[Metrics], Histogram]] = {
-    "event_queue_time_ms": lambda metrics: metrics.event_queue_seconds,
     "event_processing_time_ms": lambda metrics: metrics.event_processing_seconds,
     "event_purgatory_time_ms": lambda metrics: metrics.event_purgatory_seconds,
-    "batch_linger_time_ms": lambda metrics: metrics.batch_linger_seconds,
     "batch_flush_time_ms": lambda metrics: metrics.log_flush_seconds,
 }
 """Exported as `_max`, `_p50`, `_p95`, `_p99`, `_p999`."""
@@ -87,7 +85,6 @@ OUR_COUNTERS: tuple[tuple[str, str, Callable[[Metrics], int]], ...] = (
     ("received_bytes", "Bytes received from clients.", lambda metrics: metrics.bytes_received),
     ("sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     ("log_appends", "Record batches appended to the log.", lambda metrics: metrics.log_appends),
-    ("log_records", "Records appended to the log.", lambda metrics: metrics.log_records),
     ("log_appended_bytes", "Bytes appended to the log.", lambda metrics: metrics.log_appended_bytes),
     ("loaded_records", "Records read while loading groups.", lambda metrics: metrics.loaded_records),
     ("loaded_bytes", "Bytes read while loading groups.", lambda metrics: metrics.loaded_bytes),
@@ -96,10 +93,8 @@ OUR_COUNTERS: tuple[tuple[str, str, Callable[[Metrics], int]], ...] = (
 
 OUR_HISTOGRAMS: tuple[tuple[str, str, Callable[[Metrics], Histogram]], ...] = (
     ("event_loop_lag_seconds", "How late the event loop runs timers.", lambda metrics: metrics.loop_lag_seconds),
-    ("event_queue_seconds", "Wait of a request before a step.", lambda metrics: metrics.event_queue_seconds),
     ("event_processing_seconds", "Duration of a step.", lambda metrics: metrics.event_processing_seconds),
     ("held_reply_seconds", "Wait of a reply for the log.", lambda metrics: metrics.event_purgatory_seconds),
-    ("batch_linger_seconds", "Wait of an append for its write.", lambda metrics: metrics.batch_linger_seconds),
     ("log_flush_seconds", "Writing and flushing what was pending.", lambda metrics: metrics.log_flush_seconds),
     ("partition_load_seconds", "Loading of an offsets partition.", lambda metrics: metrics.load_seconds),
 )

@@ -92,7 +92,6 @@ class Metrics:
     """
 
     __slots__ = (
-        "batch_linger_seconds",
         "bytes_received",
         "bytes_sent",
         "completed_rebalances",
@@ -102,14 +101,12 @@ class Metrics:
         "errors",
         "event_processing_seconds",
         "event_purgatory_seconds",
-        "event_queue_seconds",
         "load_seconds",
         "loaded_bytes",
         "loaded_records",
         "log_appended_bytes",
         "log_appends",
         "log_flush_seconds",
-        "log_records",
         "loop_lag_seconds",
         "members_removed",
         "offset_commits",
@@ -156,20 +153,15 @@ class Metrics:
         self.members_removed = _Counts()
         """By our reason: "session_timeout", "rebalance_timeout", "leave", "replaced" …"""
 
-        self.event_queue_seconds = Histogram()
-        """From a request's last byte until a step looks at it."""
         self.event_processing_seconds = Histogram()
         """One step."""
         self.event_purgatory_seconds = Histogram()
         """A reply held until what was written before it is durable."""
-        self.batch_linger_seconds = Histogram()
-        """From the first append of a batch until it is written."""
         self.log_flush_seconds = Histogram()
         """Writing and flushing everything that was pending."""
 
         self.log_appends = 0
         """Batches."""
-        self.log_records = 0
         self.log_appended_bytes = 0
 
         self.load_seconds = Histogram()

@@ -135,7 +135,7 @@ def test_what_kafka_measures_too_has_the_names_of_its_dashboards(scraped: Scrape
         "consumer_group_rebalance",
     ):
         assert kafka(f"{name}_count") == kafka(f"{name}_rate") == 0
-    for name in ("event_queue", "event_processing", "event_purgatory", "batch_linger", "batch_flush"):
+    for name in ("event_processing", "event_purgatory", "batch_flush"):
         for suffix in ("max", "p50", "p95", "p99", "p999"):
             assert kafka(f"{name}_time_ms_{suffix}") == 0
 
