@@ -199,6 +199,8 @@ class Coordinator:
         for change in result.changes:
             if isinstance(change, Dropped):
                 self.metrics.members_removed[change.cause] += 1
+        if self.draining:
+            return  # every group becomes Dead; one line says that the daemon stops
         for transition in result.transitions:
             self.metrics.transition(transition.old.value, transition.new.value)
             if transition.new is STABLE:
