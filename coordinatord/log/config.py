@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
-#: A batch may not be larger than this, whatever a topic's max.message.bytes says: a batch is held whole in memory
-#: when it is written, replayed or cleaned. Kafka's socket.request.max.bytes is 100 MiB, so nothing larger can arrive.
-MAX_BATCH_BYTES = 128 * 1024 * 1024
+#: A batch may not be larger than this, whatever a topic's max.message.bytes says: it is held whole in memory when it is
+#: written, replayed or cleaned, and positions in a segment are int32. A request has at most socket.request.max.bytes
+#: (100 MiB); a group's metadata, with every member's subscription and assignment in one record, may have more.
+MAX_BATCH_BYTES = 1 << 30
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ Runs on the worker only; `lock` keeps the event loop from renaming or dropping f
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
-from coordinatord.log import journal as journal_module
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import FilePool
-from coordinatord.log.journal import Journal, JournalWrite
+from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite, encode
 from coordinatord.log.partition_log import PartitionLog, SegmentWrite
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
@@ -32,6 +32,7 @@ class Flusher:
         self._flushes = policy == "always"
         self._journal: Journal | None = None
         self._journal_bytes = journal_bytes
+        self.split_bytes = SPLIT_BYTES
         #: written since the last rotation and not flushed: segment -> its log
         self._unflushed: dict[Segment, PartitionLog] = {}
         #: end offsets of what is written, per log that has unflushed segments
@@ -67,22 +68,14 @@ class Flusher:
     def _write_journal(self, epoch: int, writes: list[SegmentWrite]) -> None:
         if self._journal is None:
             self._journal = Journal(self._disk, self._data.path, epoch)
-        record = journal_module.encode(
-            epoch,
-            (
-                JournalWrite(
-                    write.log.topic_id,
-                    write.log.name,
-                    write.segment.base_offset,
-                    write.position,
-                    write.buffers,
-                    write.size,
-                )
-                for write in writes
-            ),
-            flushed=self._flushes,
-        )
-        self._journal.append(record)
+        after_flush = self._flushes
+        for part in _parts(writes, self.split_bytes):
+            entries = (
+                JournalWrite(w.log.topic_id, w.log.name, w.segment.base_offset, w.position, w.buffers, w.size)
+                for w in part
+            )
+            self._journal.append(encode(epoch, entries, after_flush=after_flush))
+            after_flush = False
         if self._flushes:
             self._journal.flush()
 
@@ -171,3 +164,16 @@ class Flusher:
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
+
+
+def _parts(writes: list[SegmentWrite], split_bytes: int) -> Iterator[list[SegmentWrite]]:
+    """An epoch's writes in their order, cut where a journal record would become too large."""
+    part: list[SegmentWrite] = []
+    size = 0
+    for write in writes:
+        if part and size + write.size > split_bytes:
+            yield part
+            part, size = [], 0
+        part.append(write)
+        size += write.size
+    yield part

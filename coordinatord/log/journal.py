@@ -16,7 +16,7 @@ is damage and opening refuses; after that nothing was, so it is a torn tail and 
  4  4  record length
  8  4  CRC-32C of what follows, to the record's end
 12  8  epoch
-20  4  flags (1: flushed before any reply left)
+20  4  flags (1: everything before this record was flushed when it was written)
 24  4  entries
 28     per entry: 16 topic id, 8 segment base offset, 4 position, 4 data length, 2 name length,
        name "topic-partition", data
@@ -44,7 +44,9 @@ FLUSHED = 1
 _RECORD = struct.Struct(">4sIIQII")
 _ENTRY = struct.Struct(">16sQIIH")
 _CRC_FROM = 12
-#: An epoch holds what one turn of the event loop took in; this bounds what recovery will read at once.
+#: An epoch with more than this is split, so that recovery does not have to hold it at once.
+SPLIT_BYTES = 32 * 1024 * 1024
+#: The largest there can be: one partition's largest batch and what came with it.
 MAX_RECORD_BYTES = (1 << 31) - 1
 
 
@@ -69,8 +71,8 @@ class JournalWrite(NamedTuple):
     size: int
 
 
-def encode(epoch: int, writes: Iterable[JournalWrite], *, flushed: bool) -> bytearray:
-    """One record."""
+def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool) -> bytearray:
+    """One record. `after_flush`: all that the journal held before is flushed."""
     parts: list[bytes | bytearray] = []
     count = 0
     for write in writes:
@@ -80,7 +82,7 @@ def encode(epoch: int, writes: Iterable[JournalWrite], *, flushed: bool) -> byte
         parts += write.buffers
         count += 1
     body = b"".join(parts)
-    out = bytearray(_RECORD.pack(MAGIC, _RECORD.size + len(body), 0, epoch, FLUSHED if flushed else 0, count))
+    out = bytearray(_RECORD.pack(MAGIC, _RECORD.size + len(body), 0, epoch, FLUSHED if after_flush else 0, count))
     out += body
     struct.pack_into(">I", out, 8, crc32c(memoryview(out)[_CRC_FROM:]))
     return out
@@ -129,8 +131,8 @@ def read_journal(disk: Disk, path: str) -> Iterator[JournalEntry]:
         epoch: int | None = None
         while position < end:
             record = _read_record(file, position, end)
-            if record is None or (epoch is not None and _epoch(record) <= epoch):
-                if _flushed_record_after(file, position, end, epoch):
+            if record is None or (epoch is not None and _epoch(record) < epoch):
+                if _flushed_record_after(file, position, end):
                     raise LogDamaged(
                         path, position, "a journal record is damaged, and one that was written after it is not"
                     )
@@ -161,7 +163,7 @@ def _read_record(file: File, position: int, end: int) -> bytes | None:
     return record
 
 
-def _flushed_record_after(file: File, position: int, end: int, epoch: int | None) -> bool:
+def _flushed_record_after(file: File, position: int, end: int) -> bool:
     """Whether a record begins anywhere behind `position` that was written when all before it was flushed: then the
     one there was, too.
     """
@@ -171,8 +173,8 @@ def _flushed_record_after(file: File, position: int, end: int, epoch: int | None
         at = data.find(MAGIC, 1)
         while at >= 0:
             record = _read_record(file, position + at, end)
-            if record is not None and (epoch is None or _epoch(record) > epoch):
-                return bool(_RECORD.unpack_from(record)[4] & FLUSHED)
+            if record is not None and _RECORD.unpack_from(record)[4] & FLUSHED:
+                return True
             at = data.find(MAGIC, at + 1)
         if len(data) < chunk:
             break

@@ -177,6 +177,8 @@ class PartitionLog:
         """Add records to this turn's batch. All of one call are in one batch: they are replayed together or not at
         all.
         """
+        if not records:
+            return
         builder = self._builder
         if builder is None:
             builder = self._builder = BatchBuilder()
@@ -190,7 +192,7 @@ class PartitionLog:
         """Close the turn's batch and give it its place."""
         builder = self._builder
         self._builder = None
-        if builder is None or not builder.count:
+        if builder is None:
             return
         base_timestamp, max_timestamp = builder.base_timestamp, builder.max_timestamp
         batch = builder.finish(self.end_offset - builder.count, leader_epoch=self.leader_epoch)

@@ -220,8 +220,8 @@ class LogWriter:
             self._loop.call_soon_threadsafe(callback)
 
     def _executed(self, epoch: _Epoch) -> None:
-        if self._closed:
-            return  # close() has seen to it
+        if self._closed or self.failed:
+            return  # close() has seen to it, or nothing will
         self._in_flight = None
         if epoch.error is not None:
             self._fail(epoch.error, epoch)

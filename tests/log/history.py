@@ -54,6 +54,7 @@ class History:
             index_interval_bytes=self.chance.choice([50, 300, 4096]),
         )
         self.journal_bytes = self.chance.choice([500, 3000, 1 << 20])
+        self.split_bytes = self.chance.choice([200, 1 << 20])
         self.serial = 0
         self.crashes = 0
         self.acknowledgements = 0
@@ -76,6 +77,7 @@ class History:
 
     def _live(self) -> None:
         world = self._open()
+        world.writer._flusher.split_bytes = self.split_bytes
         if self.spoil:
             self.spoil(world)
         for _ in range(self.chance.randint(5, 80)):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinatord.log import LogDamaged
+from coordinatord.log import LogDamaged, LogError
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from tests.log.history import History, Violated, run
@@ -52,7 +52,7 @@ def test_acknowledging_before_the_flush_is_caught() -> None:
 
 def test_a_disk_that_lies_about_flushing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedDisk, "datasync", lambda self, inode: None)
-    with pytest.raises((Violated, LogDamaged)):
+    with pytest.raises((Violated, LogError)):
         _run_all("always", range(200))
 
 

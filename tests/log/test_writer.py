@@ -241,3 +241,33 @@ async def test_with_threads_and_files(tmp_path: Path) -> None:
     seen = [entry[2:] for log in again.logs.values() for batch in replay(log) for entry in batch.records]
     assert sorted(seen) == sorted((b"%d" % n, b"%d" % t) for n in range(20) for t in range(25) for _ in range(3))
     again.close()
+
+
+def test_a_large_epoch_is_split_in_the_journal() -> None:
+    world = World(SimulatedDisk())
+    world.writer._flusher.split_bytes = 600
+    logs = world.data.create("events", range(6), b"E" * 16, LogConfig())
+    for turn in range(3):
+        for log in logs:
+            world.writer.append(log, build_batch([(b"k", bytes(200))], turn))
+        world.settle()
+    (name,) = (name for name in world.disk.listdir(PATH) if name.startswith("journal-"))
+    assert world.disk.content(f"{PATH}/{name}").count(b"CdJ1") == 9
+    for log in logs:
+        del world.disk.content(log.segments[0].log_path)[:]
+    world.disk.crash("kill")
+    again = World(world.disk)
+    assert [log.end_offset for log in again.data.logs.values()] == [3] * 6
+
+
+def test_nothing_to_append() -> None:
+    """KAFKA-20845: a flush of an empty batch."""
+    world = World(SimulatedDisk())
+    log = world.log()
+    told: list[int] = []
+    world.writer.hold(world.writer.append_records(log, [], 1), lambda: told.append(1))
+    world.settle()
+    assert told == [1]
+    assert (log.end_offset, log.segments) == (0, [])
+    world.close()
+    assert World(world.disk).log().end_offset == 0
