@@ -214,7 +214,8 @@ class Administration:
             raise Refusal(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor "
-                f"of {topic.replication_factor} cannot be reached because only 1 broker(s) are registered.",
+                f"of {topic.replication_factor} cannot be reached because only 1 broker(s) are registered or some brokers "
+                "have all their log directories cordoned.",
             )
         return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
@@ -340,7 +341,7 @@ class Administration:
     def _to_grow(self, asked: CreatePartitionsTopic, planned_partitions: int) -> Topic:
         topic = self.catalogue.by_name.get(asked.name)
         if topic is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.name in RESERVED:
             # Groups are found by their id's hash over the number of partitions.
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Partitions of internal topic {topic.name} cannot be added.")
@@ -411,9 +412,11 @@ class Administration:
 
 
 def _described(configs: Configs) -> list[CreatableTopicConfigs]:
-    """The settings of a new topic, as v5+ responses show them."""
+    """The settings of a new topic, as v5+ responses show them: its own as they were given."""
     return [
-        CreatableTopicConfigs(name, text_of(configs.value(name)), False, configs.source(row), False)
+        CreatableTopicConfigs(
+            name, configs.own.get(name) or text_of(configs.value(name)), False, configs.source(row), False
+        )
         for name, row in TABLE.items()
     ]
 

@@ -73,7 +73,7 @@ class ConfigApis:
     def _describe(self, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
         found = self._entries(resource, request)
         if isinstance(found, list):
-            return DescribeConfigsResult(0, None, resource.resource_type, resource.resource_name, found)
+            return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, found)
         error, message = found
         return DescribeConfigsResult(error, message, resource.resource_type, resource.resource_name)
 
@@ -86,7 +86,7 @@ class ConfigApis:
             topic = self._topic(name)
             if not isinstance(topic, Topic):
                 # Kafka gives no message here.
-                return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], None)
+                return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], "")
             return [self._topic_entry(topic.configs, each, request) for each in TABLE if not wanted or each in wanted]
         if resource.resource_type == BROKER:
             failure = self._wrong_broker(name)
@@ -174,6 +174,8 @@ class ConfigApis:
             return wrong or (ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}")
         if resource_type != TOPIC:
             return ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}"
+        if not name:
+            return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
         topic = self._topic(name)
         if not isinstance(topic, Topic):
             return topic

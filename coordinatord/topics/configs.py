@@ -69,10 +69,7 @@ def parse(row: TopicConfig, text: str) -> Value:
     """A setting's value from its text; InvalidConfig as Kafka's ConfigDef words it."""
     value = _typed(row, text)
     if row.allowed:
-        items = value if isinstance(value, tuple) else (str(value),)
-        if len(set(items)) != len(items):
-            raise InvalidConfig(f"Configuration '{row.name}' values must not be duplicated.")
-        for item in items:
+        for item in value if isinstance(value, tuple) else (str(value),):
             if not item:
                 raise InvalidConfig(f"Configuration '{row.name}' values must not be empty.")
             if item not in row.allowed:
@@ -99,7 +96,8 @@ def _typed(row: TopicConfig, text: str) -> Value:
     if row.type is ConfigType.STRING:
         return stripped
     if row.type is ConfigType.LIST:
-        return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
+        # What is said twice counts once, as in Kafka.
+        return tuple(dict.fromkeys(item.strip() for item in stripped.split(","))) if stripped else ()
     if row.type is ConfigType.BOOLEAN:
         if stripped.lower() not in ("true", "false"):
             raise _invalid(row, text, "Expected value to be either true or false")

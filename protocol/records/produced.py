@@ -83,7 +83,8 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
     try:
         header = read_header(records)
     except TruncatedError as error:
-        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
+        # Kafka sees no batch at all in it, and says so in a way that is not tried again.
+        return Rejected(ErrorCode.INVALID_RECORD, str(error))
     except DecodeError as error:
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     if header.codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION:

@@ -64,8 +64,8 @@ def test_a_good_batch_is_copied() -> None:
     [
         (lambda: None, ErrorCode.INVALID_RECORD),
         (lambda: b"", ErrorCode.INVALID_RECORD),
-        (lambda: good()[:40], ErrorCode.CORRUPT_MESSAGE),
-        (lambda: good()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (lambda: good()[:40], ErrorCode.INVALID_RECORD),
+        (lambda: good()[:-1], ErrorCode.INVALID_RECORD),
         (lambda: patched(70, ">B", 99, crc=False), ErrorCode.CORRUPT_MESSAGE),
         (lambda: patched(16, ">B", 1), ErrorCode.INVALID_RECORD),  # magic
         (lambda: good() + good(), ErrorCode.INVALID_RECORD),  # two batches

@@ -80,7 +80,7 @@ def test_manual_assignments(world: World) -> None:
             CreatableTopic("new", 1, 3),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
-            "only 1 broker(s) are registered.",
+            "only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
         ),
         (CreatableTopic("new", 1, -1, assigned((0, [0]))), ErrorCode.INVALID_REQUEST, "A manual partition assignment"),
         (CreatableTopic("new", -1, 1, assigned((0, [0]))), ErrorCode.INVALID_REQUEST, "A manual partition assignment"),
@@ -237,7 +237,7 @@ def test_a_topic_grows(world: World, version: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        (CreatePartitionsTopic("missing", 2, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host"),
+        (CreatePartitionsTopic("missing", 2, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
         (CreatePartitionsTopic("orders", 2, None), ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partition(s)."),
         (
             CreatePartitionsTopic("orders", 1, None),
@@ -262,7 +262,7 @@ def test_topics_that_cannot_grow(world: World, asked: CreatePartitionsTopic, err
     world.create("orders", 2)
     [result] = world.call(37, 3, CreatePartitionsRequest([asked])).results
     assert ErrorCode(result.error_code) is error
-    assert result.error_message.startswith(message)
+    assert (result.error_message or "").startswith(message)
     assert not world.topics.exists("orders", 2)
 
 

@@ -66,7 +66,7 @@ def test_each_partition_for_itself(world: World) -> None:
             [
                 (1, 0, 0),
                 (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
-                (0, ErrorCode.CORRUPT_MESSAGE, -1),
+                (0, ErrorCode.INVALID_RECORD, -1),
                 (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
             ],
         ),
