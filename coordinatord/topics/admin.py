@@ -214,8 +214,8 @@ class Administration:
             raise Refusal(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor "
-                f"of {topic.replication_factor} cannot be reached because only 1 broker(s) are registered or some brokers "
-                "have all their log directories cordoned.",
+                f"of {topic.replication_factor} cannot be reached because only 1 broker(s) are registered or some "
+                "brokers have all their log directories cordoned.",
             )
         return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
