@@ -31,11 +31,20 @@ def unavailable(reason: str) -> None:
     pytest.skip(f"skipped: needs {NEEDS} ({reason})")
 
 
+measured: list[str] = []
+
+
 @contextlib.contextmanager
 def timed(what: str) -> Iterator[None]:
     begun = time.monotonic()
     yield
-    print(f"{what}: {time.monotonic() - begun:.1f} s")
+    measured.append(f"{what} {time.monotonic() - begun:.1f} s")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what building and starting the stack took, also where the tests' output is captured."""
+    if measured:
+        terminalreporter.write_line(f"compose: {', '.join(measured)}")
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +75,8 @@ def stack(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         with timed("images"):
             running.build()
-        print(f"base image {image_size_mb(engine, base):.0f} MB, with the daemon {image_size_mb(engine, IMAGE):.0f} MB")
+        own_mb, base_mb = image_size_mb(engine, IMAGE), image_size_mb(engine, base)
+        measured.append(f"image {own_mb:.0f} MB, of which {base_mb:.0f} MB are its base")
         with timed("compose up"):
             running.up()
         yield running
