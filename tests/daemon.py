@@ -122,16 +122,10 @@ class Daemon:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _start(self) -> float:
-        assert self.process is None, "it runs already"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATORD_")}
         began_s = time.monotonic()
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
-            )
+        process = self.launch()
         while not answers_api_versions(self.port):
-            ended = self.process.poll() is not None
+            ended = process.poll() is not None
             if ended or time.monotonic() - began_s > START_TIMEOUT_S:
                 self.kill()
                 what = "ended" if ended else f"did not answer within {START_TIMEOUT_S:g} s"
@@ -139,6 +133,17 @@ class Daemon:
             time.sleep(POLL_INTERVAL_S)
         self.starts += 1
         return time.monotonic() - began_s
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Begin to start, and wait for nothing."""
+        assert self.process is None, "it runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATORD_")}
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
+            )
+        return self.process
 
     def stop(self) -> int:
         """End it in order (SIGTERM); its exit code. One that does not end in time is killed, and that raises."""

@@ -9,6 +9,7 @@ SIGTERM makes it commit, leave the group and end. Each line has `kind`, `at_s` (
 - revoked: partitions
 - records: partition, first (offset), values (as text)
 - committed: offsets (per partition)
+- interrupted: error (of a poll: the coordinator cannot be reached)
 - refused: error (a commit that the coordinator did not take: the group is rebalancing)
 """
 
@@ -24,11 +25,12 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 POLL_TIMEOUT_MS = 200
 POSITION_TIMEOUT_MS = 10_000
 COMMIT_TIMEOUT_MS = 10_000
+INTERRUPTED_S = 0.05
 
 stopping = threading.Event()
 
@@ -55,10 +57,16 @@ def consume(topics: list[str], pause_ms: int, settings: dict[str, Any]) -> None:
     listener = _Listener()
     consumer.subscribe(topics, listener=listener)
     while not stopping.is_set():
-        batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
-        if listener.assigned_anew:
-            listener.assigned_anew = False
-            tell_assignment(consumer, batches)
+        try:
+            batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
+            if listener.assigned_anew:
+                tell_assignment(consumer, batches)
+                listener.assigned_anew = False
+        except RetriableError as error:
+            # kafka-python's way to say that the coordinator is down: applications poll again.
+            report("interrupted", error=type(error).__name__)
+            stopping.wait(INTERRUPTED_S)
+            continue
         for partition, records in batches.items():
             values = [record.value.decode() for record in records]
             report("records", partition=partition.partition, first=records[0].offset, values=values)

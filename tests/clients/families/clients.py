@@ -6,16 +6,15 @@ under `lacks` runs and must pass.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.clients.families import toolchains
-from tests.clients.families.program import Command, Program
-from tests.clients.families.toolchains import PROGRAMS
-from tests.reference.broker import KAFKA_VERSION
+from tests.clients.families.program import Command, Program, run_program
+from tests.clients.families.toolchains import JAVA_OPTIONS, PROGRAMS, ToolMissing
+from tests.clients.families.tools import GroupCommand, run_kcat
+from tests.reference.broker import KAFKA_VERSION, TOOLS, ReferenceUnavailable, kafka_libs
 
 SCENARIOS: Mapping[str, str] = {
     "join": "three members join",
@@ -53,7 +52,7 @@ class Client:
     assignors: tuple[str, ...] = EAGER
     codecs: tuple[str, ...] = CODECS
     optional: bool = False  # absent tools are no error in CI either
-    start: Callable[..., Program] = Program
+    start: Callable[..., Program | GroupCommand] = run_program
 
     @property
     def slug(self) -> str:
@@ -80,6 +79,25 @@ def kafkajs() -> Command:
     return Command([node, str(PROGRAMS / "node" / "kafkajs.js")], {"NODE_PATH": str(directory / "node_modules")})
 
 
+def kcat() -> Command:
+    path = toolchains.tool("kcat", "kcat")
+    shown = toolchains.run([path, "-V"])
+    if f"Version {KCAT_VERSION} " not in shown:
+        raise ToolMissing(f"is kcat {KCAT_VERSION}, this is {shown.splitlines()[-2:]}")
+    return Command([path])
+
+
+def group_command() -> Command:
+    try:
+        libs = kafka_libs()
+    except ReferenceUnavailable as missing:
+        raise ToolMissing(str(missing)) from None
+    java = [toolchains.tool("java", "openjdk-17-jre-headless"), *JAVA_OPTIONS]
+    return Command([*java, "-cp", f"{libs}/*", TOOLS["ConsumerGroupCommand"]])
+
+
+KCAT_VERSION = "1.7.1"
+
 CLIENTS: tuple[Client, ...] = (
     Client(
         "confluent-kafka 2.16.1 (librdkafka)",
@@ -89,7 +107,7 @@ CLIENTS: tuple[Client, ...] = (
     ),
     Client(
         "aiokafka 0.14.0",
-        python_program("aiokafka_program.py", "aiokafka[all]==0.14.0"),
+        python_program("aiokafka_program.py", "aiokafka[lz4,snappy,zstd]==0.14.0"),
         lacks={
             "cooperative": "no such assignor",
             **lacking("alter", "delete offsets", "delete", why="no such call in its admin client"),
@@ -115,5 +133,18 @@ CLIENTS: tuple[Client, ...] = (
             "cooperative": "no such assignor",
             **lacking("alter", "delete offsets", why="no such call in its admin client"),
         },
+    ),
+    Client(
+        f"kcat {KCAT_VERSION} (librdkafka 2.0.2)",
+        kcat,
+        lacks=lacking(*ADMIN, why="no such command"),
+        assignors=("range", "roundrobin"),
+        start=run_kcat,
+    ),
+    Client(
+        f"ConsumerGroupCommand {KAFKA_VERSION}",
+        group_command,
+        lacks=lacking(*CONSUMING, "produce", why="an admin tool"),
+        start=GroupCommand,
     ),
 )

@@ -10,6 +10,7 @@ import pytest
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.program import Command, Program
 from tests.clients.families.toolchains import ToolMissing
+from tests.clients.families.tools import GroupCommand
 
 SESSION_TIMEOUT_MS = 3_000
 HEARTBEAT_INTERVAL_MS = 300
@@ -46,13 +47,14 @@ def commands() -> Callable[[Client], Command]:
 
 @pytest.fixture
 def start(client: Client, commands: Callable[[Client], Command]) -> Iterator[Callable[..., Program]]:
-    """`start(mode="consume", group=..., ...)` runs the client's program; killed when the test ends."""
+    """`start(mode="consume", group=..., ...)` runs the client; killed when the test ends."""
     started: list[Program] = []
     command = commands(client)
 
-    def run(**arguments: object) -> Program:
+    def run(**arguments: object) -> Program | GroupCommand:
         program = client.start(command, **arguments)
-        started.append(program)
+        if isinstance(program, Program):
+            started.append(program)
         return program
 
     yield run

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.clients.waiting import TIMEOUT_S, wait_until
@@ -30,10 +30,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How to run a program, without its arguments."""
+    """How to run a program, without what one run of it is told."""
 
     words: Sequence[str]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def parsed_numbers(text: str) -> set[int]:
@@ -47,25 +47,26 @@ def parsed_pairs(text: str) -> dict[int, int]:
 
 
 class Program:
-    """Runs from construction until it ends or is ended; `translate` makes protocol lines of a tool's own output."""
+    """Runs from construction until it ends or is ended.
+
+    `translate` makes protocol lines of what a tool of others prints; `close_by_signal` says that SIGTERM closes it.
+    """
 
     def __init__(
         self,
         command: Command,
-        *,
+        *arguments: str,
         translate: Callable[[str], str | None] | None = None,
         close_by_signal: bool = False,
-        **arguments: object,
     ) -> None:
         self.lines: list[Line] = []
         self.owned: set[int] = set()
         self.records: list[tuple[int, int, str]] = []
         self._translate = translate
         self._close_by_signal = close_by_signal
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115: closed when the program has ended
-        words = [*command.words, *(f"{name}={value}" for name, value in arguments.items())]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the program)
         self.process = subprocess.Popen(
-            words,
+            [*command.words, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors if translate is None else subprocess.STDOUT,
@@ -126,6 +127,12 @@ class Program:
         """Fail when it has ended although nobody asked it to."""
         assert self.process.poll() is None, f"it ended with {self.process.returncode}; {self.story()}"
 
+    def write(self, text: str) -> None:
+        """Give it its whole standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text)
+        self.process.stdin.close()
+
     def finished(self, timeout_s: float = TIMEOUT_S) -> int:
         """Wait until it ends by itself; its exit code."""
         return self._ended(timeout_s)
@@ -166,6 +173,11 @@ class Program:
         said.append(f"({len(self.records)} records)")
         other = "\n".join(self._other_output)
         return "it said:\n" + "\n".join(said)[-SHOWN_CHARACTERS:] + "\n" + (other + errors)[-SHOWN_CHARACTERS:]
+
+
+def run_program(command: Command, **arguments: object) -> Program:
+    """A program of programs/: its arguments are `name=value`."""
+    return Program(command, *(f"{name}={value}" for name, value in arguments.items()))
 
 
 def wait_for(programs: Sequence[Program], condition: Callable[[], object], what: str, **how: Any) -> float:

@@ -45,7 +45,8 @@ def group(admin: KafkaAdminClient, topic: str, name: Callable[[str], str], produ
 def busy_group(topic: str, name: Callable[[str], str], member: Callable[..., Member]) -> str:
     """A group of two members that own all partitions."""
     group_id = name("busy")
-    wait_for_assignment([member(group_id, topic), member(group_id, topic)], PARTITIONS)
+    members = [member(group_id, topic, enable_auto_commit=False) for _ in range(2)]
+    wait_for_assignment(members, PARTITIONS)
     return group_id
 
 

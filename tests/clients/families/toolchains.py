@@ -21,6 +21,8 @@ from tests.reference.broker import cache_directory, exclusive
 
 PROGRAMS = Path(__file__).parent / "programs"
 INSTALL_TIMEOUT_S = 600
+# They live for seconds, several at a time on few cores: a small heap, one collector thread, one compiler.
+JAVA_OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 COMPLETE_MARK = "complete"
 
 
@@ -80,7 +82,7 @@ def python(*requirements: str) -> str:
         pip = [directory / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*pip, *requirements])
 
-    name = re.split(r"[=<>]", requirements[0])[0]
+    name = re.split(r"[[=<>]", requirements[0])[0]
     content = [sys.version_info[:3], sys.executable, requirements]
     return str(installed(f"python-{name}", content, install) / "venv/bin/python")
 
@@ -133,6 +135,4 @@ def java(main_class: str, libs: Path) -> list[str]:
 
     content = [str(libs), [source.read_text() for source in sources]]
     classes = installed("classes", content, install)
-    # They live for seconds, several at a time on few cores: a small heap, one collector thread, one compiler.
-    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    return [executable, *options, "-cp", f"{classes}:{libs}/*", main_class]
+    return [executable, *JAVA_OPTIONS, "-cp", f"{classes}:{libs}/*", main_class]

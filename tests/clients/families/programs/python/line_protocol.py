@@ -1,4 +1,4 @@
-"""The line protocol of ../README.md for programs in Python. Run with the client's own interpreter: no imports of ours."""
+"""The line protocol of ../README.md for programs in Python. Runs where nothing of ours is installed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,286 @@
+"""The daemon gets SIGKILL at random moments under load; everything that it has acknowledged is there afterwards.
+
+`COORDINATORD_CRASH_SEED` repeats a run's choice of moments (what happens in between is the machine's business).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.errors import ErrorCode
+from protocol.records.batch import iterate_batches, records
+from tests.clients.members import ConsumerProcess
+from tests.clients.raw import Line
+from tests.crash.ledger import CommitLedger, Place, ProduceLedger
+from tests.crash.load import Client, Committer, Gate, GroupClient, Producer
+from tests.daemon import HOST, Daemon
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "20",
+    "group.min.session.timeout.ms": "500",
+    # Segments roll during the test, so that crashes fall on that too.
+    "offsets.topic.segment.bytes": str(256 * 1024),
+    "log.segment.bytes": str(256 * 1024),
+    "offsets.topic.num.partitions": "4",
+}
+ROUND_TIMEOUT_S = 40.0
+READ_TOPIC, READ_PARTITIONS = "records", 4
+COMMIT_TOPIC, COMMIT_PARTITIONS = "commits", 6
+REAL_GROUP = "kafka-python"
+CRASH_WHILE_STARTING = 0.2  # of the rounds
+
+
+class Crashes:
+    """One daemon, its clients, and what they know."""
+
+    def __init__(self, daemon: Daemon, seed: int) -> None:
+        self.daemon = daemon
+        self.chance = random.Random(seed)
+        self.gate = Gate()
+        self.commits = CommitLedger()
+        self.produced = ProduceLedger()
+        self.address = (HOST, daemon.port)
+        self.clients: list[Client] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.consumers: list[ConsumerProcess] = []
+        self.start_seconds: list[float] = []
+        self.recovery_seconds: list[float] = []  # until every raw client had an answer again
+        self.real_recovery_seconds: list[float] = []  # until kafka-python's group had committed again
+        self.starts_cut_short = 0
+
+    async def create_topics(self) -> None:
+        line = await Line.connect(*self.address, client_id="set-up")
+        wanted = [
+            CreatableTopic(READ_TOPIC, READ_PARTITIONS, 1),
+            CreatableTopic(COMMIT_TOPIC, COMMIT_PARTITIONS, 1),
+        ]
+        made = await line.ask(CreateTopicsRequest(wanted), 7)
+        assert [each.error_code for each in made.topics] == [0, 0]
+        line.close()
+
+    def begin(self) -> None:
+        address, gate, commits = self.address, self.gate, self.commits
+        four = [(COMMIT_TOPIC, number) for number in range(4)]
+        self.clients += [Committer(f"committer-{number}", address, gate, commits, four) for number in range(4)]
+        for group in range(5):
+            for number in range(2):
+                chance = random.Random(self.chance.random())
+                topics = {COMMIT_TOPIC: COMMIT_PARTITIONS}
+                name = f"group-{group}"
+                self.clients.append(GroupClient(f"{name}-{number}", address, gate, commits, name, topics, chance))
+        for number in range(READ_PARTITIONS):
+            self.clients.append(
+                Producer(
+                    f"producer-{number}",
+                    address,
+                    gate,
+                    self.produced,
+                    (READ_TOPIC, number),
+                    idempotent=number % 2 == 0,
+                )
+            )
+        self.tasks = [asyncio.create_task(client.run()) for client in self.clients]
+        for number in range(2):
+            self.consumers.append(
+                ConsumerProcess(
+                    self.daemon.bootstrap,
+                    REAL_GROUP,
+                    READ_TOPIC,
+                    client_id=f"real-{number}",
+                    session_timeout_ms=6_000,
+                    heartbeat_interval_ms=500,
+                    reconnect_backoff_max_ms=200,
+                )
+            )
+
+    async def until(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+        deadline_s = time.monotonic() + ROUND_TIMEOUT_S
+        while not condition():
+            for task in self.tasks:
+                if task.done():
+                    task.result()  # raises what ended it
+            assert time.monotonic() < deadline_s, f"waited {ROUND_TIMEOUT_S:g} s for {what()}"
+            await asyncio.sleep(0.005)
+
+    async def work_until_all_go_on(self) -> None:
+        """Open the gate; every client gets answers again, and kafka-python's group commits again."""
+        for client in self.clients:
+            client.progress = 0
+        before, began_s = self.real_commits(), time.monotonic()
+        self.gate.open()
+        await self.until(
+            lambda: all(client.progress for client in self.clients),
+            lambda: f"answers to {[client.name for client in self.clients if not client.progress]}",
+        )
+        self.recovery_seconds.append(time.monotonic() - began_s)
+        await self.until(lambda: self.real_commits() > before, lambda: "a commit of kafka-python's group")
+        self.real_recovery_seconds.append(time.monotonic() - began_s)
+
+    def real_commits(self) -> int:
+        return sum(len(consumer.of_kind("committed")) for consumer in self.consumers)
+
+    async def crash(self) -> None:
+        self.gate.close()
+        self.daemon.kill()
+        await self.until(lambda: self.gate.waiting == len(self.clients), lambda: "the clients to notice the crash")
+        real = self.real_acknowledged()
+        if self.chance.random() < CRASH_WHILE_STARTING:
+            self.daemon.launch()
+            await asyncio.sleep(self.chance.uniform(0, 0.6))
+            self.daemon.kill()
+            self.starts_cut_short += 1
+        self.start_seconds.append(await asyncio.to_thread(self.daemon.start))
+        await self.verify(real)
+
+    def real_acknowledged(self) -> dict[int, int]:
+        """The last offset per partition that kafka-python's group has an acknowledged commit of."""
+        last: dict[int, int] = {}
+        for consumer in self.consumers:
+            for event in consumer.of_kind("committed"):
+                for partition, offset in event["offsets"].items():
+                    last[int(partition)] = max(offset, last.get(int(partition), -1))
+        return last
+
+    async def verify(self, real: dict[int, int]) -> None:
+        line = await Line.connect(*self.address, client_id="verifier")
+        groups = sorted({group for group, _, _ in self.commits.sent})
+        fetched = await self.fetch_offsets(line, [*groups, REAL_GROUP])
+        theirs = {number: fetched.pop((group, topic, number))[0] for group, topic, number in list(fetched)
+                  if group == REAL_GROUP}  # fmt: skip
+        problems = self.commits.problems(fetched)
+        problems += [
+            f"{REAL_GROUP}: {theirs.get(number)} is committed for partition {number}, {offset} was acknowledged"
+            for number, offset in real.items()
+            if theirs.get(number, -1) < offset
+        ]
+        for number in range(READ_PARTITIONS):
+            await self.read_on(line, number)
+        line.close()
+        problems += self.produced.problems()
+        assert not problems, "\n".join(problems)
+
+    async def fetch_offsets(self, line: Line, groups: list[str]) -> dict[Place, tuple[int, str | None]]:
+        """What is committed, of all groups, once the coordinator has loaded them."""
+        deadline_s = time.monotonic() + ROUND_TIMEOUT_S
+        while True:
+            asked = [OffsetFetchRequestGroup(group, topics=None) for group in groups]
+            answer = await line.ask(OffsetFetchRequest(groups=asked, require_stable=True), 8)
+            errors = {each.error_code for each in answer.groups}
+            if errors != {ErrorCode.NONE}:
+                assert errors <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, errors
+                assert time.monotonic() < deadline_s, "the groups do not get loaded"
+                await asyncio.sleep(0.01)
+                continue
+            return {
+                (group.group_id, topic.name, each.partition_index): (each.committed_offset, each.metadata)
+                for group in answer.groups
+                for topic in group.topics
+                for each in topic.partitions
+            }
+
+    async def read_on(self, line: Line, number: int) -> None:
+        """Read what is new in a partition, to its end."""
+        values = self.produced.read.setdefault((READ_TOPIC, number), [])
+        while True:
+            partition = FetchPartition(number, fetch_offset=len(values), partition_max_bytes=1 << 20)
+            request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(READ_TOPIC, partitions=[partition])])
+            answer = (await line.ask(request, 12)).responses[0].partitions[0]
+            assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
+            for pos, header in iterate_batches(answer.records or b"", partial=True):
+                for record in records(answer.records, pos, header):
+                    if record.offset >= len(values):
+                        assert record.offset == len(values), f"a gap before {record.offset} of partition {number}"
+                        values.append(record.value or b"")
+            if len(values) >= answer.high_watermark:
+                return
+
+    async def end(self) -> None:
+        """Stop the clients, and look once more at what they were told."""
+        self.gate.close()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.tasks.clear()
+        await self.verify(self.real_acknowledged())
+        # What kafka-python's group has not read yet, it reads now: nothing is missing, however often it was read.
+        everything = {value.decode() for values in self.produced.read.values() for value in values}
+        await self.until(
+            lambda: everything <= self.seen(),
+            lambda: f"{len(everything - self.seen())} of {len(everything)} records with kafka-python's group",
+        )
+
+    def seen(self) -> set[str]:
+        return {value for each in self.consumers for event in each.of_kind("records") for value in event["values"]}
+
+    def summary(self, kills: int) -> str:
+        members = [client for client in self.clients if isinstance(client, GroupClient)]
+        records_read = sum(map(len, self.produced.read.values()))
+        return (
+            f"{kills} kills ({self.starts_cut_short} starts cut short as well): "
+            f"{self.commits.acknowledgements:,} acknowledged commits and {records_read:,} records, none lost\n"
+            f"members went on in their generation {sum(each.went_on for each in members)} times and had to join again "
+            f"{sum(each.rejoined for each in members)} times\n"
+            f"restart to first answer {spread(self.start_seconds)}; after that all {len(self.clients)} clients were "
+            f"served within {spread(self.recovery_seconds)}, "
+            f"kafka-python's group committed within {spread(self.real_recovery_seconds)}"
+        )
+
+
+def spread(seconds: list[float]) -> str:
+    return f"{sum(seconds) / len(seconds):.2f} s (at most {max(seconds):.2f} s)"
+
+
+async def survive(daemon: Daemon, seed: int, kills: int) -> str:
+    crashes = Crashes(daemon, seed)
+    await crashes.create_topics()
+    try:
+        crashes.begin()
+        for _ in range(kills):
+            await crashes.work_until_all_go_on()
+            await asyncio.sleep(crashes.chance.uniform(0, 0.5))
+            await crashes.crash()
+        await crashes.work_until_all_go_on()
+        await crashes.end()
+        members = [client for client in crashes.clients if isinstance(client, GroupClient)]
+        assert sum(each.went_on for each in members) > 0, "no member ever went on without joining again"
+    finally:
+        for task in crashes.tasks:
+            task.cancel()
+        for consumer in crashes.consumers:
+            consumer.kill()
+    return crashes.summary(kills)
+
+
+@pytest.fixture
+def seed() -> int:
+    chosen = int(os.environ.get("COORDINATORD_CRASH_SEED") or secrets.randbelow(1 << 32))
+    print(f"\nCOORDINATORD_CRASH_SEED={chosen}")
+    return chosen
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kills", [pytest.param(50, marks=pytest.mark.slow), 3])
+def test_what_was_acknowledged_survives_sigkill(tmp_path: Path, seed: int, kills: int) -> None:
+    daemon = Daemon(tmp_path, SETTINGS)
+    daemon.start()
+    try:
+        summary = asyncio.run(survive(daemon, seed, kills))
+        assert daemon.stop() == 0
+    finally:
+        if daemon.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                daemon.kill()
+    assert not daemon.events(level="error"), daemon.events(level="error")
+    print(summary)
