@@ -12,7 +12,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import FilePool
 from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite, encode
 from coordinatord.log.partition_log import PartitionLog, SegmentWrite
-from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
 
 #: Open files kept for writing: the fifty offsets partitions, with their indexes now and then.
 WRITE_FILES = 128
@@ -142,7 +142,7 @@ class Flusher:
         with self.lock:
             for segment in segments:
                 self._unflushed.pop(segment, None)
-                for suffix in _SUFFIXES:
+                for suffix in (*_SUFFIXES, TRANSACTION_INDEX_SUFFIX):
                     path = segment.path + suffix
                     self._files.drop(path)
                     if not log.deleted and self._disk.exists(path):

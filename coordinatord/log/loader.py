@@ -15,8 +15,9 @@ from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import LOAD_BUFFER_BYTES, scan
 from protocol.errors import DecodeError
-from protocol.records.batch import CONTROL, BatchHeader, OffsetKeyValue, key_values
+from protocol.records.batch import CONTROL, BatchHeader
 from protocol.records.control import ControlType, decode_key
+from protocol.records.key_values import OffsetKeyValue, key_values
 
 
 @dataclass(slots=True)

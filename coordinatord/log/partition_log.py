@@ -30,9 +30,9 @@ from protocol.records.batch import (
     BatchHeader,
     KeyValue,
     assign_offset,
-    key_values,
     read_header,
 )
+from protocol.records.key_values import key_values
 
 #: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. One call's records are
 #: never split.

@@ -10,6 +10,8 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry, last_e
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+#: Written by the topics, which know of transactions; it goes when the segment goes.
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 #: A file that is being written aside, that is about to replace others, that is about to be removed: Kafka's three
 #: suffixes
 CLEANED_SUFFIX = ".cleaned"

@@ -17,9 +17,10 @@ offset  size  field
 A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length (-1: null),
 key, varint value length, value, varint header count, headers. All lengths are zigzag varints.
 
-Two paths: `records()` yields Record objects with everything; `key_values()` makes plain tuples as fast as Python can,
-for replay and cleaning. Building is `BatchBuilder` (or `build_batch`), which appends records to one buffer without an
-object per record. Only DecodeError leaves a decoder. Magic 0 and 1 are refused: Kafka 4 does so too.
+Two paths: `records()` yields Record objects with everything; `key_values()` of the module of that name makes plain
+tuples, fast, for replay and cleaning. Building is `BatchBuilder` (or `build_batch`), which appends records to one
+buffer without an object per record. Only DecodeError leaves a decoder. Magic 0 and 1 are refused: Kafka 4 does so
+too.
 """
 
 from __future__ import annotations
@@ -71,8 +72,6 @@ NO_SEQUENCE = -1
 Buffer = bytes | bytearray | memoryview
 #: (key, value)
 KeyValue = tuple[bytes | None, bytes | None]
-#: (offset, timestamp, key, value)
-OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
 
 class UnsupportedMagicError(DecodeError):
@@ -237,14 +236,14 @@ def _read_record(data: bytes, pos: int, end: int, header: BatchHeader, append_ti
     offset_delta, pos = varint.decode(data, pos)
     key, pos = _read_bytes(data, pos, stop)
     value, pos = _read_bytes(data, pos, stop)
-    headers, pos = _read_headers(data, pos, stop)
+    headers, pos = read_record_headers(data, pos, stop)
     if pos != stop:
         raise TrailingBytesError(f"a record's length says {stop - pos} bytes more than its fields take")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), stop
 
 
-def _read_headers(data: bytes, pos: int, stop: int) -> tuple[list[tuple[str, bytes | None]], int]:
+def read_record_headers(data: bytes, pos: int, stop: int) -> tuple[list[tuple[str, bytes | None]], int]:
     count, pos = varint.decode(data, pos)
     if not 0 <= count <= (stop - pos) // 2:
         raise LengthError(f"{count} headers cannot be in {stop - pos} bytes")
@@ -268,100 +267,6 @@ def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
     if size < 0 or size > stop - pos:
         raise LengthError(f"a field of {size} bytes in a record that has {stop - pos} left")
     return data[pos : pos + size], pos + size
-
-
-def key_values(
-    data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> list[OffsetKeyValue]:
-    """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
-
-    Written out flat because replay calls it for every batch ever committed: a varint of one or two bytes, which
-    nearly all are, costs no call. Each field may run past the record's end; the comparison with `stop` at the end of
-    the round finds out.
-    """
-    section = record_bytes(data, pos, header, max_bytes)
-    end = len(section)
-    check_count(header, end)
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.attributes & LOG_APPEND_TIME
-    if append_time:
-        base_timestamp = header.max_timestamp
-    out: list[OffsetKeyValue] = []
-    add = out.append
-    decode = varint.decode
-    at = 0
-    try:
-        for _ in range(header.record_count):
-            # length, zigzag: odd is negative
-            size = section[at]
-            at += 1
-            if size > 127:
-                high = section[at]
-                if high > 127:
-                    length, at = decode(section, at - 1)
-                    size = length << 1 if length >= 0 else 1
-                else:
-                    size = size & 127 | high << 7
-                    at += 1
-            if size & 1:
-                raise LengthError("a record's length is negative")
-            stop = at + (size >> 1)
-            at += 1  # attributes: unused in magic 2
-            delta = section[at]
-            at += 1
-            if delta > 127:
-                timestamp_delta, at = decode(section, at - 1)
-            else:
-                timestamp_delta = (delta >> 1) ^ -(delta & 1)
-            delta = section[at]
-            at += 1
-            if delta > 127:
-                offset_delta, at = decode(section, at - 1)
-            else:
-                offset_delta = (delta >> 1) ^ -(delta & 1)
-            size = section[at]
-            at += 1
-            if size > 127:
-                length, at = decode(section, at - 1)
-                size = length << 1 if length >= 0 else 2 * ~length + 1
-            if size & 1:
-                if size != 1:
-                    raise LengthError("a key's length is negative")
-                key = None
-            else:
-                key = section[at : at + (size >> 1)]
-                at += size >> 1
-            size = section[at]
-            at += 1
-            if size > 127:
-                length, at = decode(section, at - 1)
-                size = length << 1 if length >= 0 else 2 * ~length + 1
-            if size & 1:
-                if size != 1:
-                    raise LengthError("a value's length is negative")
-                value = None
-            else:
-                value = section[at : at + (size >> 1)]
-                at += size >> 1
-            if section[at]:
-                at = _read_headers(section, at, stop)[1]
-            else:
-                at += 1
-            if at != stop or stop > end:
-                raise LengthError("a record's length and its fields disagree")
-            add(
-                (
-                    base_offset + offset_delta,
-                    base_timestamp if append_time else base_timestamp + timestamp_delta,
-                    key,
-                    value,
-                )
-            )
-    except IndexError:
-        raise TruncatedError("a record reaches beyond the end of its batch") from None
-    if at != end:
-        raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
-    return out
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -502,8 +407,8 @@ def build_control_batch(
 
 def control_type(data: Buffer, pos: int, header: BatchHeader) -> ControlType:
     """What the control batch at `pos` says."""
-    entries = key_values(data, pos, header)
-    return decode_key(entries[0][2]) if entries else ControlType.UNKNOWN
+    first = next(records(data, pos, header), None)
+    return decode_key(first.key) if first else ControlType.UNKNOWN
 
 
 def write_crc(batch: bytearray) -> None:

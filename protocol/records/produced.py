@@ -16,12 +16,12 @@ from protocol.records.batch import (
     Buffer,
     CorruptBatchError,
     check_crc,
-    key_values,
     read_header,
     set_create_time,
     set_log_append_time,
 )
 from protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError
+from protocol.records.key_values import key_values
 
 #: Produce versions below this may not carry zstd (KIP-110).
 ZSTD_SINCE_VERSION = 7

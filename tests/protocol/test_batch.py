@@ -22,7 +22,6 @@ from protocol.records.batch import (
     build_batch,
     check_crc,
     iterate_batches,
-    key_values,
     read_header,
     records,
     set_create_time,
@@ -31,6 +30,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression, CompressionError, compress, decompress
 from protocol.records.control import ControlType, decode_end_marker, decode_key
+from protocol.records.key_values import key_values
 
 maybe_bytes = st.none() | st.binary(max_size=300)
 header_lists = st.lists(st.tuples(st.text(max_size=8), maybe_bytes), max_size=3)

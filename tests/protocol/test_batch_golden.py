@@ -14,13 +14,13 @@ from protocol.records.batch import (
     check_crc,
     control_type,
     iterate_batches,
-    key_values,
     read_header,
     recompress,
     records,
 )
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType, decode_end_marker
+from protocol.records.key_values import key_values
 from protocol.records.produced import Limits, validate_produced
 from tests.reference.capture_batches import expected_records
 
