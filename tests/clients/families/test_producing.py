@@ -28,7 +28,6 @@ def test_produce(
             mode="produce", bootstrap=bootstrap, topic=topic, compression=codec, prefix=codec, count=RECORDS
         )
         assert program.finished() == 0, program.story()
-        assert program.of_kind("PRODUCED"), program.story()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=None)
     consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
     seen: list[str] = []

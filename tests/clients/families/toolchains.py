@@ -82,7 +82,7 @@ def python(*requirements: str) -> str:
         pip = [directory / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*pip, *requirements])
 
-    name = re.split(r"[[=<>]", requirements[0])[0]
+    name = re.split(r"[\[=<>]", requirements[0])[0]
     content = [sys.version_info[:3], sys.executable, requirements]
     return str(installed(f"python-{name}", content, install) / "venv/bin/python")
 

@@ -31,7 +31,8 @@ def translate_kcat(said: str) -> str | None:
     if found is None:
         return None
     came = (found["eager"] or found["cooperative"]) in ("assigned", "assignment")
-    return f"{'ASSIGNED' if came else 'REVOKED'} {','.join(re.findall(r'[[]([0-9]+)[]]', found['partitions'])) or '-'}"
+    numbers = re.findall(r"\[(\d+)\]", found["partitions"])
+    return f"{'ASSIGNED' if came else 'REVOKED'} {','.join(numbers) or '-'}"
 
 
 def run_kcat(command: Command, **arguments: str) -> Program:
@@ -103,9 +104,11 @@ class GroupCommand:
 
     def _table(self, *arguments: str) -> list[dict[str, str]]:
         """What it prints as a table. Columns are as wide as their content: "(ID)" belongs to the one before it."""
-        lines = [line for line in self._run(*arguments).splitlines() if line.strip()]
+        lines = self._run(*arguments).splitlines()
         heads = [at for at, line in enumerate(lines) if line.startswith("GROUP ")]
         if not heads:
             return []
         names = lines[heads[0]].replace("COORDINATOR (ID)", "COORDINATOR ID").split()
-        return [dict(zip(names, line.split(), strict=False)) for line in lines[heads[0] + 1 :]]
+        group = arguments[arguments.index("--group") + 1]
+        rows = [line.split() for line in lines[heads[0] + 1 :] if line.startswith(f"{group} ")]
+        return [dict(zip(names, row, strict=False)) for row in rows]
