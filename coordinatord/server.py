@@ -90,7 +90,7 @@ class Daemon:
                 offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
                 max_pending_members=settings.group_max_pending_members,
             ),
-            partitions=settings.offsets_topic_num_partitions,
+            partitions=self.topics.offsets_partitions,
             max_groups=settings.max_groups,
             writer=self.writer,
             append=self._append,
@@ -123,7 +123,7 @@ class Daemon:
         )
         return {
             **self.topics.handlers(),
-            **FindCoordinator(self.nodes, settings.offsets_topic_num_partitions).handlers(),
+            **FindCoordinator(self.nodes, self.topics.offsets_partitions).handlers(),
             **membership.handlers(),
             **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
