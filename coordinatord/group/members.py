@@ -49,16 +49,14 @@ def add_member(group: Group, member: Member, protocol_type: str) -> None:
 
 
 def remove_member(group: Group, member_id: str, cause: str, result: Result) -> None:
-    """Take a member, or an id that was handed out, out of everything. Its parked requests die unanswered.
+    """Take a member, or an id that was handed out, out of everything. A parked sync dies unanswered.
 
     A leader is followed by the member that has been here longest. Nothing happens if there is no such member.
     """
     member = group.members.pop(member_id, None)
     if member is not None:
         _count_protocols(group, member, -1)
-        if member.join_reply_to is not None:
-            group.awaiting_join_count -= 1
-            result.dropped.append(member.join_reply_to)
+        assert member.join_reply_to is None, "a parked join is answered before its member goes"
         if member.sync_reply_to is not None:
             result.dropped.append(member.sync_reply_to)
         if member.group_instance_id is not None:
