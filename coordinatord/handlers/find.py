@@ -21,6 +21,12 @@ SHARE = 2
 
 NO_NODE = (-1, "", -1)
 
+INVALID_REQUEST_TEXT = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""What Kafka says to a key type that it does not know; clients show it."""
+
 
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that a group lives in."""
@@ -44,12 +50,13 @@ class FindCoordinator:
             found = []
             for key in request.coordinator_keys:
                 error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
-                found.append(Found(key, node_id, host, port, error, ""))
+                # To keys of share groups Kafka says nothing more where it does not serve them.
+                known = request.key_type in (GROUP, SHARE)
+                found.append(Found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
             return FindCoordinatorResponse(coordinators=found)
         error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
-        return FindCoordinatorResponse(
-            error_code=error, error_message=error.name, node_id=node_id, host=host, port=port
-        )
+        text = "NONE" if error is ErrorCode.NONE else INVALID_REQUEST_TEXT
+        return FindCoordinatorResponse(error_code=error, error_message=text, node_id=node_id, host=host, port=port)
 
     def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
