@@ -1,0 +1,213 @@
+"""Answers as text in which only what matters can differ: random ids become M1, T1, P1, unordered lists are sorted.
+
+A field at its default is left out, so the text says everything: what is not there is the default. Only error codes, by
+name, and partitions are always there. `throttle_time_ms` is shown when it is not 0, as everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.api.offset_fetch import OffsetFetchRequest
+from protocol.errors import ErrorCode
+from protocol.schema import ZERO_UUID, Field, schema_of
+
+LINE_WIDTH = 118
+NAME = re.compile(r"(group|topic|transaction)\w*$")
+_UUID = re.compile(r"[0-9A-Za-z_-]*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$")
+ALWAYS_SHOWN = {"error_code", "partition_index"}
+
+# Lists that Kafka keeps in hash maps, so that their order says nothing.
+UNORDERED = {
+    ("JoinGroupResponse", "members"),
+    ("DescribedGroup", "members"),
+    ("ListGroupsResponse", "groups"),
+    ("DeleteGroupsResponse", "results"),
+}
+
+
+class Names:
+    """What a story calls things: its own groups and topics, and the ids that a broker has made up."""
+
+    def __init__(self, story: str, host: str, port: int) -> None:
+        self.story = story
+        self.place = {"host": (host, "HOST"), "port": (port, "PORT")}
+        self.ids: dict[Any, str] = {}
+        self.values: dict[str, Any] = {}
+        self.made: dict[Any, str] = {}
+        self.news: list[str] = []
+        self.version = 0
+
+    def lookup(self, name: str) -> Any:
+        """The value behind a name in a story; ValueError when there is none."""
+        if NAME.match(name):
+            return f"{self.story}.{name}"
+        if name in self.values:
+            return self.values[name]
+        if name in ErrorCode.__members__:
+            return int(ErrorCode[name])
+        raise ValueError(f"{name} is not known (yet)")
+
+    def remember(self, source: str, value: Any) -> None:
+        """What a function of the story made is called by that call when it comes back."""
+        if isinstance(value, (bytes, str)) and value:
+            self.made[value] = source.replace("dict(", "{").replace('"', "'")
+
+    def id_for(self, kind: str, value: Any, prefix: str = "") -> str:
+        """The name of an id, a new one when it has not been seen."""
+        name = self.ids.get(value)
+        if name is None:
+            name = f"{kind}{sum(other[0] == kind for other in self.ids.values()) + 1}"
+            self.ids[value] = name
+            self.values[name] = value
+            if prefix:
+                self.news.append(f"{name} is {prefix}*")
+        return name
+
+    def text(self, value: str) -> str:
+        """A string: a name of this story's, a member id, or itself in quotes."""
+        if value in self.ids:
+            return self.ids[value]
+        own = value.removeprefix(f"{self.story}.")
+        if own != value and NAME.match(own):
+            return own
+        if match := _UUID.match(value):
+            return self.id_for("M", value, value[: match.start(1)])
+        return self.made.get(value) or repr(value.replace(f"{self.story}.", "."))
+
+    def field(self, field: Field, value: Any, struct: str) -> Node:
+        """The value of one field."""
+        if field.name == "error_code":
+            return ErrorCode(value).name
+        if field.name in self.place and value == self.place[field.name][0]:
+            return self.place[field.name][1]
+        if field.name == "cluster_id" and value is not None:
+            return "CLUSTER"
+        if field.name == "producer_id" and value >= 0:
+            return self.id_for("P", value)
+        if (struct, field.name) == ("ListGroupsResponse", "groups") and not ordered(self, struct, field.name, value):
+            return NO_GROUPS
+        if isinstance(value, list):
+            return Block("[]", [self.value(item) for item in ordered(self, struct, field.name, value)])
+        return self.value(value, is_id=field.type.kind == "uuid")
+
+    def value(self, value: Any, is_id: bool = False) -> Node:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bytes):
+            if is_id and value != ZERO_UUID:
+                return self.id_for("T", value)
+            return self.made.get(value) or repr(value)
+        if hasattr(type(value), "__schema__"):
+            return Block("{}", parts(self, value))
+        return repr(value)
+
+
+@dataclass(slots=True)
+class Block:
+    """A list or struct as text: what opens and closes it, and what is within. A struct's parts have names."""
+
+    brackets: str
+    inner: list[Any]
+
+    def lines(self, name: str = "") -> list[str]:
+        """One line when it fits, else a line for each part of it."""
+        flat = name + flat_text(self)
+        if len(flat) <= LINE_WIDTH:
+            return [flat]
+        out = [name + self.brackets[0]]
+        for part in filled(self.inner):
+            out += [f"    {line}" for line in part]
+        return [*out, self.brackets[1]]
+
+
+Node = str | Block
+"""A value as text."""
+
+NO_GROUPS = ""
+"""A list of other stories' groups: as if it were empty."""
+
+
+def put_in_order(request: Any, response: Any) -> None:
+    """Sort what a broker may give in any order because the request did not name it: an OffsetFetch of all topics."""
+    if not isinstance(request, OffsetFetchRequest):
+        return
+    for asked, answered in [(request, response), *zip(request.groups, response.groups, strict=False)]:
+        if asked.topics is None:
+            answered.topics.sort(key=lambda topic: topic.name)
+            for topic in answered.topics:
+                topic.partitions.sort(key=lambda partition: partition.partition_index)
+
+
+def flat_text(node: Node | tuple[str, Node]) -> str:
+    """All of it in one line."""
+    if isinstance(node, tuple):
+        return f"{node[0]}={flat_text(node[1])}"
+    if isinstance(node, str):
+        return node
+    return node.brackets[0] + ", ".join(flat_text(part) for part in node.inner) + node.brackets[1]
+
+
+def filled(nodes: Sequence[Node | tuple[str, Node]]) -> Iterator[list[str]]:
+    """Lines with as many parts each as fit; a part that fits no line has several of its own, and so has a struct."""
+    line = ""
+    for node in nodes:
+        flat = flat_text(node)
+        if line and (len(line) + 2 + len(flat) > LINE_WIDTH - 4 or isinstance(node, Block)):
+            yield [line]
+            line = ""
+        if len(flat) <= LINE_WIDTH - 4:
+            line = f"{line}, {flat}" if line else flat
+            continue
+        name, value = node if isinstance(node, tuple) else ("", node)
+        prefix = f"{name}=" if name else ""
+        yield value.lines(prefix) if isinstance(value, Block) else [prefix + value]
+    if line:
+        yield [line]
+
+
+def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any]:
+    """A list in an order that does not depend on a broker's hash maps, without other stories' groups."""
+    if (struct, field) not in UNORDERED:
+        return items
+    if struct == "DeleteGroupsResponse":
+        return sorted(items, key=lambda item: item.group_id)
+    if struct == "ListGroupsResponse":
+        own = [item for item in items if item.group_id.startswith(f"{names.story}.")]
+        return sorted(own, key=lambda item: item.group_id)
+
+    def rank(member: Any) -> tuple[Any, ...]:
+        known = names.ids.get(member.member_id, "M~")
+        told = (getattr(member, name, "") or "" for name in ("group_instance_id", "client_id", "client_host"))
+        metadata = getattr(member, "metadata", None) or getattr(member, "member_metadata", b"")
+        return (len(known), known, *told, metadata)
+
+    return sorted(items, key=rank)
+
+
+def parts(names: Names, message: Any) -> list[Any]:
+    """(name, value) of each field that is not at its default; those that are no lists name ids first."""
+    schema = schema_of(type(message))
+    shown = [
+        field
+        for field in schema.fields
+        if getattr(message, field.name) != field.fresh_default()
+        or (field.name in ALWAYS_SHOWN and names.version in field.versions)
+    ]
+    nodes: dict[str, Node] = {}
+    for field in sorted(shown, key=lambda field: (field.type.kind == "array", field.name != "member_id")):
+        nodes[field.name] = names.field(field, getattr(message, field.name), schema.name)
+    return [(field.name, nodes[field.name]) for field in shown if nodes[field.name] != NO_GROUPS]
+
+
+def rendered(names: Names, message: Any, version: int) -> list[str]:
+    """An answer as lines of a story: as few as have room for it."""
+    names.news.clear()
+    names.version = version
+    fields = parts(names, message)
+    if not fields:
+        return ["(all fields at their defaults)"]
+    return [line for lines in filled(fields) for line in lines] + names.news

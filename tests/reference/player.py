@@ -1,0 +1,114 @@
+"""Play a story against a broker, any broker, and write down what came back.
+
+Time is the event loop's: the real one's for Kafka, a virtual one's for our daemon in memory. An answer that took a
+second or more is written down with its time in whole seconds, so a story must not wait for half seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from protocol.registry import API_NAMES, messages
+from tests.reference import values
+from tests.reference.canonical import Names, put_in_order, rendered
+from tests.reference.raw_client import RawClient
+from tests.reference.story import Step, Story, StoryError
+
+API_KEYS = {name: key for key, name in API_NAMES.items()}
+ANSWER_TIMEOUT_S = 40
+LOOK_S = 0.3
+"""How long `A?` waits for an answer that should not come."""
+GRACE_S = 0.1
+"""How long the player waits after a request whose answer comes later: the broker must see it before the next one."""
+
+Connect = Callable[[str], Awaitable[RawClient]]
+
+
+class Player:
+    """One run of one story."""
+
+    def __init__(self, story: Story, connect: Connect, host: str, port: int) -> None:
+        self.story = story
+        self.connect = connect
+        self.names = Names(story.name, host, port)
+        self.clients: dict[str, RawClient] = {}
+
+    async def play(self) -> list[list[str]]:
+        """The result of each step that has one, in order."""
+        results = []
+        try:
+            for step in self.story.steps:
+                try:
+                    result = await self._play(step)
+                except (ValueError, AssertionError, TypeError, SyntaxError, KeyError) as error:
+                    so_far = "\n".join(line for result in results for line in result)
+                    raise StoryError(f"{self.story.path.name}:{step.line}: {error!r}, after\n{so_far}") from error
+                if step.is_answered:
+                    results.append(result)
+        finally:
+            for client in self.clients.values():
+                client.close()
+        return results
+
+    async def _play(self, step: Step) -> list[str]:
+        if step.kind == "wait":
+            await asyncio.sleep(step.seconds)
+            return []
+        if step.kind == "open":
+            client_id = values.fields(step.text, self.names.lookup, self.names.remember)["client_id"]
+            self.clients[step.connection] = await self.connect(client_id)
+            return []
+        if step.kind == "close":
+            self.clients.pop(step.connection).close()
+            await asyncio.sleep(GRACE_S)
+            return []
+        client = await self._client(step.connection)
+        began_s = asyncio.get_running_loop().time()
+        if step.kind in (":", ">"):
+            client.send(self._request(step), step.version)
+            if step.kind == ">":
+                await asyncio.sleep(GRACE_S)
+                return []
+        elif step.kind in ("frame", "bytes"):
+            data = values.expression(step.text, self.names.lookup)
+            client.link.write(len(data).to_bytes(4, "big") + data if step.kind == "frame" else data)
+            return await self._raw_answer(client)
+        return await self._answer(client, began_s, LOOK_S if step.kind == "?" else ANSWER_TIMEOUT_S)
+
+    async def _client(self, connection: str) -> RawClient:
+        if connection not in self.clients:
+            self.clients[connection] = await self.connect(connection)
+        return self.clients[connection]
+
+    def _request(self, step: Step) -> Any:
+        request_class, _ = messages(API_KEYS[step.api])
+        given = {}
+        for text in (self.story.defaults.get(step.api, ""), step.text):
+            given |= values.fields(text, self.names.lookup, self.names.remember)
+        return values.message(request_class, given)
+
+    async def _answer(self, client: RawClient, began_s: float, timeout_s: float) -> list[str]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await client.receive()
+        except TimeoutError:
+            return ["nothing"] if timeout_s == LOOK_S else [f"nothing in {timeout_s} s"]
+        seconds = round(asyncio.get_running_loop().time() - began_s)
+        lines = ["closed"]
+        if answer is not None:
+            put_in_order(answer.request, answer.message)
+            lines = rendered(self.names, answer.message, answer.codec.api_version)
+        if seconds:
+            lines[0] = f"after {seconds} s: {lines[0]}"
+        return lines
+
+    async def _raw_answer(self, client: RawClient) -> list[str]:
+        """What comes after bytes that need not be a request: as it is, since nobody knows what it answers."""
+        try:
+            async with asyncio.timeout(2 * LOOK_S):
+                frame = await client.link.read_frame()
+        except TimeoutError:
+            return ["nothing"]
+        return ["closed"] if frame is None else [f"frame {frame.hex()}" if len(frame) <= 64 else "a long frame"]

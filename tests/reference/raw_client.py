@@ -1,0 +1,132 @@
+"""A client that is nothing but frames: our encoders and decoders on a connection, no retries, no opinion.
+
+    client = await RawClient.connect("127.0.0.1", port, client_id="A")
+    response = await client.ask(HeartbeatRequest("group", 1, "member"), version=4)
+
+`send` and `receive` are the two halves of `ask`, for requests whose answers come later. What a broker sends is decoded
+and encoded again, and must be the same bytes: nothing of an answer gets lost on its way into a comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from protocol.compiler import encode_message
+from protocol.headers import RequestHeader, write_request_header
+from protocol.registry import Codec, codec
+from protocol.schema import schema_of
+
+MAX_FRAME_BYTES = 64 << 20
+
+
+class Link(Protocol):
+    """A connection's bytes, over TCP or in memory."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def read_frame(self) -> bytes | None:
+        """The next frame without its size; None when the broker has closed the connection."""
+
+    def close(self) -> None: ...
+
+
+class TcpLink:
+    """A TCP connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, host: str, port: int) -> TcpLink:
+        return cls(*await asyncio.open_connection(host, port))
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def read_frame(self) -> bytes | None:
+        try:
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            assert 0 <= size <= MAX_FRAME_BYTES, size
+            return await self.reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+    def close(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            self.writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response and the request that it belongs to."""
+
+    codec: Codec
+    request: Any
+    message: Any
+
+
+class RawClient:
+    """One connection. Answers come in the order of the requests, as Kafka gives them."""
+
+    def __init__(self, link: Link, client_id: str | None = "raw") -> None:
+        self.link = link
+        self.client_id = client_id
+        self.unanswered: deque[tuple[int, Codec, Any]] = deque()
+        self._next_correlation_id = 1
+
+    @classmethod
+    async def connect(cls, host: str, port: int, client_id: str | None = "raw") -> RawClient:
+        return cls(await TcpLink.connect(host, port), client_id)
+
+    def send(self, request: Any, version: int) -> None:
+        """Send a request and remember that an answer is due."""
+        used = codec(schema_of(type(request)).api_key or 0, version)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id += 1
+        out = bytearray(4)
+        write_request_header(RequestHeader(used.api_key, version, correlation_id, self.client_id), used.flexible, out)
+        out += encode_message(request, version)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        self.link.write(bytes(out))
+        self.unanswered.append((correlation_id, used, request))
+
+    async def receive(self) -> Answer | None:
+        """The next answer; None when the broker closed the connection instead."""
+        frame = await self.link.read_frame()
+        if frame is None:
+            return None
+        assert self.unanswered, f"an answer to nothing: {frame.hex()}"
+        correlation_id, used, request = self.unanswered.popleft()
+        return Answer(used, request, read_response(used, correlation_id, frame))
+
+    async def ask(self, request: Any, version: int) -> Any:
+        """Send a request and return the answer's message; ConnectionError when the broker closes instead."""
+        assert not self.unanswered, "an earlier answer has not been received"
+        self.send(request, version)
+        answer = await self.receive()
+        if answer is None:
+            raise ConnectionError("the broker closed the connection")
+        return answer.message
+
+    def close(self) -> None:
+        self.link.close()
+
+
+def read_response(used: Codec, correlation_id: int, frame: bytes) -> Any:
+    """Decode a response frame, which must be in order and must be what we would write for its content."""
+    header = struct.pack(">i", correlation_id) + b"\0" * used.response_header_flexible
+    assert frame[: len(header)] == header, (
+        f"{used.name} v{used.api_version}: {frame.hex()} does not begin {header.hex()}"
+    )
+    message = used.decode_response(frame, len(header), len(frame))
+    written = encode_message(message, used.api_version)
+    assert written == frame[len(header) :], (
+        f"{used.name} v{used.api_version}: {frame.hex()} is written as {written.hex()}"
+    )
+    return message

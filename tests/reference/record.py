@@ -1,0 +1,129 @@
+"""Record stories: play them against Apache Kafka and write down what it answers.
+
+    python -m tests.reference.record [STORY ...]          all stories, or those named
+    python -m tests.reference.record --ours [STORY ...]   our answers, where a story says that they differ and why
+
+Stories that want the same settings share a broker and are played at the same time. Needs Java 17 and Maven, except
+for `--ours`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from protocol.api.find_coordinator import FindCoordinatorRequest
+from protocol.api.heartbeat import HeartbeatRequest
+from protocol.errors import ErrorCode
+from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+from tests.reference.in_process import HOST, run, running_in_process
+from tests.reference.player import Player
+from tests.reference.raw_client import RawClient
+from tests.reference.story import Story, all_stories
+
+AT_ONCE = 24
+SETTINGS: Mapping[str, str] = {
+    # Not waiting for the first rebalance is the default of stories, since most are not about it.
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+}
+"""What every story's broker has, ours and Kafka's; a story's own settings come on top."""
+
+
+def by_settings(stories: list[Story]) -> list[tuple[dict[str, str], list[Story]]]:
+    """Stories that can share a broker, with its settings."""
+    shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
+    for story in stories:
+        key = story.name if story.alone else ""
+        shared[key, tuple(sorted({**SETTINGS, **story.settings}.items()))].append(story)
+    return [(dict(settings), members) for (_, settings), members in sorted(shared.items())]
+
+
+async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[str]]]:
+    """Play stories on a running broker, many at a time."""
+
+    async def connect(client_id: str) -> RawClient:
+        return await RawClient.connect(broker.host, broker.port, client_id)
+
+    await coordinator_ready(broker)
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def play(story: Story) -> list[list[str]]:
+        async with turns:
+            return await Player(story, connect, broker.host, broker.port).play()
+
+    return await asyncio.gather(*(play(story) for story in stories))
+
+
+async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
+    """Kafka makes `__consumer_offsets` when it is first asked for a coordinator, then loads it; both take a moment.
+
+    It is ready when it knows that there is no such group. There is one partition, so one group speaks for all.
+    """
+    client = await RawClient.connect(broker.host, broker.port)
+    deadline_s = time.monotonic() + within_s
+    while True:
+        found = await client.ask(FindCoordinatorRequest("warm-up"), 0)
+        known = await client.ask(HeartbeatRequest("warm-up", 1, "nobody"), 0)
+        if (found.error_code, known.error_code) == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
+            break
+        assert time.monotonic() < deadline_s, f"no coordinator after {within_s} s: {found}, {known}"
+        await asyncio.sleep(0.1)
+    client.close()
+
+
+def play_on_kafka(stories: list[Story]) -> dict[str, list[list[str]]]:
+    """What Kafka answers: results by story name."""
+    libs = kafka_libs()
+    found = {}
+    for settings, members in by_settings(stories):
+        with tempfile.TemporaryDirectory() as directory, running_broker(libs, Path(directory), settings) as broker:
+            results = asyncio.run(play_on(broker, members))
+            found |= {story.name: result for story, result in zip(members, results, strict=True)}
+    return found
+
+
+async def play_in_process(story: Story, directory: Path) -> list[list[str]]:
+    """What our daemon answers, on a virtual clock; to be run by `in_process.run`."""
+    async with running_in_process(directory, {**SETTINGS, **story.settings}) as ours:
+        return await Player(story, ours.connect, HOST, ours.port).play()
+
+
+def play_on_ours(stories: list[Story]) -> dict[str, list[list[str]]]:
+    """What our daemon answers: results by story name."""
+    found = {}
+    for story in stories:
+        with tempfile.TemporaryDirectory() as directory:
+            found[story.name] = run(play_in_process(story, Path(directory)))
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    ours = "--ours" in arguments
+    names = [argument for argument in arguments if argument != "--ours"]
+    stories = [story for story in all_stories() if not names or story.name in names]
+    unknown = set(names) - {story.name for story in stories}
+    if unknown:
+        raise SystemExit(f"no such story: {', '.join(sorted(unknown))}")
+    with contextlib.redirect_stdout(io.StringIO()):  # our daemon's log
+        played = play_on_ours(stories) if ours else play_on_kafka(stories)
+    for name, results in played.items():
+        story = next(story for story in stories if story.name == name)
+        if ours:  # only the answers that a story says are ours
+            steps = [step for step in story.steps if step.is_answered]
+            results = [result if step.reason else step.recorded for step, result in zip(steps, results, strict=True)]
+        text = story.rendered(results, ours)
+        changed = text != story.path.read_text()
+        story.path.write_text(text)
+        print(f"{'changed' if changed else 'as before'}: {name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
