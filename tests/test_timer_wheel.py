@@ -102,6 +102,17 @@ def test_a_timer_may_be_set_and_unset_while_its_slot_is_half_drained() -> None:
     assert sorted(wheel.advance(164)) == sorted([left[1], 99])
 
 
+def test_a_slot_that_was_drained_is_used_again_for_its_next_turn() -> None:
+    wheel: TimerWheel[str] = TimerWheel(tick_ms=1)
+    wheel.schedule("first", 5)
+    assert wheel.advance(5) == ["first"]
+    assert wheel.advance(64) == []
+    wheel.schedule("second", 69)  # the same slot, 64 ticks on
+    assert wheel.next_deadline_ms() == 69
+    assert wheel.advance(68) == []
+    assert wheel.advance(69) == ["second"]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("schedule"), st.integers(0, 12), st.integers(-50, 400_000)),
