@@ -47,14 +47,14 @@ class GroupAdmin:
         return _respond(context, ListGroupsResponse(groups=listed), latest)
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
-        """Each group by itself: a group that is not there, or not here, is no error of the others."""
+        """Each group by itself: a group that is not there, or not here, is no error of the others.
+
+        The empty group id is one as any other here and in `delete`: simple consumers may have committed under it.
+        """
         version = context.api_version
         described = []
         latest = None
         for group_id in request.groups:
-            if not group_id:
-                described.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID))
-                continue
             actor = self.coordinator.find(group_id)
             if isinstance(actor, ErrorCode):
                 described.append(DescribedGroup(error_code=actor, group_id=group_id))
@@ -71,9 +71,6 @@ class GroupAdmin:
         results = []
         latest = None
         for group_id in dict.fromkeys(request.groups_names):
-            if not group_id:
-                results.append(DeletableGroupResult(group_id, ErrorCode.INVALID_GROUP_ID))
-                continue
             actor = self.coordinator.find(group_id)
             if actor is None:
                 results.append(DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))

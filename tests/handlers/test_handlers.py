@@ -342,14 +342,14 @@ def test_list_describe_delete() -> None:
     ]
     assert world.ask(ListGroupsRequest(states_filter=["Empty"]), 4).groups == []
     described = world.ask(DescribeGroupsRequest(["g", "none", ""], True), 6).groups
-    assert [g.error_code for g in described] == [0, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
+    assert [g.error_code for g in described] == [0, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND]
     assert described[0].members[0].member_id == member_id
     assert described[0].authorized_operations == 3400
     results = world.ask(DeleteGroupsRequest(["g", "none", "", "g"]), 2).results
     assert [(r.group_id, r.error_code) for r in results] == [
         ("g", ErrorCode.NON_EMPTY_GROUP),
         ("none", ErrorCode.GROUP_ID_NOT_FOUND),
-        ("", ErrorCode.INVALID_GROUP_ID),
+        ("", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
     wire.send(LeaveGroupRequest("g", members=[MemberIdentity(member_id)]), 5)
     assert world.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == ErrorCode.NONE
