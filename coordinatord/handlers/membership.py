@@ -72,9 +72,6 @@ class Membership:
 
     def _actor(self, context: RequestContext, request: Any) -> Any:
         """The actor of the request's group; where there is none the request is answered here."""
-        if not request.group_id:
-            context.reply(refuse(request, context.api_version, ErrorCode.INVALID_GROUP_ID))
-            return None
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             context.reply(refuse(request, context.api_version, actor))

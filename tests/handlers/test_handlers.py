@@ -146,12 +146,17 @@ def test_joins_out_of_bounds_are_refused_in_every_version(
     ("message", "version"),
     [
         (HeartbeatRequest("", 1, "m"), 4),
-        (SyncGroupRequest("", 1, "m"), 5),
+        (SyncGroupRequest("", 1, "m", None, "consumer", "range"), 5),
+        (SyncGroupRequest("", 1, "m"), 4),
         (LeaveGroupRequest("", "m"), 2),
     ],
 )
 def test_an_empty_group_id_is_invalid(message: Any, version: int) -> None:
     assert World().ask(message, version).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_sync_without_protocol_is_inconsistent_before_anything_else_is_looked_at() -> None:
+    assert World().ask(SyncGroupRequest("", 1, "m"), 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_asking_for_a_group_that_is_not_there_makes_none() -> None:
