@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.clients.families import toolchains
 from tests.clients.families.program import Command, Program, run_program
@@ -96,9 +97,33 @@ def group_command() -> Command:
     return Command([*java, "-cp", f"{libs}/*", TOOLS["ConsumerGroupCommand"]])
 
 
+def spark() -> tuple[Command, str]:
+    """The program, and the jars that its session needs beside Spark's own, by commas."""
+    java = Path(toolchains.tool("java", "openjdk-17-jre-headless")).resolve()
+    libs = toolchains.jars(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}")
+    needed = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+    jars = ",".join(str(jar) for jar in sorted(libs.glob("*.jar")) if jar.name.startswith(needed))
+    python = toolchains.python(f"pyspark=={SPARK_VERSION}")
+    environment = {"JAVA_HOME": str(java.parents[1]), "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return Command([python, str(PROGRAMS / "python" / "spark_program.py")], environment), jars
+
+
 KCAT_VERSION = "1.7.1"
+SPARK_VERSION = "4.0.0"
 
 CLIENTS: tuple[Client, ...] = (
+    Client(
+        "kafka-python 3.0.12",
+        python_program("kafka_python_3_program.py", "kafka-python[crc32c,lz4,snappy,zstd]==3.0.12"),
+    ),
+    Client(
+        "kafka-python 2.3.3",
+        python_program("kafka_python_2_program.py", "kafka-python[crc32c,lz4,snappy,zstd]==2.3.3"),
+        lacks={
+            "cooperative": "no such assignor",
+            **lacking("alter", "delete offsets", why="no such call in its admin client"),
+        },
+    ),
     Client(
         "confluent-kafka 2.16.1 (librdkafka)",
         python_program("confluent_kafka_program.py", "confluent-kafka==2.16.1"),
@@ -125,14 +150,6 @@ CLIENTS: tuple[Client, ...] = (
         },
         assignors=("roundrobin",),
         codecs=("none", "gzip", "snappy", "lz4"),
-    ),
-    Client(
-        "kafka-python 2.3.3",
-        python_program("kafka_python_2_program.py", "kafka-python[crc32c,lz4,snappy,zstd]==2.3.3"),
-        lacks={
-            "cooperative": "no such assignor",
-            **lacking("alter", "delete offsets", why="no such call in its admin client"),
-        },
     ),
     Client(
         f"kcat {KCAT_VERSION} (librdkafka 2.0.2)",

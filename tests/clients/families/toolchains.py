@@ -98,10 +98,14 @@ def node(*packages: str) -> tuple[str, Path]:
     return executable, installed("node", packages, install)
 
 
+# Spark's parent asks a mirror of Maven Central first, which not every network reaches: here its id is Central itself.
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>coordinatord.tests</groupId><artifactId>client</artifactId><version>1</version>
+  <repositories>
+    <repository><id>gcs-maven-central-mirror</id><url>https://repo.maven.apache.org/maven2</url></repository>
+  </repositories>
   <dependencies>{dependencies}</dependencies>
 </project>
 """
@@ -118,7 +122,7 @@ def jars(*artifacts: str) -> Path:
 
     def install(directory: Path) -> None:
         (directory / "pom.xml").write_text(POM.format(dependencies="".join(map(dependency, artifacts))))
-        command = [maven, "-q", "-B", "-f", directory / "pom.xml", "dependency:copy-dependencies"]
+        command = [maven, "-q", "-B", "-U", "-f", directory / "pom.xml", "dependency:copy-dependencies"]
         run([*command, f"-DoutputDirectory={directory / 'libs'}", "-DincludeScope=runtime"])
 
     name = artifacts[0].split(":")[1]

@@ -1,0 +1,78 @@
+"""What kafka-python 2.x and 3.x do alike: consume and produce."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterable
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaError
+from line_protocol import ARGUMENTS, closing, listen_for_close, numbers, pairs, say, values
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+with contextlib.suppress(ImportError):  # 3.x has it
+    cooperative = importlib.import_module("kafka.coordinator.assignors.cooperative_sticky")
+    ASSIGNORS["cooperative-sticky"] = cooperative.CooperativeStickyAssignor
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        say("ASSIGNED", numbers(each.partition for each in assigned))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        say("REVOKED", numbers(each.partition for each in revoked))
+
+
+def consume() -> None:
+    consumer = KafkaConsumer(
+        bootstrap_servers=ARGUMENTS["bootstrap"],
+        group_id=ARGUMENTS["group"],
+        group_instance_id=ARGUMENTS.get("instance") or None,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=int(ARGUMENTS["session_timeout_ms"]),
+        heartbeat_interval_ms=int(ARGUMENTS["heartbeat_interval_ms"]),
+        partition_assignment_strategy=[ASSIGNORS[ARGUMENTS["assignor"]]],
+    )
+    consumer.subscribe([ARGUMENTS["topic"]], listener=Listener())
+    while not closing.is_set():
+        batches = consumer.poll(timeout_ms=50)
+        for partition, records in batches.items():
+            for record in records:
+                say("RECORD", partition.partition, record.offset, record.value.decode())
+        if batches:
+            try:
+                consumer.commit()
+                say("COMMITTED", pairs({each.partition: got[-1].offset + 1 for each, got in batches.items()}))
+            except KafkaError as error:
+                say("COMMIT_FAILED", repr(error))
+    consumer.close()
+    say("CLOSED")
+
+
+def produce() -> None:
+    compression = None if ARGUMENTS["compression"] == "none" else ARGUMENTS["compression"]
+    producer = KafkaProducer(bootstrap_servers=ARGUMENTS["bootstrap"], compression_type=compression, acks="all")
+    sent = [producer.send(ARGUMENTS["topic"], value) for value in values()]
+    for future in sent:
+        future.get(timeout=20)
+    producer.close(timeout=20)
+    say("PRODUCED", len(sent))
+
+
+def run(administer: Callable[[], None]) -> None:
+    if ARGUMENTS["mode"] == "consume":
+        listen_for_close()
+        consume()
+    elif ARGUMENTS["mode"] == "admin":
+        administer()
+    else:
+        produce()
