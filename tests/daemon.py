@@ -140,8 +140,15 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATORD_")}
         with self.log_file.open("ab") as log:
+            # A process group of its own: Ctrl-C is for us, and we end it then.
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env=environment,
+                process_group=0,
             )
         return self.process
 

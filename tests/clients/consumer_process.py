@@ -101,7 +101,6 @@ def commit(consumer: KafkaConsumer) -> None:
 def main() -> None:
     arguments = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     consume(arguments["topics"], arguments["pause_ms"], arguments["settings"])
 
 

@@ -178,8 +178,9 @@ class ConsumerProcess:
         arguments = {"topics": topics, "pause_ms": pause_ms}
         arguments["settings"] = {"bootstrap_servers": bootstrap, "group_id": group, **settings}
         command = [sys.executable, "-m", "tests.clients.consumer_process", json.dumps(arguments)]
+        # A process group of its own: Ctrl-C is for us, and we end it then.
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True, process_group=0
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -26,7 +26,7 @@ RECORDS_PER_BATCH = 5
 PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4
 BUSY_S = 0.02  # between two attempts while a coordinator loads
 SESSION_TIMEOUT_MS = 1_500  # so that members who crashed out of a rebalance hold it up no longer than this
-CHURN = 0.01  # how often a member leaves after a commit
+CHURN = 0.04  # how often a member leaves after a commit
 
 BUSY = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
