@@ -13,6 +13,7 @@ from typing import Any
 
 from protocol.api.offset_fetch import OffsetFetchRequest
 from protocol.errors import ErrorCode
+from protocol.records import batch
 from protocol.schema import ZERO_UUID, Field, schema_of
 
 LINE_WIDTH = 118
@@ -26,6 +27,8 @@ UNORDERED = {
     ("DescribedGroup", "members"),
     ("ListGroupsResponse", "groups"),
     ("DeleteGroupsResponse", "results"),
+    ("DeleteTopicsResponse", "responses"),
+    ("CreatePartitionsResponse", "results"),
 }
 
 
@@ -90,6 +93,8 @@ class Names:
             return self.id_for("P", value)
         if (struct, field.name) == ("ListGroupsResponse", "groups") and not ordered(self, struct, field.name, value):
             return NO_GROUPS
+        if field.type.kind == "records" and value is not None:
+            return Block("[]", list(batches(value)))
         if isinstance(value, list):
             return Block("[]", [self.value(item) for item in ordered(self, struct, field.name, value)])
         return self.value(value, is_id=field.type.kind == "uuid")
@@ -126,6 +131,22 @@ class Block:
 
 Node = str | Block
 """A value as text."""
+
+
+def batches(data: bytes) -> Iterator[Node]:
+    """What a fetch brings: where each batch is and what is in it; its CRC stands for all the rest."""
+    for position, header in batch.iterate_batches(data):
+        within = list(batch.records(data, position, header))
+        yield Block(
+            "{}",
+            [
+                ("base_offset", str(header.base_offset)),
+                ("leader_epoch", str(header.leader_epoch)),
+                ("crc", f"{header.crc:#010x}"),
+                ("values", repr([None if record.value is None else record.value.decode() for record in within])),
+            ],
+        )
+
 
 NO_GROUPS = ""
 """A list of other stories' groups: as if it were empty."""
@@ -175,6 +196,8 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
         return items
     if struct == "DeleteGroupsResponse":
         return sorted(items, key=lambda item: item.group_id)
+    if struct in ("DeleteTopicsResponse", "CreatePartitionsResponse"):
+        return sorted(items, key=lambda item: item.name or "")
     if struct == "ListGroupsResponse":
         own = [item for item in items if item.group_id.startswith(f"{names.story}.")]
         return sorted(own, key=lambda item: item.group_id)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from protocol.api.find_coordinator import FindCoordinatorRequest
 from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 from tests.reference.in_process import HOST, run, running_in_process
@@ -65,16 +66,19 @@ async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[s
 async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
     """Kafka makes `__consumer_offsets` when it is first asked for a coordinator, then loads it; both take a moment.
 
-    It is ready when it knows that there is no such group. There is one partition, so one group speaks for all.
+    It is ready when it knows that there is no such group. There is one partition, so one group speaks for all. Producer
+    ids, too, come a moment late the first time.
     """
     client = await RawClient.connect(broker.host, broker.port)
     deadline_s = time.monotonic() + within_s
     while True:
         found = await client.ask(FindCoordinatorRequest("warm-up"), 0)
         known = await client.ask(HeartbeatRequest("warm-up", 1, "nobody"), 0)
-        if (found.error_code, known.error_code) == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
+        given = await client.ask(InitProducerIdRequest(None, 1000), 0)
+        errors = (found.error_code, known.error_code, given.error_code)
+        if errors == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE):
             break
-        assert time.monotonic() < deadline_s, f"no coordinator after {within_s} s: {found}, {known}"
+        assert time.monotonic() < deadline_s, f"not ready after {within_s} s: {errors}"
         await asyncio.sleep(0.1)
     client.close()
 

@@ -5,6 +5,7 @@ How stories are written and recorded: story.py and record.py.
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ STORIES = all_stories()
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_we_answer_what_kafka_answered(story: Story, tmp_path: Path) -> None:
     results = run(play_in_process(story, tmp_path))
-    assert story.rendered(results, ours=True).splitlines() == story.path.read_text().splitlines()
+    told, played = story.path.read_text(), story.rendered(results, ours=True)
+    lines = difflib.unified_diff(told.splitlines(), played.splitlines(), "Kafka", "coordinatord", lineterm="", n=6)
+    assert told == played, "\n" + "\n".join(lines)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

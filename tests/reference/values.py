@@ -7,6 +7,7 @@ read as a call of `dict`. Nothing is evaluated but literals, names that the stor
     assignment(topic, 0, 1, ...)       what it gets from SyncGroup: partitions of one topic
     header(key, version, flexible)     a request header, for frames that are wrong on purpose
     repeat(value, n)                   a string or bytes n times
+    batch("a", "b", ...)               a record batch with these values, at timestamps from 1_700_000_000_000 on
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from protocol.compiler import encode_message
+from protocol.records.batch import BatchBuilder
 from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from protocol.schema import Type, schema_of
 
@@ -40,15 +42,26 @@ def header(api_key: int, api_version: int, flexible: bool = False) -> bytes:
     return out + b"\0" if flexible else out
 
 
+def batch(*record_values: str, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:
+    builder = BatchBuilder()
+    for number, value in enumerate(record_values):
+        builder.add(None, value.encode(), FIRST_TIMESTAMP_MS + number)
+    built = builder.finish(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
+    return bytes(built)
+
+
 def repeat(value: Any, times: int) -> Any:
     return value * times
 
+
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "subscription": subscription,
     "assignment": assignment,
     "header": header,
     "repeat": repeat,
+    "batch": batch,
     "dict": dict,
 }
 
