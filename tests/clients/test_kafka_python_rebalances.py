@@ -13,7 +13,13 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import FencedInstanceIdError, InconsistentGroupProtocolError
 
-from tests.clients.members import Member, wait_for_assignment, wait_for_members, wait_for_values
+from tests.clients.members import (
+    PATIENT_POLL_TIMEOUT_MS,
+    Member,
+    wait_for_assignment,
+    wait_for_members,
+    wait_for_values,
+)
 
 PARTITIONS = 6
 # Long enough that nobody is expelled on a busy machine while a static member is away.
@@ -164,9 +170,9 @@ def test_a_wildcard_subscription_finds_a_topic_that_comes_later(
 ) -> None:
     first = make_topic(2)
     prefix = first.removesuffix("1")
-    # One member: two of kafka-python's that learn of the topic at different times may rejoin for ever, with Kafka too.
-    # And no commits: it would try for minutes to commit for a topic that has been deleted.
-    reader = member(name("group"), pattern=f"^{prefix}.*", metadata_max_age_ms=400, enable_auto_commit=False)
+    # Without commits: it would try for minutes to commit for a topic that has been deleted.
+    settings = {"metadata_max_age_ms": 400, "enable_auto_commit": False, "poll_timeout_ms": PATIENT_POLL_TIMEOUT_MS}
+    reader = member(name("group"), pattern=f"^{prefix}.*", **settings)
     wait_for_assignment([reader], 2)
     second = make_topic(2)
     wait_for_assignment([reader], 4)
@@ -184,7 +190,8 @@ def test_new_partitions_of_a_topic_are_assigned(
     name: Callable[[str], str],
 ) -> None:
     topic = make_topic(2)
-    members = [member(name("group"), topic, metadata_max_age_ms=400) for _ in range(2)]
+    settings = {"metadata_max_age_ms": 400, "poll_timeout_ms": PATIENT_POLL_TIMEOUT_MS}
+    members = [member(name("group"), topic, **settings) for _ in range(2)]
     wait_for_assignment(members, 2)
     admin.create_partitions({topic: 4})
     wait_for_assignment(members, 4)
@@ -198,9 +205,8 @@ def test_a_changed_subscription_rebalances(
     member: Callable[..., Member],
     name: Callable[[str], str],
 ) -> None:
-    # One member: while two of kafka-python's want different topics, their leader may rejoin for ever, with Kafka too.
     first, second = make_topic(2), make_topic(2)
-    reader = member(name("group"), first)
+    reader = member(name("group"), first, poll_timeout_ms=PATIENT_POLL_TIMEOUT_MS)
     wait_for_assignment([reader], 2)
     generation = reader.generation
     reader.call(lambda consumer: consumer.subscribe([first, second]))
