@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import re
 import sys
 import tempfile
 import time
@@ -30,6 +31,7 @@ from tests.reference.raw_client import RawClient
 from tests.reference.story import Story, all_stories
 
 AT_ONCE = 24
+_TIME = re.compile(r"after (\d+) s: ")
 SETTINGS: Mapping[str, str] = {
     # Not waiting for the first rebalance is the default of stories, since most are not about it.
     "group.initial.rebalance.delay.ms": "0",
@@ -109,6 +111,27 @@ def play_on_ours(stories: list[Story]) -> dict[str, list[list[str]]]:
     return found
 
 
+def but_for_a_second(story: Story, results: list[list[str]]) -> list[list[str]]:
+    """`results`, but as recorded where they differ in nothing but a second: a busy machine is late now and then."""
+    steps = [step for step in story.steps if step.is_answered]
+    return [
+        step.recorded if _differ_by_a_second(step.recorded, result) else result
+        for step, result in zip(steps, results, strict=True)
+    ]
+
+
+def _differ_by_a_second(recorded: list[str], result: list[str]) -> bool:
+    if not recorded or not result:
+        return False
+    (was_s, was), (is_s, now) = (_time_and_text(lines) for lines in (recorded, result))
+    return was == now and abs(was_s - is_s) <= 1
+
+
+def _time_and_text(lines: list[str]) -> tuple[int, list[str]]:
+    match = _TIME.match(lines[0])
+    return (int(match[1]), [lines[0][match.end() :], *lines[1:]]) if match else (0, lines)
+
+
 def main(arguments: list[str]) -> None:
     ours = "--ours" in arguments
     names = [argument for argument in arguments if argument != "--ours"]
@@ -123,6 +146,8 @@ def main(arguments: list[str]) -> None:
         if ours:  # only the answers that a story says are ours
             steps = [step for step in story.steps if step.is_answered]
             results = [result if step.reason else step.recorded for step, result in zip(steps, results, strict=True)]
+        else:
+            results = but_for_a_second(story, results)
         text = story.rendered(results, ours)
         changed = text != story.path.read_text()
         story.path.write_text(text)

@@ -28,6 +28,7 @@ public final class MessageCheck {
         "org.apache.kafka.common.message.%sData",
         "org.apache.kafka.common.message.%s",
         "org.apache.kafka.coordinator.group.generated.%s",
+        "org.apache.kafka.coordinator.transaction.generated.%s",
     };
     private static final HexFormat HEX = HexFormat.of();
     private static final ObjectMapper MAPPER = new ObjectMapper();
