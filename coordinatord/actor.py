@@ -53,7 +53,10 @@ class GroupActor:
             encoded = [
                 (encode_key(key), None if value is None else encode_value(value)) for key, value in result.records
             ]
-            self.epoch = coordinator.append(self.partition, encoded)
+            if result.producer is None:
+                self.epoch = coordinator.append(self.partition, encoded)
+            else:
+                self.epoch = coordinator.append_pending(self, encoded, *result.producer)
             coordinator.count(result)
         timers = coordinator.timers
         for timer in result.timers:

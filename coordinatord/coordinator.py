@@ -14,8 +14,8 @@ import structlog
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.classic import restore
-from coordinatord.group.events import TimedOut, TopicDeleted, Unload
-from coordinatord.group.replay import replay
+from coordinatord.group.events import EndTransaction, TimedOut, TopicDeleted, Unload
+from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
@@ -25,7 +25,9 @@ from coordinatord.timers import Timers
 from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_commit import OffsetCommitResponse
 from protocol.api.offset_delete import OffsetDeleteResponse
+from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.errors import DecodeError, ErrorCode
+from protocol.records.control import ControlType
 from protocol.records.keys import UnknownRecordError, decode_key, decode_value
 from protocol.records.offsets import OffsetCommitKey
 
@@ -53,6 +55,7 @@ class Coordinator:
         max_groups: int,
         writer: Writer,
         append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
+        append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
         timers: Timers,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -63,11 +66,14 @@ class Coordinator:
         self.max_groups = max_groups
         self.writer = writer
         self.append = append
+        self.append_transactional = append_transactional
         self.timers = timers
         self.now_ms = now_ms
         self.new_id = new_id
         self.metrics = metrics
         self.actors: dict[str, GroupActor] = {}
+        # Groups with offsets pending, by partition and producer id: those that a marker is about.
+        self.pending: dict[tuple[int, int], set[str]] = {}
         self.draining = False
         self.unread: Counter[str] = Counter()
 
@@ -138,7 +144,8 @@ class Coordinator:
         """What was committed for a topic goes with it."""
         event = TopicDeleted(topic, topic_id)
         for actor in list(self.actors.values()):
-            if topic in actor.group.offsets:
+            pending = actor.group.pending
+            if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
                 actor.tell(event)
 
     def drain(self) -> None:
@@ -146,6 +153,23 @@ class Coordinator:
         self.draining = True
         for actor in list(self.actors.values()):
             actor.tell(Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    # Transactions
+
+    def append_pending(
+        self, actor: GroupActor, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
+    ) -> int:
+        """Log offsets that a transaction has committed, and remember whom its marker is about."""
+        self.pending.setdefault((actor.partition, producer_id), set()).add(actor.group.group_id)
+        return self.append_transactional(actor.partition, records, producer_id, producer_epoch)
+
+    def end_transaction(self, partition: int, producer_id: int, *, committed: bool, epoch: int) -> None:
+        """A marker is in the partition; `epoch` makes it durable, and what groups show from now on waits for that."""
+        for group_id in self.pending.pop((partition, producer_id), ()):
+            actor = self.actors.get(group_id)
+            if actor is not None and actor.group.pending is not None:
+                actor.tell(EndTransaction(producer_id, committed))
+                actor.epoch = max(actor.epoch, epoch)
 
     # Loading
 
@@ -156,10 +180,14 @@ class Coordinator:
         """
         loaded: dict[str, GroupActor] = {}
         for batch in batches:
+            producer_id = batch.header.producer_id
             if batch.control is None:
                 for _, _, key, value in batch.records:
                     if key is not None:
-                        self._load_one(partition, key, value, loaded)
+                        self._load_one(partition, key, value, producer_id, loaded)
+            elif batch.control in (ControlType.COMMIT, ControlType.ABORT):
+                for group_id in self.pending.pop((partition, producer_id), ()):
+                    replay_marker(loaded[group_id].group, producer_id, committed=batch.control is ControlType.COMMIT)
             yield len(batch.records)
         now_ms = self.now_ms()
         for group_id, actor in loaded.items():
@@ -169,7 +197,12 @@ class Coordinator:
         self.partitions[partition] = ACTIVE
 
     def _load_one(
-        self, partition: int, key_bytes: bytes, value_bytes: bytes | None, loaded: dict[str, GroupActor]
+        self,
+        partition: int,
+        key_bytes: bytes,
+        value_bytes: bytes | None,
+        producer_id: int,
+        loaded: dict[str, GroupActor],
     ) -> None:
         try:
             key = decode_key(key_bytes)
@@ -183,13 +216,15 @@ class Coordinator:
         actor = loaded.get(key.group)
         if actor is None:
             actor = loaded[key.group] = self._new_actor(key.group, partition)
-        replay(actor.group, key, value)
+        replay(actor.group, key, value, producer_id)
+        if producer_id != NO_PRODUCER_ID and actor.group.pending is not None:
+            self.pending.setdefault((partition, producer_id), set()).add(key.group)
 
     # What people look at
 
     def count(self, result: Result) -> None:
         """Count what a step has logged: offsets committed and deleted."""
-        if type(result.reply) is OffsetCommitResponse:
+        if type(result.reply) in (OffsetCommitResponse, TxnOffsetCommitResponse):
             self.metrics.offset_commits += len(result.records)
         elif type(result.reply) in (OffsetDeleteResponse, DeletableGroupResult):
             self.metrics.offset_deletions += sum(type(key) is OffsetCommitKey for key, _ in result.records)

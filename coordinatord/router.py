@@ -19,7 +19,13 @@ from coordinatord.connection import Connection
 from coordinatord.observe.metrics import Histogram, Metrics
 from coordinatord.request import RequestContext
 from protocol import registry
-from protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from protocol.compiler import read_tags
 from protocol.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
 from protocol.headers import API_VERSIONS
@@ -85,8 +91,11 @@ class Router:
         call_soon: Callable[..., object],
         hold: Callable[[int, Callable[[], object], Callable[[], object]], None],
         metrics: Metrics,
+        features: Mapping[str, int] | None = None,
     ) -> None:
+        """`features`: names that clients look for in ApiVersions, and the levels that are in effect (KIP-584)."""
         self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
+        self.features = features or {}
         self.routes = Routes(self.handlers, metrics)
         self.max_frame_bytes = max_frame_bytes
         self.max_connections = max_connections
@@ -251,7 +260,15 @@ class Router:
             _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
         ):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-        return ApiVersionsResponse(ErrorCode.NONE, list(self.offered()), finalized_features_epoch=0)
+        return ApiVersionsResponse(
+            ErrorCode.NONE,
+            list(self.offered()),
+            0,
+            # Older clients stumble over a minimum of 0 (KAFKA-17492).
+            [SupportedFeatureKey(name, 0, level) for name, level in self.features.items() if context.api_version >= 4],
+            0,
+            [FinalizedFeatureKey(name, level, level) for name, level in self.features.items()],
+        )
 
 
 def _is_software_name(name: str) -> bool:

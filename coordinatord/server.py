@@ -25,6 +25,8 @@ from coordinatord.handlers.admin import GroupAdmin
 from coordinatord.handlers.find import FindCoordinator
 from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
+from coordinatord.handlers.transactions import TransactionApis
+from coordinatord.handlers.txn_offsets import TransactionalOffsets
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.loader import ReplayedBatch, replay
@@ -37,7 +39,10 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.router import Router
 from coordinatord.timers import Timers
 from coordinatord.topics import Topics
-from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.markers import PartitionMarkers
+from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 
 LOAD_SLICE_S = 0.005
 """How long loading may keep the loop before somebody else gets a turn."""
@@ -94,12 +99,29 @@ class Daemon:
             max_groups=settings.max_groups,
             writer=self.writer,
             append=self._append,
+            append_transactional=self._append_transactional,
             timers=self.timers,
             now_ms=self.now_ms,
             new_id=_new_uuid4,
             metrics=self.metrics,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
+        self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
+        self.transactions = Transactions(
+            settings=TransactionSettings(
+                max_timeout_ms=settings.transaction_max_timeout_ms,
+                id_expiration_ms=settings.transactional_id_expiration_ms,
+            ),
+            max_ids=settings.max_transactional_ids,
+            topic=self.topics,
+            writer=self.writer,
+            append=self._append_transaction,
+            markers=self.markers,
+            schedule_at=self.timers.alarm,
+            now_ms=self.now_ms,
+            new_producer_id=self.topics.producer_ids.next,
+        )
+        self.topics.producing.transactions = self.transactions
         self.router = Router(
             self._handlers(),
             max_frame_bytes=settings.socket_request_max_bytes,
@@ -108,6 +130,7 @@ class Daemon:
             call_soon=loop.call_soon,
             hold=self.writer.hold,
             metrics=self.metrics,
+            features={"transaction.version": SERVER_VERSION},
         )
         self.admin: AdminServer | None = None
         if settings.admin is not None:
@@ -123,10 +146,25 @@ class Daemon:
         )
         return {
             **self.topics.handlers(),
-            **FindCoordinator(self.nodes, self.topics.offsets_partitions).handlers(),
+            **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
             **membership.handlers(),
             **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
+            **TransactionApis(
+                self.transactions,
+                self.topics,
+                self.markers,
+                self.topics.offsets_partitions,
+                self.topics.producer_ids.next,
+            ).handlers(),
+            **TransactionalOffsets(
+                self.coordinator,
+                self.transactions,
+                self.topics,
+                self.topics.transactional.find,
+                self.writer,
+                verifies=settings.transaction_partition_verification_enable,
+            ).handlers(),
         }
 
     # Start
@@ -158,6 +196,8 @@ class Daemon:
         self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
+        expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+        self._every(expiration_s, self.transactions.expire_ids)
 
     async def _listen(self, name: str, host: str, port: int) -> asyncio.Server:
         def connection() -> Connection:
@@ -167,34 +207,51 @@ class Daemon:
         return await self.loop.create_server(connection, host or None, port, backlog=backlog)
 
     async def _load(self) -> None:
-        """Replay the offsets log, a partition after the other, without keeping the loop from anybody else."""
+        """Replay the coordinators' logs without keeping the loop from anybody else. Groups first: what a transaction
+        has left undone may be for them.
+        """
         began_s = time.monotonic()
-        coordinator = self.coordinator
+        coordinator, transactions = self.coordinator, self.transactions
         for partition in range(len(coordinator.partitions)):
-            log = self.data.get(OFFSETS_TOPIC, partition)
-            batches = () if log is None else replay(log, chunk_bytes=self.settings.offsets_load_buffer_size)
-            partition_began_s = slice_began_s = time.monotonic()
-            count = 0
-            for loaded in coordinator.load(partition, self._measured(batches)):
-                self.metrics.loaded_records += loaded
-                count += loaded
-                if time.monotonic() - slice_began_s > LOAD_SLICE_S:
-                    await asyncio.sleep(0)
-                    slice_began_s = time.monotonic()
-            if count:
-                self.metrics.load_seconds.observe(time.monotonic() - partition_began_s)
+            batches = self._batches(OFFSETS_TOPIC, partition, self.settings.offsets_load_buffer_size)
+            await self._load_partition(coordinator.load(partition, batches))
+        buffer_bytes = self.settings.transaction_state_log_load_buffer_size
+        for partition in range(self.topics.transaction_partitions or 0):
+            batches = self._batches(TRANSACTION_TOPIC, partition, buffer_bytes)
+            await self._load_partition(transactions.load(partition, batches))
         # What was loaded stays: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()
         seconds = time.monotonic() - began_s
-        if coordinator.actors:
+        if coordinator.actors or transactions.actors:
             self._log.info(
                 "groups loaded",
                 groups=len(coordinator.actors),
+                transactional_ids=len(transactions.actors),
                 records=self.metrics.loaded_records,
                 seconds=round(seconds, 3),
             )
         self.health.ready()
+
+    async def _load_partition(self, loading: Iterator[int]) -> None:
+        partition_began_s = slice_began_s = time.monotonic()
+        count = 0
+        for loaded in loading:
+            self.metrics.loaded_records += loaded
+            count += loaded
+            if time.monotonic() - slice_began_s > LOAD_SLICE_S:
+                await asyncio.sleep(0)
+                slice_began_s = time.monotonic()
+        if count:
+            self.metrics.load_seconds.observe(time.monotonic() - partition_began_s)
+
+    def _batches(self, topic: str, index: int, buffer_bytes: int) -> Iterator[ReplayedBatch]:
+        """All batches of a partition, measured, and looked at by the partition for its producers."""
+        log = self.data.get(topic, index)
+        partition = self.topics.transactional.find(topic, index)
+        assert log is not None, "coordinators' topics have all their partitions"
+        assert partition is not None
+        return self.topics.transactional.watch(partition, self._measured(replay(log, chunk_bytes=buffer_bytes)))
 
     def _measured(self, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
         for batch in batches:
@@ -222,6 +279,7 @@ class Daemon:
             task.cancel()
         self.router.draining = True
         if self.failed is None:
+            self.transactions.drain()
             self.coordinator.drain()
             self.topics.drain()
         self.timers.close()
@@ -252,6 +310,18 @@ class Daemon:
     def _append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
         log = self.data.get(OFFSETS_TOPIC, partition)
         assert log is not None, "the offsets topic has all its partitions"
+        return self.writer.append_records(log, records, self.now_ms())
+
+    def _append_transactional(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
+    ) -> int:
+        found = self.topics.transactional.find(OFFSETS_TOPIC, partition)
+        assert found is not None, "the offsets topic has all its partitions"
+        return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
+
+    def _append_transaction(self, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> int:
+        log = self.data.get(TRANSACTION_TOPIC, partition)
+        assert log is not None, "the transaction topic has all its partitions"
         return self.writer.append_records(log, records, self.now_ms())
 
     def _timed_out(self, key: Any) -> None:

@@ -334,15 +334,30 @@ class Settings:
     )
 
     # ---- Transactions ------------------------------------------------------------------------------------------------
-    transaction_max_timeout_ms: int = integer(900_000, "The longest transaction timeout.", minimum=1, not_yet=True)
+    transaction_max_timeout_ms: int = integer(900_000, "The longest transaction timeout.", minimum=1)
     transactional_id_expiration_ms: int = integer(
-        604_800_000, "Time after which an idle transactional id is forgotten.", minimum=1, not_yet=True
+        604_800_000, "Time after which an idle transactional id is forgotten.", minimum=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
+        3_600_000, "Time between two looks for idle transactional ids.", minimum=1
+    )
+    transaction_partition_verification_enable: bool = boolean(
+        True, "Whether a transactional batch is refused when its partition is not part of a transaction (KIP-890)."
     )
     transaction_state_log_num_partitions: int = integer(
-        50, "Partitions of __transaction_state. Fixed when the data directory is made.", minimum=1, not_yet=True
+        50, "Partitions of __transaction_state. Fixed when the first transactional producer comes.", minimum=1
     )
     transaction_state_log_segment_bytes: int = integer(
-        100 * MIB, "Size at which a partition of __transaction_state begins a new segment.", minimum=1, not_yet=True
+        100 * MIB, "Size at which a partition of __transaction_state begins a new segment.", minimum=1
+    )
+    transaction_state_log_load_buffer_size: int = integer(
+        5 * MIB, "Bytes read at a time while transactional ids are loaded.", minimum=1
+    )
+    max_transactional_ids: int = integer(
+        100_000,
+        "Transactional ids at one time.",
+        minimum=1,
+        ours="no limit in Kafka; each costs some 1 KiB, and any client may create them",
     )
 
     # ---- Operation ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 state.py    what a group is: states and their table, members, settings
 events.py   what can happen to it
 result.py   what a step wants done
+pending.py  offsets of open transactions; transactional.py: how they are committed
 replay.py   the one writer of durable state
 classic.py  step, heartbeat, time-outs, restore
 """

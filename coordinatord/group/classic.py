@@ -52,6 +52,7 @@ from coordinatord.group.state import (
 )
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.syncing import sync
+from coordinatord.group.transactional import commit_transactional, end_transaction
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.offset_delete import OffsetDeleteRequest
 from protocol.api.sync_group import SyncGroupResponse
@@ -220,6 +221,8 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     events.Sync: sync,
     events.Leave: leave,
     events.Commit: commit,
+    events.TxnCommit: commit_transactional,
+    events.EndTransaction: end_transaction,
     events.TimedOut: timed_out,
     events.Delete: delete,
     events.Expire: expire,

@@ -15,6 +15,7 @@ from protocol.api.join_group import JoinGroupRequest
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.offset_commit import OffsetCommitRequest
 from protocol.api.sync_group import SyncGroupRequest
+from protocol.api.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.errors import ErrorCode
 
 
@@ -90,6 +91,21 @@ class Commit:
 
 
 @dataclass(slots=True)
+class TxnCommit:
+    """A TxnOffsetCommit request; unknown topics are taken out, and the producer may write for this group."""
+
+    request: TxnOffsetCommitRequest
+
+
+@dataclass(slots=True)
+class EndTransaction:
+    """The marker of a producer's transaction has been written to the group's partition."""
+
+    producer_id: int
+    committed: bool
+
+
+@dataclass(slots=True)
 class TimedOut:
     """A timer that a step asked for has passed its deadline."""
 
@@ -123,5 +139,5 @@ class Unload:
     error: ErrorCode = ErrorCode.NOT_COORDINATOR
 
 
-Event = Join | Sync | Leave | Commit | TimedOut | Delete | Expire | TopicDeleted | Unload
+Event = Join | Sync | Leave | Commit | TxnCommit | EndTransaction | TimedOut | Delete | Expire | TopicDeleted | Unload
 """Beside HeartbeatRequest and OffsetDeleteRequest."""

@@ -12,6 +12,8 @@ may bring a retention of its own.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from coordinatord.group.bury import bury
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
@@ -76,7 +78,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
         partitions = []
         for partition in topic.partitions:
             metadata = partition.committed_metadata
-            if metadata and _is_longer(metadata, max_metadata):
+            if metadata and metadata_is_too_long(metadata, max_metadata):
                 error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 error_code = ErrorCode.NONE
@@ -108,19 +110,28 @@ def fetch_offsets(
     """The offsets asked for, -1 where there is none; all of the group's if `request.topics` is None.
 
     A group that is not there has no offsets; that is no error. The topic id of a response to a request for all is
-    left to the caller, who knows the topics. `require_stable` is about offsets of open transactions: there are none.
+    left to the caller, who knows the topics. With `require_stable` a partition for which a transaction is open has none
+    yet: the client asks again.
     """
     offsets = {} if group is None or group.state is DEAD else group.offsets
+    pending = group.pending if group is not None and require_stable else None
+    unstable: Container[tuple[str, int]] = pending or ()
     topics: list[OffsetFetchResponseTopics] = []
     if request.topics is None:
         for name, by_partition in offsets.items():
-            found = [_fetched(partition, value) for partition, value in by_partition.items()]
+            found = [
+                _unstable(partition) if (name, partition) in unstable else _fetched(partition, value)
+                for partition, value in by_partition.items()
+            ]
             topics.append(OffsetFetchResponseTopics(name, ZERO_UUID, found))
     else:
         for topic in request.topics:
             by_partition = offsets.get(topic.name, {})
             found = []
             for partition in topic.partition_indexes:
+                if (topic.name, partition) in unstable:
+                    found.append(_unstable(partition))
+                    continue
                 value = by_partition.get(partition)
                 if value is not None and _is_of_another_topic(value.topic_id, topic.topic_id):
                     value = None
@@ -147,7 +158,7 @@ def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> R
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         partitions = []
         for partition in topic.partitions:
-            if not subscribed and partition.partition_index in group.offsets.get(topic.name, {}):
+            if not subscribed and _has_any(group, topic.name, partition.partition_index):
                 _write_tombstone(group, topic.name, partition.partition_index, result)
             partitions.append(OffsetDeleteResponsePartition(partition.partition_index, error))
         topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
@@ -179,7 +190,7 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
     if not group.exists or group.state is DEAD:
         return NOTHING
     expired = expired_offsets(group, event.retention_ms, now_ms)
-    ends = group.state is EMPTY and len(expired) == sum(map(len, group.offsets.values()))
+    ends = group.state is EMPTY and not group.pending and len(expired) == sum(map(len, group.offsets.values()))
     if not expired and not ends:
         return NOTHING
     result = Result()
@@ -204,6 +215,8 @@ def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[
             continue
         for partition, value in by_partition.items():
             since_ms = value.commit_timestamp if empty_since_ms == NO_TIMESTAMP else empty_since_ms
+            if group.pending is not None and (topic, partition) in group.pending:
+                continue
             if now_ms >= (since_ms + retention_ms if value.expire_timestamp < 0 else value.expire_timestamp):
                 expired.append((topic, partition))
     return expired
@@ -211,11 +224,13 @@ def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[
 
 def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
     """Forget the offsets of a topic that is gone, not those of another one by the same name."""
-    gone = [
-        partition
+    gone = {
+        partition: None
         for partition, value in group.offsets.get(event.topic, {}).items()
         if value.topic_id in (ZERO_UUID, event.topic_id)
-    ]
+    }
+    # Those of transactions carry no topic id.
+    gone.update((partition, None) for topic, partition in group.pending or () if topic == event.topic)
     if not gone:
         return NOTHING
     result = Result()
@@ -265,11 +280,15 @@ def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResp
     return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
 
 
+def _unstable(partition: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
 def _is_of_another_topic(committed: bytes, asked: bytes) -> bool:
     return committed not in (asked, ZERO_UUID) and asked != ZERO_UUID
 
 
-def _is_longer(text: str, limit: int) -> bool:
+def metadata_is_too_long(text: str, limit: int) -> bool:
     """In UTF-16 units, as Java counts; only text near the limit needs counting."""
     if len(text) > limit:
         return True
@@ -277,7 +296,14 @@ def _is_longer(text: str, limit: int) -> bool:
 
 
 def _all_partitions(group: Group) -> list[tuple[str, int]]:
-    return [(topic, partition) for topic, by_partition in group.offsets.items() for partition in by_partition]
+    committed = [(topic, partition) for topic, by_partition in group.offsets.items() for partition in by_partition]
+    return list(dict.fromkeys([*committed, *(group.pending or ())]))
+
+
+def _has_any(group: Group, topic: str, partition: int) -> bool:
+    """Whether there is an offset, or will be one if a transaction is committed."""
+    is_committed = partition in group.offsets.get(topic, {})
+    return is_committed or (group.pending is not None and (topic, partition) in group.pending)
 
 
 def _write_tombstone(group: Group, topic: str, partition: int, result: Result) -> None:

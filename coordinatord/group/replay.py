@@ -1,23 +1,33 @@
 """Durable state and its one writer.
 
-What is durable of a classic group: its committed offsets, and the last GroupMetadataValue logged (generation,
-protocol, leader, members, assignments at the last sync, or the emptiness after). `replay` applies one record of
-`__consumer_offsets`, live and at start-up alike, so the log and the memory cannot disagree.
+What is durable of a classic group: its committed offsets, those that open transactions have committed, and the last
+GroupMetadataValue logged (generation, protocol, leader, members, assignments at the last sync, or the emptiness after).
+`replay` applies one record of `__consumer_offsets`, live and at start-up alike, so the log and the memory cannot
+disagree.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import Group
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
+NO_PRODUCER_ID = -1
 
-def replay(group: Group, key: Any, value: Any) -> None:
-    """Apply one record; a `value` of None is a tombstone. Keys of other kinds are not ours to apply."""
+
+def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID) -> None:
+    """Apply one record; a `value` of None is a tombstone. Keys of other kinds are not ours to apply.
+
+    `producer_id` is that of the record's batch: the record is part of its transaction.
+    """
     if type(key) is OffsetCommitKey:
-        replay_offset(group, key, value)
+        if producer_id == NO_PRODUCER_ID or value is None:
+            replay_offset(group, key, value)
+        else:
+            replay_pending(group, key, value, producer_id)
     elif type(key) is GroupMetadataKey:
         replay_metadata(group, value)
     else:
@@ -27,8 +37,11 @@ def replay(group: Group, key: Any, value: Any) -> None:
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """An offset makes the group exist, as a simple one if nobody ever joined it; its tombstone does not end it."""
     offsets = group.offsets
+    pending = group.pending
     if value is not None:
         group.exists = True
+        if pending is not None:
+            pending.overtake((key.topic, key.partition))
         partitions = offsets.get(key.topic)
         if partitions is None:
             offsets[key.topic] = {key.partition: value}
@@ -38,6 +51,27 @@ def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue |
     partitions = offsets.get(key.topic)
     if partitions is not None and partitions.pop(key.partition, None) is not None and not partitions:
         del offsets[key.topic]
+    if pending is not None:
+        pending.drop((key.topic, key.partition))
+        group.pending = pending or None
+
+
+def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
+    """An offset that a transaction has committed is nobody's until its marker comes."""
+    group.exists = True
+    if group.pending is None:
+        group.pending = PendingOffsets()
+    group.pending.add(producer_id, (key.topic, key.partition), value)
+
+
+def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
+    """A transaction has ended: its offsets are the group's, or forgotten."""
+    pending = group.pending
+    if pending is None:
+        return
+    for (topic, partition), value in pending.end(producer_id, committed=committed).items():
+        group.offsets.setdefault(topic, {})[partition] = value
+    group.pending = pending or None
 
 
 def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
@@ -49,4 +83,13 @@ def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
 def write(group: Group, key: Any, value: Any, result: Result) -> None:
     """How steps change durable state: apply the record and hand it to the log."""
     replay(group, key, value)
+    result.records.append((key, value))
+
+
+def write_pending(
+    group: Group, producer: tuple[int, int], key: OffsetCommitKey, value: OffsetCommitValue, result: Result
+) -> None:
+    """The same for a record of a transaction: all records of such a step are the same producer's (id, epoch)."""
+    replay(group, key, value, producer[0])
+    result.producer = producer
     result.records.append((key, value))

@@ -79,6 +79,7 @@ class Result:
 
     reply: Any = None
     records: list[Record] = field(default_factory=list)
+    producer: tuple[int, int] | None = None  # (producer id, epoch): the records are part of its transaction
     replies: list[tuple[Any, Any]] = field(default_factory=list)
     dropped: list[Any] = field(default_factory=list)
     timers: list[Schedule | Cancel] = field(default_factory=list)

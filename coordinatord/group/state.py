@@ -8,7 +8,7 @@
 | Stable              | own their assignment and heartbeat        | one joins, leaves, expires or changes              |
 | Dead                | none                                      | never: deleted, or served elsewhere from now on    |
 
-**Durable** state (`offsets`, `metadata`) is written by `replay` alone and is what the log holds. All else is
+**Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and is what the log holds. All else is
 **volatile**: written by steps, never logged, rebuilt by `restore`.
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result, Transition
 from protocol.api.heartbeat import HeartbeatResponse
 from protocol.errors import ErrorCode
@@ -120,6 +121,7 @@ class Group:
 
     # durable: `replay` alone writes these
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)
+    pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None
     exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
 

@@ -1,12 +1,13 @@
-"""FindCoordinator: which node serves a group.
+"""FindCoordinator: which node serves a group, or a transactional id.
 
 A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
-id. Whoever leads that partition coordinates the group.
+id. Whoever leads that partition coordinates the group. Transactional ids and `__transaction_state` are the same; that
+topic is made when it is first asked for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from coordinatord.nodes import Nodes
 from coordinatord.request import RequestContext
@@ -33,12 +34,21 @@ def partition_for(group_id: str, partitions: int) -> int:
     return absolute(string_hash(group_id)) % partitions
 
 
+class Transactions(Protocol):
+    """What is asked of the transaction coordinator."""
+
+    def ensure_topic(self) -> ErrorCode: ...
+
+    def partition_for(self, transactional_id: str) -> int: ...
+
+
 class FindCoordinator:
     """The handler."""
 
-    def __init__(self, nodes: Nodes, partitions: int) -> None:
+    def __init__(self, nodes: Nodes, partitions: int, transactions: Transactions) -> None:
         self.nodes = nodes
         self.partitions = partitions
+        self.transactions = transactions
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -51,7 +61,7 @@ class FindCoordinator:
             for key in request.coordinator_keys:
                 error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
                 # To keys of share groups Kafka says nothing more where it does not serve them.
-                known = request.key_type in (GROUP, SHARE)
+                known = request.key_type in (GROUP, TRANSACTION, SHARE)
                 found.append(Found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
             return FindCoordinatorResponse(coordinators=found)
         error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
@@ -61,6 +71,11 @@ class FindCoordinator:
     def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
             return ErrorCode.NONE, self.nodes.owner(partition_for(key, self.partitions), context.connection.listener)
-        # Transactions and share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share
-        # groups are off; a retriable error would have the client ask for ever.
+        if key_type == TRANSACTION:
+            error = self.transactions.ensure_topic()
+            if error is not ErrorCode.NONE:
+                return error, NO_NODE
+            return error, self.nodes.owner(self.transactions.partition_for(key), context.connection.listener)
+        # Share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share groups are off; a
+        # retriable error would have the client ask for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE

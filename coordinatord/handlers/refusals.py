@@ -1,4 +1,4 @@
-"""The response that carries an error for the whole request, for each API of the group family.
+"""The response that carries an error for the whole request, for each API of the group and transaction families.
 
 They follow `getErrorResponse` of Kafka's request classes: some have one error code, some have it in every partition.
 """
@@ -9,17 +9,41 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.group.offsets import commit_error
+from coordinatord.group.transactional import txn_commit_error
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response, for_version
+from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from protocol.api.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
 from protocol.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.api.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from protocol.api.offset_commit import OffsetCommitRequest
 from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.api.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.api.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from protocol.errors import ErrorCode
 
 
@@ -40,6 +64,44 @@ def _delete(request: DeleteGroupsRequest, version: int, error: ErrorCode) -> Del
     return DeleteGroupsResponse(results=[DeletableGroupResult(g, error) for g in request.groups_names])
 
 
+def _add_partitions(request: AddPartitionsToTxnRequest, version: int, error: ErrorCode) -> AddPartitionsToTxnResponse:
+    if version >= 4:
+        return AddPartitionsToTxnResponse(error_code=error)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                topic.name, [AddPartitionsToTxnPartitionResult(each, error) for each in topic.partitions]
+            )
+            for topic in request.v3_and_below_topics
+        ]
+    )
+
+
+def _markers(request: WriteTxnMarkersRequest, version: int, error: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name, [WritableTxnMarkerPartitionResult(each, error) for each in topic.partition_indexes]
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _describe_transactions(
+    request: DescribeTransactionsRequest, version: int, error: ErrorCode
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[TransactionState(error_code=error, transactional_id=i) for i in request.transactional_ids]
+    )
+
+
 _REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
     JoinGroupRequest: _join,
     SyncGroupRequest: lambda request, version, error: SyncGroupResponse(error_code=error),
@@ -51,6 +113,14 @@ _REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: lambda request, version, error: ListGroupsResponse(error_code=error),
     DeleteGroupsRequest: _delete,
+    InitProducerIdRequest: lambda request, version, error: InitProducerIdResponse(0, error, -1, -1),
+    AddPartitionsToTxnRequest: _add_partitions,
+    AddOffsetsToTxnRequest: lambda request, version, error: AddOffsetsToTxnResponse(error_code=error),
+    EndTxnRequest: lambda request, version, error: EndTxnResponse(error_code=error),
+    TxnOffsetCommitRequest: lambda request, version, error: txn_commit_error(request, error),
+    WriteTxnMarkersRequest: _markers,
+    DescribeTransactionsRequest: _describe_transactions,
+    ListTransactionsRequest: lambda request, version, error: ListTransactionsResponse(error_code=error),
 }
 
 

@@ -37,6 +37,6 @@ class Nodes:
         return [Node(self.node_id, host, port, self.rack)]
 
     def owner(self, partition: int, listener: str) -> tuple[int, str, int]:
-        """Node id, host and port of the owner of a partition of `__consumer_offsets`."""
+        """Node id, host and port of the owner of a partition of a coordinator's topic."""
         host, port = self._addresses[listener]
         return self.node_id, host, port

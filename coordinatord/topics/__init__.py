@@ -3,7 +3,8 @@
     topics.py           Topics: what the shell holds, and the look-ups of the group coordinator
     catalogue.py        which topics there are; names.py, config_table.py, configs.py: what they may be
     partition.py        one partition: log, settings, producers, waiting readers
-    produce.py          Produce, InitProducerId; producers.py (pure), snapshots.py, producer_ids.py
+    produce.py          Produce; producers.py (pure), snapshots.py, producer_ids.py
+    markers.py          what transactions append beside that; aborted.py: the index of aborted ones
     fetch.py            Fetch, long polls; fetch_sessions.py (pure)
     offsets.py          ListOffsets, OffsetForLeaderEpoch
     describe.py         Metadata, DescribeCluster, DescribeTopicPartitions

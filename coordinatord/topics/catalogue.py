@@ -26,7 +26,13 @@ from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
-from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC, collision_key, has_collision_characters
+from coordinatord.topics.names import (
+    INTERNAL,
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    collision_key,
+    has_collision_characters,
+)
 from coordinatord.topics.partition import Partition
 from protocol.schema import ZERO_UUID
 
@@ -181,7 +187,7 @@ class Catalogue:
         for name, (topic_id, highest) in self._found().items():
             entry = entries.get(name)
             if entry is None:
-                own = offsets_configs(self._settings) if name == OFFSETS_TOPIC else {}
+                own = internal_configs(self._settings, name)
                 entries[name] = Entry(self.new_id() if topic_id in RESERVED_IDS else topic_id, highest + 1, own)
             elif topic_id not in (entry.topic_id, ZERO_UUID):
                 path = f"{self._data.path}/{name}-{highest}"
@@ -191,7 +197,7 @@ class Catalogue:
                 entries[name] = entry._replace(partitions=highest + 1)
         if OFFSETS_TOPIC not in entries:
             count = self._settings.offsets_topic_num_partitions
-            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, offsets_configs(self._settings))
+            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self._settings, OFFSETS_TOPIC))
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
         if entries != stored or deleting:
@@ -242,9 +248,14 @@ class Catalogue:
         self.partition_count += count - have
 
 
-def offsets_configs(settings: Settings) -> dict[str, str]:
-    """The settings that Kafka's group coordinator creates `__consumer_offsets` with."""
-    segment_bytes = settings.offsets_topic_segment_bytes
+def internal_configs(settings: Settings, name: str) -> dict[str, str]:
+    """The settings that Kafka's coordinators create their topics with; none for other topics."""
+    if name == OFFSETS_TOPIC:
+        segment_bytes, compression = settings.offsets_topic_segment_bytes, "producer"
+    elif name == TRANSACTION_TOPIC:
+        segment_bytes, compression = settings.transaction_state_log_segment_bytes, "uncompressed"
+    else:
+        return {}
     # The broker's setting may be smaller than a topic's; then only the name without a minimum takes it.
-    name = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
-    return {"cleanup.policy": "compact", "compression.type": "producer", name: str(segment_bytes)}
+    segment = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
+    return {"cleanup.policy": "compact", "compression.type": compression, segment: str(segment_bytes)}

@@ -1,4 +1,5 @@
-"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0: what there is and who leads it.
+"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0: what there is, who leads
+it, and who writes to it.
 
 Every partition has one replica, on this node. A topic that is created because somebody asked for its metadata is in the
 answer at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
@@ -13,7 +14,15 @@ from coordinatord.config import Settings
 from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.names import INTERNAL, RESERVED, why_invalid
+from coordinatord.topics.partition import Partition
 from protocol.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from protocol.api.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 from protocol.api.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -67,7 +76,12 @@ class Describing:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {3: self.metadata, 60: self.describe_cluster, 75: self.describe_topic_partitions}
+        return {
+            3: self.metadata,
+            60: self.describe_cluster,
+            61: self.describe_producers,
+            75: self.describe_topic_partitions,
+        }
 
     # Metadata
 
@@ -132,6 +146,29 @@ class Describing:
         return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.internal, partitions)
 
     # DescribeCluster
+
+    def describe_producers(
+        self, _context: RequestContext, request: DescribeProducersRequest
+    ) -> DescribeProducersResponse:
+        """The producers that partitions remember, and where their open transactions begin (KIP-664)."""
+        topics = []
+        for asked in request.topics:
+            partitions = []
+            reason = why_invalid(asked.name)
+            for index in asked.partition_indexes:
+                partition = self.catalogue.partition(asked.name, index)
+                if reason is not None:
+                    answered = PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+                elif asked.name not in self.catalogue.by_name:
+                    message = "This server does not host this topic-partition."
+                    answered = PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+                elif partition is None:
+                    answered = PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                else:
+                    answered = PartitionResponse(index, active_producers=_producers(partition))
+                partitions.append(answered)
+            topics.append(TopicResponse(asked.name, partitions))
+        return DescribeProducersResponse(topics=topics)
 
     def describe_cluster(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         """KIP-700. Controllers are not ours to show: a broker says so."""
@@ -222,3 +259,17 @@ def _why_unclear(asked: list[MetadataRequestTopic], version: int) -> ErrorCode |
         if each.name is None and each.topic_id == ZERO_UUID:
             return ErrorCode.INVALID_REQUEST
     return None
+
+
+def _producers(partition: Partition) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer.producer_id,
+            producer.epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            producer.current_txn_first_offset,
+        )
+        for producer in partition.producers
+    ]

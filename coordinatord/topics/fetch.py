@@ -9,6 +9,9 @@
 As Kafka, the first batch of a response is returned however large it is, so that a consumer always gets on; partitions
 that don't exist do not end the wait of those that do; and any error of those that do ends it at once. Batches are
 whole: Kafka may cut the last one, which consumers must stand, but need not be made to.
+
+With read_committed a partition ends at its last stable offset, and the aborted transactions in what is returned are
+listed for the consumer to leave out. Markers are records to it like others; consumers skip them.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from coordinatord.topics.fetch_sessions import (
 )
 from coordinatord.topics.partition import Partition
 from protocol.api.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -41,6 +45,7 @@ from protocol.api.fetch import (
     SnapshotId,
 )
 from protocol.errors import ErrorCode
+from protocol.records.batch import iterate_batches
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext
@@ -127,6 +132,7 @@ class _Fetch:
         "_parked_bytes",
         "_session_epoch",
         "_timer",
+        "committed_only",
         "context",
         "fetching",
         "is_follower",
@@ -157,6 +163,7 @@ class _Fetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
         self.is_follower = replica_id >= 0
+        self.committed_only = request.isolation_level == READ_COMMITTED
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
         self._parked_bytes: dict[PartitionKey, int] = {}
@@ -200,9 +207,13 @@ class _Fetch:
         for _key, asked, partition in self.present:
             if self.error_of(asked, partition):
                 return True, False
-            if asked.fetch_offset < partition.log.high_watermark:
+            if asked.fetch_offset < self.end_of(partition):
                 has_data = True
         return False, has_data
+
+    def end_of(self, partition: Partition) -> int:
+        """Where what this client may read ends."""
+        return partition.last_stable_offset if self.committed_only else partition.log.high_watermark
 
     def error_of(self, asked: FetchPartition, partition: Partition) -> ErrorCode | None:
         """Why a partition cannot be read."""
@@ -257,6 +268,8 @@ class _Fetch:
             return has_error or has_data
         readable = 0
         for key, asked, partition in self.present:
+            if self.committed_only and asked.fetch_offset >= partition.last_stable_offset:
+                continue
             # What could be read when it was parked, and what has become visible since.
             grown = self._parked_bytes[key] + partition.log.visible_bytes
             readable += max(0, min(grown, asked.partition_max_bytes))
@@ -286,10 +299,13 @@ class _Fetch:
                 read[key] = self._refusal(asked.partition, error, partition)
                 continue
             data = b""
-            if asked.fetch_offset < partition.log.high_watermark:
+            end_offset = self.end_of(partition)
+            if asked.fetch_offset < end_offset:
                 limit = max(0, min(asked.partition_max_bytes, left))
                 if limit or at_least_one:
                     data = partition.log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                    if end_offset < partition.log.high_watermark:
+                        data = _below(data, end_offset)
                 if data:
                     at_least_one = False
                     left = max(0, left - len(data))
@@ -309,10 +325,17 @@ class _Fetch:
             _NO_DIVERGENCE,
             _NO_LEADER,
             _NO_SNAPSHOT,
-            [] if self.request.isolation_level == READ_COMMITTED else None,
+            self._aborted(asked, partition, data) if self.committed_only else None,
             -1,
             data,
         )
+
+    @staticmethod
+    def _aborted(asked: FetchPartition, partition: Partition, data: bytes) -> list[AbortedTransaction]:
+        if not data:
+            return []
+        aborted = partition.aborted_transactions(asked.fetch_offset, _next_offset(data))
+        return [AbortedTransaction(each.producer_id, each.first_offset) for each in aborted]
 
     def _refusal(self, index: int, error: ErrorCode, partition: Partition) -> PartitionData:
         data = PartitionData(index, error, -1, aborted_transactions=None, records=b"")
@@ -377,6 +400,22 @@ class _Fetch:
             return []
         nodes = self.fetching.nodes.alive(self.context.connection.listener)
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
+
+
+def _below(data: bytes, end_offset: int) -> bytes:
+    """The batches that begin below `end_offset`."""
+    for at, header in iterate_batches(data):
+        if header.base_offset >= end_offset:
+            return data[:at]
+    return data
+
+
+def _next_offset(data: bytes) -> int:
+    """The offset after the last batch."""
+    next_offset = 0
+    for _at, header in iterate_batches(data):
+        next_offset = header.next_offset
+    return next_offset
 
 
 def _asked(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:

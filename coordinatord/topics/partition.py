@@ -1,8 +1,9 @@
 """One partition as the topics see it: its log, the rules for what goes into it, its producers, and who waits for it.
 
-Producer state is loaded when it is first needed: from the newest snapshot, then the headers of the batches after it. A
-snapshot is written after every `SNAPSHOT_INTERVAL_BATCHES` and at a clean stop, so that loading after a crash reads few
-headers however long the log is. Snapshots are hints, not truth: one that is damaged or ahead of the log is thrown away.
+Producer state, which tells where open transactions begin, is loaded when it is first needed: from the newest snapshot,
+then the headers of the batches after it. A snapshot is written after every `SNAPSHOT_INTERVAL_BATCHES` and at a clean
+stop, so that loading after a crash reads few headers however long the log is. Snapshots are hints, not truth: one that
+is damaged or ahead of the log is thrown away.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from collections.abc import Callable
 from coordinatord.log.disk import Disk
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.topics import snapshots
+from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.configs import Configs
-from coordinatord.topics.producers import Producers
+from coordinatord.topics.producers import Aborted, Producers
 from protocol.errors import ErrorCode
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import BatchHeader, read_header
+from protocol.records.control import ControlType, read_end_marker
+from protocol.records.key_values import key_values
 
 SNAPSHOT_INTERVAL_BATCHES = 10_000
 """Some 50 ms of reading headers after a crash; a snapshot of a hundred producers takes 0.2 ms."""
@@ -28,7 +32,17 @@ SNAPSHOTS_KEPT = 2
 class Partition:
     """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here."""
 
-    __slots__ = ("_disk", "_producers", "_since_snapshot", "configs", "last_epoch", "log", "topic_id", "waiters")
+    __slots__ = (
+        "_aborted",
+        "_disk",
+        "_producers",
+        "_since_snapshot",
+        "configs",
+        "last_epoch",
+        "log",
+        "topic_id",
+        "waiters",
+    )
 
     def __init__(self, topic_id: bytes, log: PartitionLog, configs: Configs, disk: Disk) -> None:
         self.topic_id = topic_id
@@ -37,6 +51,7 @@ class Partition:
         self.waiters: dict[object, Callable[[], object]] = {}
         self._disk = disk
         self._producers: Producers | None = None
+        self._aborted = AbortedTransactions(log, disk)
         self._since_snapshot = 0
         self.configure(configs)
 
@@ -47,8 +62,19 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed consumers see ends here. No transaction is ever open: transactional ids are refused."""
-        return self.log.high_watermark
+        """What read_committed consumers see ends here: before the first record whose fate is not known."""
+        high_watermark = self.log.high_watermark
+        producers = self._producers
+        if producers is None:
+            producers = self.producers
+        if not producers.has_unstable:
+            return high_watermark
+        first = producers.first_unstable_offset(high_watermark)
+        return high_watermark if first is None else max(min(first, high_watermark), self.log.log_start_offset)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[Aborted]:
+        """The aborted transactions with records in [offset, end_offset), for consumers to leave them out."""
+        return self._aborted.between(offset, end_offset)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode | None:
         """Whether a client knows the present leader (KIP-320); below 0 it does not say."""
@@ -85,8 +111,30 @@ class Partition:
         return self._producers
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch with a producer id went into the log."""
-        self.producers.appended(header, base_offset)
+        """A batch went into the log. One without a producer id only counts, so that a load need not read many."""
+        if header.producer_id >= 0:
+            self.producers.appended(header, base_offset)
+        elif self._producers is None:
+            return
+        else:
+            self._producers.end_offset = header.last_offset_delta + base_offset + 1
+        self._count_batch()
+
+    def marked(self, header: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> None:
+        """A commit or abort marker went into the log."""
+        found = self.producers.marked(header, offset, aborted=aborted, coordinator_epoch=coordinator_epoch)
+        if found is not None:
+            self._aborted.add(found)
+        self._count_batch()
+
+    def loaded(self, producers: Producers, aborted: list[Aborted]) -> None:
+        """Somebody has read the whole log and has seen all of its producers."""
+        self._producers = producers
+        self._aborted.load(0)
+        for entry in aborted:
+            self._aborted.add(entry)
+
+    def _count_batch(self) -> None:
         self._since_snapshot += 1
         if self._since_snapshot >= SNAPSHOT_INTERVAL_BATCHES:
             self.write_snapshot()
@@ -100,18 +148,21 @@ class Partition:
         if not self._since_snapshot or self._producers is None or self.log.deleted or not self.log.on_disk:
             return
         self._since_snapshot = 0
-        path = f"{self.log.directory}/{snapshots.file_name(self._producers.end_offset)}"
         with contextlib.suppress(OSError):
-            file = self._disk.open(path, create=True)
-            try:
-                file.truncate(0)
-                file.pwrite(snapshots.encode(self._producers), 0)
-                if flush:
-                    file.datasync()
-            finally:
-                file.close()
-            for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
-                self._remove(offset)
+            self._aborted.save()
+            self._write_snapshot(self._producers, flush=flush)
+
+    def _write_snapshot(self, producers: Producers, *, flush: bool) -> None:
+        file = self._disk.open(f"{self.log.directory}/{snapshots.file_name(producers.end_offset)}", create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(snapshots.encode(producers), 0)
+            if flush:
+                file.datasync()
+        finally:
+            file.close()
+        for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
+            self._remove(offset)
 
     def drop_snapshots_ahead(self) -> None:
         """After an unclean stop, before anything is appended: the log may have lost what a snapshot has seen."""
@@ -127,11 +178,29 @@ class Partition:
                 break
             except (snapshots.SnapshotDamaged, OSError):
                 self._remove(offset)
+        self._aborted.load(producers.end_offset)
         for header in self.log.batches(producers.end_offset):
             if header.base_offset >= producers.end_offset:
-                producers.replay(header)
+                self._replay(producers, header)
                 self._since_snapshot += 1
         return producers
+
+    def _replay(self, producers: Producers, header: BatchHeader) -> None:
+        marker = self._marker(header) if header.is_control and header.producer_id >= 0 else None
+        if marker is None:
+            producers.replay(header)
+            return
+        control_type, coordinator_epoch = marker
+        aborted = control_type is ControlType.ABORT
+        found = producers.marked(header, header.base_offset, aborted=aborted, coordinator_epoch=coordinator_epoch)
+        if found is not None:
+            self._aborted.add(found)
+
+    def _marker(self, header: BatchHeader) -> tuple[ControlType, int] | None:
+        """What the control batch of this header says; None when it is not about a transaction."""
+        data = self.log.read(header.base_offset, 0)
+        entries = key_values(data, 0, read_header(data))
+        return read_end_marker(*entries[0][2:]) if entries else None
 
     def _snapshots(self) -> list[int]:
         """Offsets of the snapshots there are, rising."""

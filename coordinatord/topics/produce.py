@@ -1,27 +1,26 @@
-"""Produce v3-v13 and InitProducerId v0-v5.
+"""Produce v3-v13.
 
 One batch per partition: validated (protocol.records.produced), held against its producer's sequence, appended; each
 partition for itself. The response waits until the log has made the batches durable, with acks=1 as with acks=all,
 since there is one replica; a retry of a batch waits for the batch. acks=0 gets no response, and, as in Kafka, an
 error then closes the connection, which is all that such a producer can notice.
 
-Transactional ids are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kafka's answer to one who may not use them,
-and the one that every client takes for final. (COORDINATOR_NOT_AVAILABLE would be asked again for ever, others end in
-"unexpected error".)
+A transactional batch is taken when its partition takes part in the producer's transaction: the transaction coordinator
+is asked when the producer has none open here (KIP-890, transaction.partition.verification.enable). From v12 on, it is
+told to add the partition. What it has written of the transaction is durable before the batch is appended, so that the
+batch has its marker whatever happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.partition import Partition
-from coordinatord.topics.producer_ids import ProducerIds
 from coordinatord.topics.producers import Refused
-from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -33,8 +32,9 @@ from protocol.api.produce import (
 )
 from protocol.errors import ErrorCode
 from protocol.records.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
     TRANSACTIONAL,
     BatchHeader,
     read_header,
@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 _ATTRIBUTES_AT = 21
 """Where a batch's attributes (int16) begin."""
 
+ABORTABLE_FROM = 11
+"""Producers know TRANSACTION_ABORTABLE from this version on."""
+
+ADDS_PARTITIONS_FROM = 12
+"""Writing to a partition adds it to the transaction from this version on."""
+
 _NO_LEADER = LeaderIdAndEpoch()
 """The default of a tagged field, shared by all responses and never changed."""
 
@@ -59,58 +65,151 @@ class _Done(NamedTuple):
     epoch: int = 0
 
 
+TopicPartition = tuple[str, int]
+
+
+class Participation(NamedTuple):
+    """Which partitions do not take part in a transaction, and why; and the log's epoch that has to be durable before
+    anything is written to those that do.
+    """
+
+    errors: dict[TopicPartition, ErrorCode]
+    epoch: int
+
+
+class TransactionCoordinator(Protocol):
+    """Who knows which partitions take part in a producer's transaction."""
+
+    def participation(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Participation:
+        """`add`: those that do not take part yet are to do so from now on."""
+
+
+class Nobody:
+    """There is no transaction coordinator: nobody takes part in anything."""
+
+    def participation(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Participation:
+        return Participation(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE), 0)
+
+
+class _Transactional(NamedTuple):
+    """The transactional batches of a request: the first sequence of each, by partition."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: dict[tuple[str | bytes, int], int]
+
+
 class Producing:
-    """The handlers."""
+    """The handler. `verifies`: transaction.partition.verification.enable."""
 
     def __init__(
-        self, catalogue: Catalogue, writer: LogWriter, producer_ids: ProducerIds, now_ms: Callable[[], int]
+        self, catalogue: Catalogue, writer: LogWriter, now_ms: Callable[[], int], *, verifies: bool = True
     ) -> None:
         self.catalogue = catalogue
         self.writer = writer
-        self.producer_ids = producer_ids
         self.now_ms = now_ms
+        self.verifies = verifies
+        self.transactions: TransactionCoordinator = Nobody()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {0: self.produce, 22: self.init_producer_id}
-
-    # InitProducerId
-
-    def init_producer_id(self, _context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        """An idempotent producer gets a new id. v3+ may tell the id and epoch it has, which only transactions use."""
-        if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-            return _no_producer_id(ErrorCode.INVALID_REQUEST)
-        if request.transactional_id is not None:
-            if not request.transactional_id:
-                return _no_producer_id(ErrorCode.INVALID_REQUEST)
-            return _no_producer_id(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        try:
-            return InitProducerIdResponse(0, 0, self.producer_ids.next(), 0)
-        except OSError:
-            return _no_producer_id(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return {0: self.produce}
 
     # Produce
 
     def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
         """None when the response waits for the log, or there is none."""
-        if _has_transactional(request):
-            refused = _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return self._answer(context, request, refused, 0)
+        transactional = _transactional(request, context.api_version)
+        if transactional is None:
+            return self._append_all(context, request, {})
+        if isinstance(transactional, ErrorCode):
+            return self._answer(context, request, _refuse_all(request, transactional), 0)
+        participation = self._participation(request, context.api_version, transactional)
+        if participation.epoch <= self.writer.flushed_epoch:
+            return self._append_all(context, request, participation.errors)
+        # When it is durable that the partitions take part, ask again: it may be over by then.
+        self.writer.hold(
+            participation.epoch,
+            lambda: self._resume(context, request),
+            lambda: context.reply(_refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR)),
+        )
+        return None
+
+    def _resume(self, context: RequestContext, request: ProduceRequest) -> None:
+        response = self.produce(context, request)
+        if response is not None:
+            context.reply(response)
+
+    def _participation(self, request: ProduceRequest, version: int, transactional: _Transactional) -> Participation:
+        """The errors of transactional batches whose partitions are not known to take part."""
+        adds = version >= ADDS_PARTITIONS_FROM
+        if not adds and not self.verifies:
+            return Participation({}, 0)
+        producer_id, producer_epoch, partitions = transactional
+        errors: dict[TopicPartition, ErrorCode] = {}
+        unknown: dict[TopicPartition, tuple[Partition, int]] = {}
+        for (topic_key, index), base_sequence in partitions.items():
+            topic = self._topic(topic_key)
+            if topic is None or not 0 <= index < len(topic.partitions):
+                continue  # refused as that
+            partition, key = topic.partitions[index], (topic.name, index)
+            if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
+                errors[key] = ErrorCode.INVALID_PRODUCER_EPOCH
+            elif not partition.producers.is_in_transaction(producer_id, producer_epoch):
+                unknown[key] = partition, base_sequence
+        if not unknown:
+            return Participation(errors, 0)
+        assert request.transactional_id is not None
+        answer = self.transactions.participation(
+            request.transactional_id, producer_id, producer_epoch, list(unknown), add=adds
+        )
+        for key, (partition, base_sequence) in unknown.items():
+            error = answer.errors.get(key)
+            if error is not None:
+                errors[key] = as_produce_error(error, version)
+                partition.producers.unverified(producer_id, base_sequence)
+            elif adds and base_sequence > 0 and partition.producers.last_sequence(producer_id) < 0:
+                # With an epoch for each transaction, a transaction's first batch in a partition begins at 0.
+                errors[key] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return Participation(errors, answer.epoch)
+
+    def _topic(self, key: str | bytes) -> Topic | None:
+        return self.catalogue.by_id.get(key) if isinstance(key, bytes) else self.catalogue.by_name.get(key)
+
+    def _append_all(
+        self, context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, ErrorCode]
+    ) -> ProduceResponse | None:
         version = context.api_version
         now_ms = self.now_ms()
         highest_epoch = 0
         responses = []
         for produced in request.topic_data:
-            if version >= 13:
-                topic = self.catalogue.by_id.get(produced.topic_id)
-                unknown = ErrorCode.UNKNOWN_TOPIC_ID
-            else:
-                topic = self.catalogue.by_name.get(produced.name)
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic = self._topic(produced.topic_id if version >= 13 else produced.name)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             partitions = []
             for data in produced.partition_data:
                 if topic is None:
                     partitions.append(_error(data.index, unknown))
+                    continue
+                error = refused.get((topic.name, data.index)) if refused else None
+                if error is not None:
+                    partitions.append(_error(data.index, error))
                     continue
                 done = self._partition(topic, data, version, request.acks, now_ms)
                 partitions.append(done.response)
@@ -177,8 +276,7 @@ class Producing:
         except LogFailed:
             return _Done(_error(index, ErrorCode.KAFKA_STORAGE_ERROR))
         partition.last_epoch = epoch
-        if header.producer_id >= 0:
-            partition.appended(header, base_offset)
+        partition.appended(header, base_offset)
         return _Done(_ok(index, base_offset, append_time, log.log_start_offset), epoch)
 
 
@@ -215,15 +313,41 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
     )
 
 
-def _has_transactional(request: ProduceRequest) -> bool:
-    """Whether a batch is part of a transaction; told by its attributes, whatever else is wrong with it."""
+def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:
+    """The request's transactional batches, None when it has none; told by their headers, whatever else is wrong with
+    them. They need a transactional id, and one producer.
+    """
+    found: dict[tuple[str | bytes, int], int] = {}
+    producer: tuple[int, int] | None = None
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if records and len(records) > _ATTRIBUTES_AT + 1 and records[_ATTRIBUTES_AT + 1] & TRANSACTIONAL:
-                return True
-    return False
+            if not records or len(records) < HEADER_BYTES or not records[_ATTRIBUTES_AT + 1] & TRANSACTIONAL:
+                continue
+            if request.transactional_id is None:
+                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            header = BatchHeader._make(HEADER.unpack_from(records))
+            if header.magic != MAGIC or header.producer_id < 0:
+                continue  # refused as that
+            if producer not in (None, (header.producer_id, header.producer_epoch)):
+                return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            producer = header.producer_id, header.producer_epoch
+            found[topic.topic_id if version >= 13 else topic.name, data.index] = header.base_sequence
+    return _Transactional(*producer, found) if producer is not None else None
 
 
-def _no_producer_id(error: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(0, error, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+def as_produce_error(error: ErrorCode, version: int) -> ErrorCode:
+    """What a producer hears of the coordinator's refusal: errors that its version knows what to do with."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if error in (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    ):
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # tried again without a look at the metadata
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error

@@ -7,8 +7,11 @@ one ended, or begin at 0 with a newer epoch. Of a producer that is not known (ex
 sequence number is taken: refusing it would stop a producer that did nothing wrong (KAFKA-14359 and before it KIP-360).
 
 The rules are those of Kafka's ProducerAppendInfo and ProducerStateManager, in their order. Rebuilding after a restart
-(`replay`) uses the same update and skips the checks. `current_txn_first_offset` and `coordinator_epoch` are carried
-from and to snapshots; transactions move them.
+(`replay`) uses the same update and skips the checks.
+
+A producer's transaction begins here with its first transactional batch and ends with a marker that the transaction
+coordinator has written. The *first unstable offset* is that of the first record whose fate is not known to readers:
+its transaction is open, or its marker cannot be read yet. What lies before it is stable.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from typing import NamedTuple
 from protocol.errors import ErrorCode
 from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
+MAX_UNVERIFIED = 1_000
+"""Producers whose first batch of a transaction has been refused: their later ones must not slip in before it."""
+
 BATCHES_REMEMBERED = 5
 """Kafka's `NUM_BATCHES_TO_RETAIN`: max.in.flight.requests.per.connection of an idempotent producer is 5 at most."""
 
@@ -28,6 +34,7 @@ MAX_PRODUCERS = 5_000
 client, so here the one that has been silent for longest is forgotten early."""
 
 MAX_SEQUENCE = 0x7FFF_FFFF
+MAX_EPOCH = 0x7FFF
 
 
 class RememberedBatch(NamedTuple):
@@ -76,6 +83,17 @@ class Producer:
         self.last_timestamp = batch.timestamp
 
 
+class Aborted(NamedTuple):
+    """An aborted transaction, as the transaction index has it: from its first record to its marker. Every transaction
+    that begins below `last_stable_offset` is decided by the marker, or by one before it.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
 class Refused(NamedTuple):
     """Why a producer's batch is not appended."""
 
@@ -86,11 +104,16 @@ class Refused(NamedTuple):
 class Producers:
     """The producers of one partition. `end_offset`: what lies below it in the log is accounted for."""
 
-    __slots__ = ("_by_id", "end_offset")
+    __slots__ = ("_by_id", "_completed", "_open", "_unverified", "end_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
         # In the order of their last batch, the longest silent first.
         self._by_id: dict[int, Producer] = {}
+        # Open transactions: first offset -> producer id, rising.
+        self._open: dict[int, int] = {}
+        # Ended ones whose marker may not be readable yet: first offset -> the marker's.
+        self._completed: dict[int, int] = {}
+        self._unverified: dict[int, int] = {}
         self.end_offset = end_offset
 
     def __len__(self) -> int:
@@ -105,13 +128,26 @@ class Producers:
 
     def load(self, producers: Iterable[Producer], end_offset: int) -> None:
         """Take over a snapshot."""
-        for producer in sorted(producers, key=lambda each: each.last_timestamp)[-MAX_PRODUCERS:]:
+        known = sorted(producers, key=lambda each: each.last_timestamp)
+        for producer in known[-MAX_PRODUCERS:]:
             self._by_id[producer.producer_id] = producer
+        for producer in sorted(known, key=lambda each: each.current_txn_first_offset):
+            if producer.current_txn_first_offset >= 0:
+                self._by_id[producer.producer_id] = producer
+                self._open[producer.current_txn_first_offset] = producer.producer_id
         self.end_offset = end_offset
 
     def check(self, batch: BatchHeader) -> RememberedBatch | Refused | None:
         """What a client's batch is: a retry of the one returned, not to be appended, or in order (None)."""
         producer = self._by_id.get(batch.producer_id)
+        if self._unverified and batch.is_transactional:
+            lowest = self._unverified.get(batch.producer_id, batch.base_sequence)
+            if batch.base_sequence > lowest:
+                return Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Out of order sequence number for producer {batch.producer_id}: {batch.base_sequence} (incoming "
+                    f"seq. number), {lowest} (earliest seen sequence)",
+                )
         if producer is None:
             return None
         epoch, first_sequence = batch.producer_epoch, batch.base_sequence
@@ -133,34 +169,148 @@ class Producers:
                 f"{first_sequence} (seq. number), {producer.epoch} (current producer epoch)",
             )
         else:
-            return None
+            return self._outside_transaction(producer, batch)
         last_sequence = producer.last_sequence
         if first_sequence == last_sequence + 1 or (first_sequence == 0 and last_sequence == MAX_SEQUENCE):
-            return None
+            return self._outside_transaction(producer, batch)
         return Refused(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Out of order sequence number for producer {batch.producer_id}: {first_sequence} (incoming seq. number), "
             f"{last_sequence} (current end sequence number)",
         )
 
+    @staticmethod
+    def _outside_transaction(producer: Producer, batch: BatchHeader) -> Refused | None:
+        if producer.current_txn_first_offset < 0 or batch.is_transactional:
+            return None
+        return Refused(ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {batch.producer_id}")
+
     def appended(self, batch: BatchHeader, base_offset: int) -> None:
         """A producer's batch went into the log at `base_offset`."""
         delta = batch.last_offset_delta
         self.end_offset = base_offset + delta + 1
-        producer_id = batch.producer_id
-        producer = self._by_id.pop(producer_id, None)
-        if producer is None:
-            producer = Producer(producer_id)
-            if len(self._by_id) >= MAX_PRODUCERS:
-                del self._by_id[next(iter(self._by_id))]
-        self._by_id[producer_id] = producer
+        producer = self._latest(batch.producer_id)
         producer.add(
             batch.producer_epoch,
             RememberedBatch(batch.last_sequence, base_offset + delta, delta, batch.max_timestamp),
         )
+        if batch.is_transactional:
+            self._unverified.pop(batch.producer_id, None)
+            if producer.current_txn_first_offset < 0:
+                producer.current_txn_first_offset = base_offset
+                self._open[base_offset] = batch.producer_id
+
+    def _latest(self, producer_id: int) -> Producer:
+        """A producer that has just written, made if it is not known."""
+        producer = self._by_id.pop(producer_id, None)
+        if producer is None:
+            producer = Producer(producer_id)
+            if len(self._by_id) >= MAX_PRODUCERS:
+                self._forget_one()
+        self._by_id[producer_id] = producer
+        return producer
+
+    def _forget_one(self) -> None:
+        """Make room: but a transaction that is forgotten while it is open would be read as if it were committed."""
+        for producer in self._by_id.values():
+            if producer.current_txn_first_offset < 0:
+                del self._by_id[producer.producer_id]
+                return
+
+    # Transactions
+
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction here, so that the coordinator knows of this partition."""
+        producer = self._by_id.get(producer_id)
+        return producer is not None and producer.current_txn_first_offset >= 0 and producer.epoch == producer_epoch
+
+    def last_sequence(self, producer_id: int) -> int:
+        """Of a producer's last record, NO_SEQUENCE when none is remembered."""
+        producer = self._by_id.get(producer_id)
+        return NO_SEQUENCE if producer is None else producer.last_sequence
+
+    def unverified(self, producer_id: int, base_sequence: int) -> None:
+        """A transactional batch was refused before it came here; those that follow it must not get in before it."""
+        lowest = self._unverified.pop(producer_id, base_sequence)
+        while len(self._unverified) >= MAX_UNVERIFIED:
+            del self._unverified[next(iter(self._unverified))]
+        self._unverified[producer_id] = min(lowest, base_sequence)
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> Refused | None:
+        """A write that has no sequence numbers: that of a group's offsets."""
+        producer = self._by_id.get(producer_id)
+        if producer is None or producer_epoch >= producer.epoch:
+            return None
+        return Refused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {producer_id} is {producer_epoch}, which is smaller than the last seen epoch "
+            f"{producer.epoch}",
+        )
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> Refused | None:
+        """Whether a marker may end the producer's transaction.
+
+        With transaction version 2 its epoch is above that of the records it ends. One that has it already is a
+        repetition, and allowed, unless another transaction is open.
+        """
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return None
+        late = producer_epoch < producer.epoch
+        if transaction_version >= 2 and producer_epoch == producer.epoch and producer_epoch != MAX_EPOCH:
+            late = producer.current_txn_first_offset >= 0
+        if late:
+            return Refused(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {producer_epoch} of a marker for producer {producer_id}, whose last seen epoch is "
+                f"{producer.epoch}",
+            )
+        if producer.coordinator_epoch > coordinator_epoch:
+            return Refused(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Coordinator epoch {coordinator_epoch} of a marker for producer {producer_id}, known is "
+                f"{producer.coordinator_epoch}",
+            )
+        return None
+
+    def marked(self, batch: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> Aborted | None:
+        """A marker is in the log at `offset`; what it has aborted, if there was anything."""
+        self.end_offset = offset + 1
+        producer = self._latest(batch.producer_id)
+        if batch.producer_epoch != producer.epoch:
+            producer.batches.clear()
+            producer.epoch = batch.producer_epoch
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = batch.max_timestamp
+        self._unverified.pop(batch.producer_id, None)
+        first_offset = producer.current_txn_first_offset
+        if first_offset < 0:
+            return None
+        producer.current_txn_first_offset = -1
+        del self._open[first_offset]
+        self._completed[first_offset] = offset
+        if not aborted:
+            return None
+        return Aborted(batch.producer_id, first_offset, offset, next(iter(self._open), offset + 1))
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """See the module's docstring; None when everything readable is decided."""
+        if self._completed:
+            self._completed = {first: last for first, last in self._completed.items() if last >= high_watermark}
+        first = next(iter(self._open), None)
+        return min(self._completed.keys() | ({first} if first is not None else set()), default=None)
+
+    @property
+    def has_unstable(self) -> bool:
+        """Whether `first_unstable_offset` may be something."""
+        return bool(self._open or self._completed)
+
+    # After a restart
 
     def replay(self, batch: BatchHeader) -> None:
-        """A batch as it is found in the log after a restart."""
+        """A batch as it is found in the log after a restart. Markers are `marked`."""
         if batch.producer_id >= 0 and not batch.is_control:
             self.appended(batch, batch.base_offset)
         self.end_offset = batch.next_offset

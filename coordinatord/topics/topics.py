@@ -11,13 +11,14 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
 from coordinatord.topics.admin import Administration
-from coordinatord.topics.catalogue import Catalogue, offsets_configs
+from coordinatord.topics.catalogue import Catalogue, internal_configs
 from coordinatord.topics.config_apis import ConfigApis
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.describe import Describing
 from coordinatord.topics.fetch import Fetching, ScheduleAt
 from coordinatord.topics.fetch_sessions import FetchSessions
-from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.topics.markers import TransactionalAppends
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
@@ -53,7 +54,11 @@ class Topics:
 
         self.sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, new_session_id)
         self.fetching = Fetching(settings, self.catalogue, nodes, self.sessions, now_ms, schedule_at)
-        self.producing = Producing(self.catalogue, writer, ProducerIds(data.disk, data.path), now_ms)
+        self.producer_ids = ProducerIds(data.disk, data.path)
+        self.producing = Producing(
+            self.catalogue, writer, now_ms, verifies=settings.transaction_partition_verification_enable
+        )
+        self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
         self.administration = Administration(settings, self.catalogue, writer, node_id, self._deleted)
         create = self.administration.create_with_defaults
         self._parts = (
@@ -68,12 +73,26 @@ class Topics:
     @staticmethod
     def log_config(settings: Settings, name: str) -> LogConfig:
         """What the log of a topic is opened with, before the catalogue has been read and says more."""
-        return Configs(settings, offsets_configs(settings) if name == OFFSETS_TOPIC else {}).log_config
+        return Configs(settings, internal_configs(settings, name)).log_config
 
     @property
     def offsets_partitions(self) -> int:
         """Partitions of `__consumer_offsets`: fixed when the data directory was made, whatever the setting says now."""
         return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
+
+    @property
+    def transaction_partitions(self) -> int | None:
+        """Partitions of `__transaction_state`; None as long as no transactional producer has come."""
+        topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
+        return len(topic.partitions) if topic is not None else None
+
+    def create_transaction_topic(self) -> int:
+        """Make `__transaction_state`, durably; its partitions. OSError when that fails."""
+        settings = self.settings
+        configs = Configs(settings, internal_configs(settings, TRANSACTION_TOPIC))
+        count = settings.transaction_state_log_num_partitions
+        self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
+        return count
 
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.request)."""

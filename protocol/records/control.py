@@ -47,3 +47,9 @@ def decode_end_marker(value: bytes | None) -> int:
         raise TruncatedError("an end-of-transaction marker is shorter than six bytes")
     epoch: int = _END_MARKER.unpack_from(value)[1]
     return epoch
+
+
+def read_end_marker(key: bytes | None, value: bytes | None) -> tuple[ControlType, int] | None:
+    """Type and coordinator epoch of a control record; None when it does not end a transaction."""
+    control_type = decode_key(key)
+    return None if control_type is ControlType.UNKNOWN else (control_type, decode_end_marker(value))

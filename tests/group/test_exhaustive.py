@@ -20,6 +20,11 @@ from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.offset_commit import OffsetCommitRequest
 from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.errors import ErrorCode
 from tests.group.world import TOPIC_ID, World, commit_topic, join_request, subscription
 
@@ -82,6 +87,12 @@ def stable_not_all_synced(world: World) -> None:
     world.sync(_role(world, "leader"), {})
 
 
+def in_transaction(world: World) -> None:
+    stable(world)
+    world.commit_transactional(1, 6)
+    world.commit_transactional(2, 7)
+
+
 def replaced(world: World) -> None:
     stable(world)
     world.join(group_instance_id="static")
@@ -103,6 +114,7 @@ SITUATIONS: list[Callable[[World], None]] = [
     completing,
     half_synced,
     stable_not_all_synced,
+    in_transaction,
     replaced,
     restarted,
 ]
@@ -133,6 +145,8 @@ def every_event(world: World) -> list[Any]:
         events.Expire(10**9),
         events.TopicDeleted("t", TOPIC_ID),
         events.Unload(),
+        events.EndTransaction(1, committed=True),
+        events.EndTransaction(1, committed=False),
         OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
         events.TimedOut(TimerKey("g", "join")),
         events.TimedOut(TimerKey("g", "sync")),
@@ -160,6 +174,10 @@ def every_event(world: World) -> list[Any]:
                 commit = OffsetCommitRequest("g", generation_id, member_id, instance_id)
                 commit.topics = [commit_topic("t", {0: 9})]
                 made.append(events.Commit.of(commit, 9))
+                transactional = TxnOffsetCommitRequest("tx", "g", 1, 0, generation_id, member_id, instance_id)
+                partitions = [TxnOffsetCommitRequestPartition(0, 9), TxnOffsetCommitRequestPartition(1, 9)]
+                transactional.topics = [TxnOffsetCommitRequestTopic("t", partitions)]
+                made.append(events.TxnCommit(transactional))
                 sync = SyncGroupRequest("g", generation_id, member_id, instance_id, "consumer", "range")
                 sync.assignments = [SyncGroupRequestAssignment(member_id, b"A")]
                 made.append(events.Sync.of(sync, 5, f"sync {sender} {instance_id} {generation_id}"))

@@ -21,6 +21,7 @@ PROTOCOLS: list[dict[str, bytes]] = [
 ]
 TIMES_MS = st.sampled_from([1, 500, 2_999, 3_000, 5_999, 6_000, 10_000, 19_999, 20_000, 61_000, 300_000])
 INSTANCES = st.sampled_from([None, None, "i", "j"])
+PRODUCERS = st.integers(1, 3)
 PICK = st.integers(0, 30)
 
 
@@ -100,6 +101,16 @@ class GroupHistory(RuleBasedStateMachine):
     def commit(self, pick: int, as_member: bool, retention_ms: int) -> None:
         member_id, generation_id = (self.somebody(pick), self.world.group.generation_id) if as_member else ("", -1)
         self.world.commit(member_id, generation_id, retention_time_ms=retention_ms)
+
+    @rule(pick=PICK, as_member=st.booleans(), producer_id=PRODUCERS, partition=st.integers(0, 1))
+    def commit_in_transaction(self, pick: int, as_member: bool, producer_id: int, partition: int) -> None:
+        member_id, generation_id = (self.somebody(pick), self.world.group.generation_id) if as_member else ("", -1)
+        topics = [("t", {partition: pick})]
+        self.world.commit_transactional(producer_id, member_id=member_id, generation_id=generation_id, topics=topics)
+
+    @rule(producer_id=PRODUCERS, committed=st.booleans())
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        self.world.end_transaction(producer_id, committed=committed)
 
     @rule(by_ms=TIMES_MS)
     def time_passes(self, by_ms: int) -> None:

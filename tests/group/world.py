@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinatord.group import events
 from coordinatord.group.classic import restore, step
-from coordinatord.group.replay import replay
+from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
@@ -31,6 +31,11 @@ from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, 
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 GROUP_ID = "g"
 TOPIC_ID = bytes(range(16))
@@ -45,7 +50,8 @@ class World:
         self.check = check
         self.ids = 0
         self.requests = 0
-        self.log: list[Record] = []
+        self.log: list[Record] = []  # a marker is an EndTransaction without a value
+        self.writers: dict[int, int] = {}  # index of a record in `log` -> its transaction's producer id
         self.parked: set[Any] = set()
         self.answers: dict[Any, Any] = {}
         self.dropped: list[Any] = []
@@ -84,6 +90,12 @@ class World:
 
     def apply(self, event: Any, result: Result) -> None:
         self.results.append(result)
+        if result.producer is not None:
+            self.writers.update(
+                (number, result.producer[0]) for number in range(len(self.log), len(self.log) + len(result.records))
+            )
+        if isinstance(event, events.EndTransaction):
+            self.log.append((event, None))
         self.log += copy.deepcopy(result.records)
         for timer in result.timers:
             if isinstance(timer, Cancel):
@@ -140,8 +152,11 @@ class World:
 
     def replayed(self) -> Group:
         group = self.new_group()
-        for key, value in self.log:
-            replay(group, key, value)
+        for number, (key, value) in enumerate(self.log):
+            if isinstance(key, events.EndTransaction):
+                replay_marker(group, key.producer_id, committed=key.committed)
+            else:
+                replay(group, key, value, self.writers.get(number, NO_PRODUCER_ID))
         return group
 
     # What must always hold
@@ -175,9 +190,9 @@ class World:
         self._check_state()
         self._check_timers()
         if group.exists:
-            live = (group.offsets, group.metadata)
+            live = (group.offsets, group.pending, group.metadata)
             replayed = self.replayed()
-            assert (replayed.offsets, replayed.metadata) == live, "the log does not replay to the durable state"
+            assert (replayed.offsets, replayed.pending, replayed.metadata) == live, "the log does not replay to the durable state"
 
     def _check_state(self) -> None:
         group = self.group
@@ -264,6 +279,22 @@ class World:
         fields.setdefault("topics", [commit_topic("t", {0: 5})])
         request = OffsetCommitRequest(GROUP_ID, generation_id, member_id, **fields)
         return self.tell(events.Commit.of(request, version)).reply
+
+    def commit_transactional(
+        self, producer_id: int, offset: int = 5, member_id: str = "", generation_id: int = -1, **fields: Any
+    ) -> list[int]:
+        """The error codes of a commit of `offset` for partition 0 of topic t, unless `topics` says otherwise."""
+        topics = fields.pop("topics", [("t", {0: offset})])
+        request = TxnOffsetCommitRequest("tx", GROUP_ID, producer_id, 0, generation_id, member_id, **fields)
+        request.topics = [
+            TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(*each) for each in offsets.items()])
+            for name, offsets in topics
+        ]
+        reply = self.tell(events.TxnCommit(request)).reply
+        return [partition.error_code for topic in reply.topics for partition in topic.partitions]
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        self.tell(events.EndTransaction(producer_id, committed))
 
     def stable(self, count: int = 1, **fields: Any) -> list[str]:
         """Members that have joined, been assigned something, and are Stable; the leader first."""

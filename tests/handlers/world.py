@@ -13,6 +13,7 @@ from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
+from protocol.errors import ErrorCode
 from protocol.records.keys import decode_key, decode_value
 from tests.shell import Gate, Turns, Wire, make_router
 
@@ -33,6 +34,16 @@ class TopicTable:
 
     def exists(self, name: str, partition: int) -> bool:
         return name in self.table and 0 <= partition < self.table[name][1]
+
+
+class TransactionIds:
+    """As far as FindCoordinator needs them."""
+
+    def ensure_topic(self) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def partition_for(self, transactional_id: str) -> int:
+        return 0
 
 
 class FakeTimers:
@@ -70,6 +81,7 @@ class World:
             max_groups=limits.get("max_groups", 1000),
             writer=self.gate,
             append=self.append,
+            append_transactional=self.append_transactional,
             timers=self.timers,  # type: ignore[arg-type]
             now_ms=lambda: self.now,
             new_id=lambda: f"id{next(self.ids)}",
@@ -80,7 +92,7 @@ class World:
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
         self.router = make_router(
             {
-                **FindCoordinator(self.nodes, PARTITIONS).handlers(),
+                **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
                 **self.membership.handlers(),
                 **Offsets(self.coordinator, self.topics).handlers(),
                 **GroupAdmin(self.coordinator).handlers(),
@@ -97,6 +109,11 @@ class World:
             self.log.append((partition, key, None if value_bytes is None else decode_value(key, value_bytes)))
         self.epoch += 1
         return self.epoch
+
+    def append_transactional(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
+    ) -> int:
+        raise AssertionError("see tests/transactions")
 
     def wire(self) -> Wire:
         return Wire(self.router, self.turns)

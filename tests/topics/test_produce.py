@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api.init_producer_id import InitProducerIdRequest
 from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.errors import ErrorCode
 from protocol.records.batch import TRANSACTIONAL, read_header
@@ -155,32 +154,14 @@ def test_a_topics_own_compression(world: World, own: str) -> None:
     assert header.record_count == 2
 
 
-def test_transactions_are_refused_for_good(world: World) -> None:
+def test_a_transactional_batch_needs_a_transactional_id_and_a_coordinator(world: World) -> None:
     world.create("orders")
     records = batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
     assert world.produce("orders", records).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    response = world.call(22, 5, InitProducerIdRequest("tx", 60000))
-    assert (response.error_code, response.producer_id, response.producer_epoch) == (53, -1, -1)
-    assert world.call(22, 5, InitProducerIdRequest("", 60000)).error_code == ErrorCode.INVALID_REQUEST
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_producer_ids_are_never_given_twice(world: World, version: int) -> None:
-    request = InitProducerIdRequest(None, 60000)
-    given = [world.call(22, version, request).producer_id for _ in range(3)]
-    world.crash("power")
-    world.open()
-    given += [world.call(22, version, request).producer_id for _ in range(1001)]
-    world.stop()
-    world.open()
-    given.append(world.call(22, version, request).producer_id)
-    assert len(set(given)) == len(given)
-    assert min(given) >= 0
-
-
-def test_half_an_identity_is_refused(world: World) -> None:
-    request = InitProducerIdRequest(None, 60000, producer_id=5)
-    assert world.call(22, 3, request).error_code == ErrorCode.INVALID_REQUEST
+    request = produce("orders", records)
+    request.transactional_id = "tx"
+    response = world.call(0, 9, request)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_a_log_that_fails_says_so(world: World) -> None:

@@ -1,0 +1,90 @@
+"""Offsets that are committed in transactions: TxnOffsetCommit and what the marker does.
+
+The shell has asked the transaction coordinator whether the group takes part, and has checked the producer's epoch.
+Since v3 a commit tells its member and generation, so that a consumer that has been expelled cannot commit (KIP-447);
+older ones are taken from anybody. The state of the group does not matter, and the session is not kept alive by it.
+"""
+
+from __future__ import annotations
+
+from coordinatord.group.events import EndTransaction, TxnCommit
+from coordinatord.group.members import refusal
+from coordinatord.group.offsets import metadata_is_too_long
+from coordinatord.group.replay import replay_marker, write_pending
+from coordinatord.group.result import NOTHING, Result
+from coordinatord.group.state import DEAD, EMPTY, Group
+from protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from protocol.errors import ErrorCode
+from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+
+
+def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
+    """Log the offsets as pending; one that is too long in metadata fails by itself."""
+    request = event.request
+    error = _refusal(group, request)
+    if error is not None:
+        return Result(reply=txn_commit_error(request, error))
+    result = Result()
+    if not group.exists:
+        group.exists = True
+        group.current_state_timestamp_ms = now_ms
+    producer = request.producer_id, request.producer_epoch
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            error_code = ErrorCode.NONE
+            if metadata_is_too_long(metadata, group.settings.offset_metadata_max_bytes):
+                error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                key = OffsetCommitKey(group.group_id, topic.name, partition.partition_index)
+                value = OffsetCommitValue(
+                    partition.committed_offset, partition.committed_leader_epoch, metadata, commit_timestamp=now_ms
+                )
+                write_pending(group, producer, key, value, result)
+            partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, error_code))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+    result.reply = TxnOffsetCommitResponse(topics=topics)
+    return result
+
+
+def end_transaction(group: Group, event: EndTransaction, now_ms: int) -> Result:
+    """The marker, which is in the log already."""
+    replay_marker(group, event.producer_id, committed=event.committed)
+    return NOTHING
+
+
+def txn_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same error for each partition."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                [TxnOffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refusal(group: Group, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    generation_id = request.generation_id
+    if group.state is DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not group.exists:
+        return None if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.state is EMPTY:
+        return None
+    if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+        error = refusal(group, request.member_id, request.group_instance_id)
+        if error is not None:
+            return error
+        if generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+    return None

@@ -1,0 +1,133 @@
+"""Which transactions of a partition were aborted, for consumers that read committed records only: Kafka's own files.
+
+`<segment>.txnindex` has one entry for each aborted transaction whose marker is in the segment, in the order of the
+markers:
+
+    int16 version 0 · int64 producer id · int64 first offset · int64 last offset (the marker) · int64 last stable offset
+
+Entries are kept in memory until the next snapshot of the producers, before which they are written and flushed. So the
+files know of every marker below the newest snapshot, and those behind it are found again when the log is read from
+there on, which a restart does anyway: nothing has to be flushed with a marker, and nothing is read that has been seen.
+An entry at or above the snapshot that was loaded is one that gets found again, and is overwritten.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from itertools import takewhile
+
+from coordinatord.log.disk import Disk
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.segment import TRANSACTION_INDEX_SUFFIX, segment_name
+from coordinatord.topics.producers import Aborted
+
+_ENTRY = struct.Struct(">hqqqq")
+VERSION = 0
+
+
+class AbortedTransactions:
+    """The index of one partition. Construct it, then `load`."""
+
+    __slots__ = ("_bases", "_cached", "_disk", "_log", "_saved_below", "_unsaved")
+
+    def __init__(self, log: PartitionLog, disk: Disk) -> None:
+        self._log = log
+        self._disk = disk
+        self._unsaved: list[Aborted] = []
+        # Segments that have a file, rising; what their entries say is taken below this offset.
+        self._bases: list[int] = []
+        self._saved_below = 0
+        self._cached: tuple[int, list[Aborted]] = (-1, [])
+
+    def load(self, below: int) -> None:
+        """Find the files. `below`: the snapshot that the producers were loaded from."""
+        self._saved_below = below
+        if not self._log.on_disk:
+            return
+        try:
+            names = self._disk.listdir(self._log.directory)
+        except FileNotFoundError:
+            return
+        stems = (
+            name.removesuffix(TRANSACTION_INDEX_SUFFIX) for name in names if name.endswith(TRANSACTION_INDEX_SUFFIX)
+        )
+        self._bases = sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def add(self, aborted: Aborted) -> None:
+        """A transaction was aborted."""
+        self._unsaved.append(aborted)
+
+    def between(self, offset: int, end_offset: int) -> list[Aborted]:
+        """Those that have records in [offset, end_offset), in the order of their markers."""
+        found: list[Aborted] = []
+        start = self._segment_of(offset)
+        for base in list(self._bases):
+            if base >= start and _collect(self._saved(base), offset, end_offset, found):
+                return found
+        _collect(self._unsaved, offset, end_offset, found)
+        return found
+
+    def save(self) -> None:
+        """Write and flush what is not yet in files; before a snapshot that says so. OSError when it cannot be."""
+        touched: dict[int, list[Aborted]] = {}
+        for entry in self._unsaved:
+            touched.setdefault(self._segment_of(entry.last_offset), []).append(entry)
+        for base, entries in touched.items():
+            known = self._saved(base) if base in self._bases else []
+            path = self._path(base)
+            file = self._disk.open(path, create=True)
+            try:
+                position = len(known) * _ENTRY.size
+                file.truncate(position)
+                file.pwrite(b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries), position)
+                file.datasync()
+            finally:
+                file.close()
+            self._bases = sorted({*self._bases, base})
+        if touched:
+            self._disk.sync_dir(self._log.directory)
+            self._saved_below = self._unsaved[-1].last_offset + 1
+            self._unsaved.clear()
+            self._cached = (-1, [])
+
+    def _saved(self, base: int) -> list[Aborted]:
+        """What counts in a segment's file; that of the segment which was read last is remembered."""
+        if self._cached[0] != base:
+            self._cached = (base, self._read(base))
+        return self._cached[1]
+
+    def _read(self, base: int) -> list[Aborted]:
+        try:
+            file = self._disk.open(self._path(base))
+        except FileNotFoundError:  # removed with its segment
+            self._bases.remove(base)
+            return []
+        try:
+            data = file.pread(file.size(), 0)
+        finally:
+            file.close()
+        whole = len(data) - len(data) % _ENTRY.size
+        entries = (Aborted(*fields) for _version, *fields in _ENTRY.iter_unpack(data[:whole]))
+        return list(takewhile(lambda entry: entry.last_offset < self._saved_below, entries))
+
+    def _segment_of(self, offset: int) -> int:
+        """The base offset of the segment that holds `offset`."""
+        segments = self._log.segments
+        if not segments:
+            return 0
+        at = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+        return segments[max(at, 0)].base_offset
+
+    def _path(self, base: int) -> str:
+        return f"{self._log.directory}/{segment_name(base)}{TRANSACTION_INDEX_SUFFIX}"
+
+
+def _collect(entries: list[Aborted], offset: int, end_offset: int, found: list[Aborted]) -> bool:
+    """Add those that matter; True when no later entry can."""
+    for entry in entries:
+        if entry.last_offset >= offset and entry.first_offset < end_offset:
+            found.append(entry)
+        if entry.last_stable_offset >= end_offset:
+            return True
+    return False

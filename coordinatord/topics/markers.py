@@ -1,0 +1,116 @@
+"""Markers that end transactions, appended to partitions: control batches, which consumers skip.
+
+Whoever decides transactions is elsewhere (`coordinatord.transactions`, or a WriteTxnMarkers request); here it is only
+whether the partition takes the marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from coordinatord.log.errors import LogFailed
+from coordinatord.log.loader import ReplayedBatch
+from coordinatord.log.writer import LogWriter
+from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.partition import Partition
+from coordinatord.topics.producers import Producers
+from protocol.errors import ErrorCode
+from protocol.records.batch import TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch, read_header
+from protocol.records.control import ControlType, read_end_marker
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a marker says. `coordinator_epoch` is None for that of this node's own transaction coordinator, which
+    nobody is ahead of.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transaction_version: int = 0
+    coordinator_epoch: int | None = None
+
+
+class TransactionalAppends:
+    """Appends that are part of transactions and do not come from producers."""
+
+    def __init__(self, catalogue: Catalogue, writer: LogWriter, now_ms: Callable[[], int]) -> None:
+        self.catalogue = catalogue
+        self.writer = writer
+        self.now_ms = now_ms
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """A partition; None when there is none."""
+        return self.catalogue.partition(topic, index)
+
+    def watch(self, partition: Partition, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
+        """Pass on all batches of a partition that is being loaded, and let it know its producers from them, so that
+        nobody has to read it again for that.
+        """
+        producers = Producers(partition.log.log_start_offset)
+        aborted = []
+        for batch in batches:
+            header = batch.header
+            marker = read_end_marker(*batch.records[0][2:]) if batch.control is not None and batch.records else None
+            if marker is None:
+                producers.replay(header)
+            else:
+                is_abort = marker[0] is ControlType.ABORT
+                found = producers.marked(header, header.base_offset, aborted=is_abort, coordinator_epoch=marker[1])
+                if found is not None:
+                    aborted.append(found)
+            yield batch
+        partition.loaded(producers, aborted)
+
+    def append_marker(self, partition: Partition, marker: Marker) -> int | ErrorCode:
+        """The log's epoch that makes the marker durable, or why it was not written."""
+        producers = partition.producers
+        coordinator_epoch = marker.coordinator_epoch
+        if coordinator_epoch is None:
+            known = producers.get(marker.producer_id)
+            coordinator_epoch = max(0, known.coordinator_epoch) if known is not None else 0
+        refused = producers.check_marker(
+            marker.producer_id, marker.producer_epoch, coordinator_epoch, marker.transaction_version
+        )
+        if refused is not None:
+            return refused.error
+        control_type = ControlType.COMMIT if marker.committed else ControlType.ABORT
+        batch = build_control_batch(
+            control_type, marker.producer_id, marker.producer_epoch, coordinator_epoch, self.now_ms()
+        )
+        header = read_header(batch)
+        written = self._append(partition, batch)
+        if isinstance(written, ErrorCode):
+            return written
+        offset, epoch = written
+        partition.marked(header, offset, aborted=not marker.committed, coordinator_epoch=coordinator_epoch)
+        return epoch
+
+    def append_records(
+        self, partition: Partition, records: list[KeyValue], producer_id: int, producer_epoch: int
+    ) -> int:
+        """One transactional batch without sequence numbers, as a group coordinator writes offsets. The caller has
+        checked the epoch. Returns the log's epoch; LogFailed when the log has failed.
+        """
+        builder = BatchBuilder()
+        builder.extend(records, self.now_ms())
+        batch = builder.finish(
+            attributes=TRANSACTIONAL, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0
+        )
+        header = read_header(batch)
+        offset, epoch = self.writer.append(partition.log, batch)
+        partition.last_epoch = epoch
+        partition.appended(header, offset)
+        return epoch
+
+    def _append(self, partition: Partition, batch: bytearray) -> tuple[int, int] | ErrorCode:
+        if partition.log.deleted:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            offset, epoch = self.writer.append(partition.log, batch)
+        except LogFailed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition.last_epoch = epoch
+        return offset, epoch

@@ -1,0 +1,65 @@
+"""What can happen to a transactional id.
+
+Versions of requests arrive as the transaction version that they stand for: 2 for those of KIP-890 (EndTxn v5,
+AddPartitionsToTxn v4 and what implies it), else 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinatord.transactions.state import TopicPartition
+
+
+@dataclass(slots=True)
+class Init:
+    """InitProducerId. `expected` is the producer id and epoch that a producer says it has (v3+, KIP-360)."""
+
+    timeout_ms: int
+    expected: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn, AddOffsetsToTxn, or the first write to a partition."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[TopicPartition]
+    client_version: int = 0
+
+
+@dataclass(slots=True)
+class End:
+    """EndTxn: commit or abort. `reply_to` is opaque and not None."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    reply_to: Any
+    client_version: int = 0
+
+
+@dataclass(slots=True)
+class TimedOut:
+    """The deadline of the transaction may have passed."""
+
+
+@dataclass(slots=True)
+class MarkersWritten:
+    """Every partition has its marker, durably."""
+
+
+@dataclass(slots=True)
+class Expire:
+    """Time to look whether the id has been idle for transactional.id.expiration.ms."""
+
+
+@dataclass(slots=True)
+class Unload:
+    """This coordinator stops serving the id."""
+
+
+Event = Init | AddPartitions | End | TimedOut | MarkersWritten | Expire | Unload

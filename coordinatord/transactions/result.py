@@ -1,0 +1,50 @@
+"""What one step asks of the shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from coordinatord.transactions.state import TopicPartition, TransactionState
+from protocol.records.transactions import TransactionLogValue
+
+
+class Transition(NamedTuple):
+    """The transactional id went from one state to another."""
+
+    transactional_id: str
+    old: TransactionState
+    new: TransactionState
+    producer_id: int
+    producer_epoch: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """Write a marker to each of these partitions, once the record that asks for it is durable; then say so
+    (`MarkersWritten`). Writing one again does no harm.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int
+
+
+@dataclass(slots=True)
+class Result:
+    """`reply` answers the event's own request, None when it is parked or was none. `record` has been applied already:
+    it is to be logged before any reply leaves; `tombstone` is one without a value. Constants of this class are shared.
+    """
+
+    reply: Any = None
+    record: TransactionLogValue | None = None
+    tombstone: bool = False
+    replies: list[tuple[Any, Any]] = field(default_factory=list)
+    markers: Markers | None = None
+    transitions: list[Transition] = field(default_factory=list)
+
+
+NOTHING = Result()

@@ -1,0 +1,134 @@
+"""What a transactional id is: who may use it, and the state of its latest transaction.
+
+| state          | means                                          | leaves it when                                     |
+|----------------|------------------------------------------------|----------------------------------------------------|
+| Empty          | a producer has been initialised                | a partition is added, or the id expires            |
+| Ongoing        | partitions take part                           | it is ended, fenced by a new producer, or too old  |
+| PrepareCommit  | decided; markers are being written             | every partition has its marker                     |
+| PrepareAbort   | the same                                       | the same                                           |
+| CompleteCommit | markers are written                            | the next transaction begins, or the id expires     |
+| CompleteAbort  | the same                                       | the same                                           |
+| Dead           | the id is forgotten                            | never                                              |
+
+Everything but `last_producer_epoch` and the parked request is **durable**: written by `replay` alone, and what the log
+holds. Kafka has a PrepareEpochFence as well, which no log ever holds: the moment between fencing a producer and
+preparing to abort what it left, which are one step here.
+
+A *transaction version* of 2 (KIP-890) means that the epoch rises with each transaction, so that nothing of an earlier
+one can get into a later one; which of them a transaction follows is decided by the version of the request that ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+
+MAX_EPOCH: Final = 0x7FFF
+"""No client ever gets it, so that there is always an epoch left to fence a producer with."""
+
+SERVER_VERSION: Final = 2
+"""The transaction version of what is not asked for by a client, and what ApiVersions calls finalized."""
+
+NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
+"""A transaction that never times out: those of two-phase commit (KIP-939), which a log of Kafka's may hold."""
+
+TopicPartition = tuple[str, int]
+
+
+class TransactionState(IntEnum):
+    """The number is what the log has, `shown` what DescribeTransactions and ListTransactions show."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+
+    @property
+    def shown(self) -> str:
+        """Kafka's name of it."""
+        return self.name.title().replace("_", "")
+
+
+EMPTY = TransactionState.EMPTY
+ONGOING = TransactionState.ONGOING
+PREPARE_COMMIT = TransactionState.PREPARE_COMMIT
+PREPARE_ABORT = TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
+COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
+DEAD = TransactionState.DEAD
+
+NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
+    # With transaction version 2 a producer that does not know where it stands may abort a transaction that has not
+    # begun: that is how it gets a new epoch.
+    EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
+    PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
+    PREPARE_ABORT: frozenset({COMPLETE_ABORT}),
+    COMPLETE_COMMIT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    DEAD: frozenset(),
+}
+"""The law: no other transition exists."""
+
+EXPIRES: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
+"""States in which transactional.id.expiration.ms counts."""
+
+
+def is_exhausted(producer_epoch: int) -> bool:
+    """Whether the producer id has no epoch left for another client."""
+    return producer_epoch >= MAX_EPOCH - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Under their Kafka names."""
+
+    max_timeout_ms: int = 900_000  # transaction.max.timeout.ms
+    id_expiration_ms: int = 604_800_000  # transactional.id.expiration.ms
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transactional id. `new_producer_id` may raise OSError: nothing has changed then."""
+
+    transactional_id: str
+    settings: TransactionSettings
+    new_producer_id: Callable[[], int]
+
+    # durable: `replay` alone writes these
+    exists: bool = False  # False: no producer has been initialised, or the id has expired
+    state: TransactionState = EMPTY
+    producer_id: int = NO_PRODUCER_ID
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    timeout_ms: int = 0
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)  # a set in the order of addition
+    start_ms: int = NO_TIMESTAMP
+    last_update_ms: int = NO_TIMESTAMP
+    client_version: int = 0
+
+    # volatile
+    last_producer_epoch: int = NO_PRODUCER_EPOCH  # before the last bump, for a producer that asks for it again
+    ended_by: Any = None  # the `reply_to` of the EndTxn that waits for the markers
+
+    @property
+    def is_completing(self) -> bool:
+        """It is decided and its markers are under way: everybody else has to wait."""
+        return self.state is PREPARE_COMMIT or self.state is PREPARE_ABORT
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When an ongoing transaction is aborted; None when nothing is to be timed."""
+        if self.state is not ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
+            return None
+        return self.start_ms + self.timeout_ms

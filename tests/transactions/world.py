@@ -1,0 +1,313 @@
+"""Everything that transactions touch, on a simulated disk: topics, groups and the transaction coordinator, wired as the
+daemon wires them. Requests go through their codecs; `restart` and `crash_and_restart` load everything anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinatord.coordinator import Coordinator
+from coordinatord.group.state import GroupSettings
+from coordinatord.handlers.find import FindCoordinator, partition_for
+from coordinatord.handlers.membership import Membership
+from coordinatord.handlers.offsets import Offsets
+from coordinatord.handlers.transactions import TransactionApis
+from coordinatord.handlers.txn_offsets import TransactionalOffsets
+from coordinatord.log import replay
+from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
+from coordinatord.nodes import Nodes
+from coordinatord.observe.metrics import Metrics
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.partition import Partition
+from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.markers import PartitionMarkers
+from coordinatord.transactions.state import TransactionSettings
+from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.api.describe_transactions import DescribeTransactionsRequest
+from protocol.api.end_txn import EndTxnRequest, EndTxnResponse
+from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.api.find_coordinator import FindCoordinatorRequest
+from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from protocol.records.batch import TRANSACTIONAL, iterate_batches, records
+from tests.topics.world import Context, batch
+from tests.topics.world import World as TopicsWorld
+
+TX = "tx"
+READ_COMMITTED = 1
+
+
+class NoTimers:
+    """Groups have no members here that could expire."""
+
+    def schedule(self, key: Any, deadline_ms: int) -> None:
+        pass
+
+    def cancel(self, key: Any) -> None:
+        pass
+
+
+class World(TopicsWorld):
+    """See the module's docstring."""
+
+    def __init__(self, disk: SimulatedDisk | None = None, **settings: Any) -> None:
+        settings.setdefault("transaction_state_log_num_partitions", 4)
+        settings.setdefault("offsets_topic_num_partitions", 4)
+        super().__init__(disk, **settings)
+
+    def open(self) -> None:
+        super().open()
+        settings, topics = self.settings, self.topics
+        self.metrics = Metrics()
+        self.coordinator = Coordinator(
+            group_settings=GroupSettings(initial_rebalance_delay_ms=0),
+            partitions=topics.offsets_partitions,
+            max_groups=100,
+            writer=self.writer,
+            append=lambda partition, records: self._append(OFFSETS_TOPIC, partition, records),
+            append_transactional=self._append_transactional,
+            timers=NoTimers(),  # type: ignore[arg-type]
+            now_ms=lambda: self.time_ms,
+            new_id=lambda: "id",
+            metrics=self.metrics,
+        )
+        topics.on_deleted(self.coordinator.topic_deleted)
+        self.markers = PartitionMarkers(topics.transactional, self.coordinator)
+        self.transactions = Transactions(
+            settings=TransactionSettings(settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms),
+            max_ids=settings.max_transactional_ids,
+            topic=topics,
+            writer=self.writer,
+            append=lambda partition, records: self._append(TRANSACTION_TOPIC, partition, records),
+            markers=self.markers,
+            schedule_at=self.schedule_at,
+            now_ms=lambda: self.time_ms,
+            new_producer_id=topics.producer_ids.next,
+        )
+        topics.producing.transactions = self.transactions
+        nodes = Nodes(0)
+        nodes.advertise("PLAINTEXT", "localhost", 9092)
+        self.handlers |= {
+            **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
+            **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),
+            **Offsets(self.coordinator, topics).handlers(),
+            **TransactionApis(
+                self.transactions, topics, self.markers, topics.offsets_partitions, topics.producer_ids.next
+            ).handlers(),
+            **TransactionalOffsets(
+                self.coordinator, self.transactions, topics, topics.transactional.find, self.writer,
+                verifies=settings.transaction_partition_verification_enable,
+            ).handlers(),
+        }  # fmt: skip
+        self.load_groups()
+        self.load_transactions()
+
+    def load_groups(self) -> None:
+        for index in range(len(self.coordinator.partitions)):
+            for _count in self.coordinator.load(index, self._batches(OFFSETS_TOPIC, index)):
+                pass
+
+    def load_transactions(self) -> None:
+        for index in range(self.topics.transaction_partitions or 0):
+            for _count in self.transactions.load(index, self._batches(TRANSACTION_TOPIC, index)):
+                pass
+
+    def _batches(self, topic: str, index: int) -> Any:
+        partition = self.topics.transactional.find(topic, index)
+        assert partition is not None
+        return self.topics.transactional.watch(partition, replay(partition.log))
+
+    def _append(self, topic: str, index: int, records: Any) -> int:
+        log = self.data.get(topic, index)
+        assert log is not None
+        return self.writer.append_records(log, records, self.time_ms)
+
+    def _append_transactional(self, index: int, records: Any, producer_id: int, producer_epoch: int) -> int:
+        partition = self.topics.transactional.find(OFFSETS_TOPIC, index)
+        assert partition is not None
+        return self.topics.transactional.append_records(partition, records, producer_id, producer_epoch)
+
+    def stop(self) -> None:
+        self.transactions.drain()
+        self.coordinator.drain()
+        super().stop()
+
+    def restart(self) -> None:
+        """A clean stop and a start."""
+        self.stop()
+        self.open()
+
+    def crash_and_restart(self, kind: CrashKind = "kill") -> None:
+        self.crash(kind)
+        self.open()
+
+    def partition(self, name: str = "orders", index: int = 0) -> Partition:
+        found = self.topics.catalogue.partition(name, index)
+        assert found is not None
+        return found
+
+    # Producers
+
+    def find(self) -> None:
+        """What a producer asks first: it makes the topic."""
+        assert self.call(10, 3, FindCoordinatorRequest(TX, 1)).error_code == 0
+
+    def init(
+        self, version: int = 5, *, timeout_ms: int = 60_000, producer_id: int = -1, epoch: int = -1, id_: str = TX
+    ) -> InitProducerIdResponse:
+        response: InitProducerIdResponse = self.call(
+            22, version, InitProducerIdRequest(id_, timeout_ms, producer_id, epoch)
+        )
+        return response
+
+    def producer(self, version: int = 5, **fields: Any) -> tuple[int, int]:
+        """A new producer's id and epoch."""
+        self.find()
+        response = self.init(version, **fields)
+        assert response.error_code == 0
+        return response.producer_id, response.producer_epoch
+
+    def add(
+        self, producer: tuple[int, int], *partitions: tuple[str, int], version: int = 3, id_: str = TX
+    ) -> list[int]:
+        """The error codes of AddPartitionsToTxn; for partition 0 of orders if nothing is said."""
+        topics = [AddPartitionsToTxnTopic(name, [index]) for name, index in partitions or (("orders", 0),)]
+        request = AddPartitionsToTxnRequest([], id_, *producer, topics)
+        response = self.call(24, version, request)
+        return [
+            each.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
+
+    def write(
+        self,
+        producer: tuple[int, int],
+        *values: bytes,
+        sequence: int = 0,
+        partition: tuple[str, int] = ("orders", 0),
+        version: int = 9,
+        id_: str | None = TX,
+        attributes: int = TRANSACTIONAL,
+    ) -> int:
+        """The error code of one transactional batch."""
+        context = self.send_write(
+            producer, *values, sequence=sequence, partition=partition, version=version, id_=id_, attributes=attributes
+        )
+        self.settle()
+        assert context.answers == 1
+        error: int = context.response.responses[0].partition_responses[0].error_code
+        return error
+
+    def send_write(
+        self,
+        producer: tuple[int, int],
+        *values: bytes,
+        sequence: int = 0,
+        partition: tuple[str, int] = ("orders", 0),
+        version: int = 9,
+        id_: str | None = TX,
+        attributes: int = TRANSACTIONAL,
+    ) -> Context:
+        name, index = partition
+        data = batch(
+            *values,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence,
+            attributes=attributes,
+            timestamp_ms=self.time_ms,
+        )
+        topic_id = self.topics.topic_id(name) or bytes(16)
+        return self.send(
+            0,
+            version,
+            ProduceRequest(id_, -1, 1000, [TopicProduceData(name, topic_id, [PartitionProduceData(index, data)])]),
+        )
+
+    def add_offsets(self, producer: tuple[int, int], group: str = "g", version: int = 3) -> int:
+        error: int = self.call(25, version, AddOffsetsToTxnRequest(TX, *producer, group)).error_code
+        return error
+
+    def commit_offset(
+        self, producer: tuple[int, int], offset: int, *, group: str = "g", version: int = 3, topic: str = "orders",
+        generation_id: int = -1, member_id: str = "", id_: str = TX,
+    ) -> int:  # fmt: skip
+        """The error code of a TxnOffsetCommit for partition 0."""
+        request = TxnOffsetCommitRequest(id_, group, *producer, generation_id, member_id)
+        request.topics = [TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])]
+        error: int = self.call(28, version, request).topics[0].partitions[0].error_code
+        return error
+
+    def commit_plainly(self, offset: int, group: str = "g") -> int:
+        request = OffsetCommitRequest(group, -1)
+        request.topics = [OffsetCommitRequestTopic("orders", partitions=[OffsetCommitRequestPartition(0, offset)])]
+        error: int = self.call(8, 9, request).topics[0].partitions[0].error_code
+        return error
+
+    def committed(self, group: str = "g", *, stable: bool = True) -> tuple[int, int]:
+        """(error, offset) of partition 0 of orders."""
+        asked = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics("orders", partition_indexes=[0])])
+        response = self.call(9, 9, OffsetFetchRequest(groups=[asked], require_stable=stable))
+        found = response.groups[0].topics[0].partitions[0]
+        return found.error_code, found.committed_offset
+
+    def end(self, producer: tuple[int, int], *, commit: bool = True, version: int = 3, id_: str = TX) -> EndTxnResponse:
+        response: EndTxnResponse = self.call(26, version, EndTxnRequest(id_, *producer, commit))
+        return response
+
+    def state(self, id_: str = TX) -> str:
+        (described,) = self.call(65, 0, DescribeTransactionsRequest([id_])).transaction_states
+        shown: str = described.transaction_state
+        return shown
+
+    # Consumers
+
+    def fetch(
+        self, name: str = "orders", index: int = 0, offset: int = 0, isolation: int = READ_COMMITTED
+    ) -> PartitionData:
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=1, isolation_level=isolation,
+            topics=[FetchTopic(name, partitions=[FetchPartition(index, fetch_offset=offset, partition_max_bytes=1 << 20)])],
+        )  # fmt: skip
+        found: PartitionData = self.call(1, 12, request).responses[0].partitions[0]
+        return found
+
+    def read(self, name: str = "orders", index: int = 0) -> list[bytes]:
+        """The values that a read_committed consumer gets, found as consumers do: a partition from its start on."""
+        values: list[bytes] = []
+        offset = 0
+        while data := self.fetch(name, index, offset):
+            assert data.error_code == 0
+            if not data.records:
+                return values
+            aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
+            dropped: set[int] = set()
+            for at, header in iterate_batches(data.records):
+                while aborted and aborted[0].first_offset <= header.last_offset:
+                    dropped.add(aborted.pop(0).producer_id)
+                if header.is_control:
+                    dropped.discard(header.producer_id)
+                elif not (header.is_transactional and header.producer_id in dropped):
+                    found = records(data.records, at)
+                    values += [each.value or b"" for each in found if each.offset >= offset]
+            offset = header.next_offset
+        return values
+
+    def latest(self, name: str = "orders", isolation: int = READ_COMMITTED) -> int:
+        request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)])])
+        offset: int = self.call(2, 7, request).topics[0].partitions[0].offset
+        return offset
+
+
+def group_partition(world: World, group: str = "g") -> int:
+    return partition_for(group, len(world.coordinator.partitions))
