@@ -25,7 +25,6 @@ from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
-from tests.reference.in_process import HOST, run, running_in_process
 from tests.reference.player import Player
 from tests.reference.raw_client import RawClient
 from tests.reference.story import Story, all_stories
@@ -98,12 +97,16 @@ def play_on_kafka(stories: list[Story]) -> dict[str, list[list[str]]]:
 
 async def play_in_process(story: Story, directory: Path) -> list[list[str]]:
     """What our daemon answers, on a virtual clock; to be run by `in_process.run`."""
+    from tests.reference.in_process import HOST, running_in_process  # recording Kafka does without our daemon
+
     async with running_in_process(directory, {**SETTINGS, **story.settings}) as ours:
         return await Player(story, ours.connect, HOST, ours.port).play()
 
 
 def play_on_ours(stories: list[Story]) -> dict[str, list[list[str]]]:
     """What our daemon answers: results by story name."""
+    from tests.reference.in_process import run
+
     found = {}
     for story in stories:
         with tempfile.TemporaryDirectory() as directory:
