@@ -21,7 +21,7 @@ SHOWN_CHARACTERS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the line protocol (programs/README.md), and when it was read (time.monotonic())."""
+    """One line of the line protocol (programs/README.md), and when it was read (seconds since 1970)."""
 
     kind: str
     rest: str
@@ -96,7 +96,7 @@ class Program:
                 self._other_output.append(said)
                 continue
             kind, _, rest = line.partition(" ")
-            self._take(Line(kind, rest, time.monotonic()))
+            self._take(Line(kind, rest, time.time()))
 
     def _take(self, line: Line) -> None:
         if line.kind == "ASSIGNED":

@@ -36,7 +36,7 @@ def translate_kcat(said: str) -> str | None:
 
 
 def run_kcat(command: Command, **arguments: str) -> Program:
-    """kcat as a member (commits by itself, every 100 ms) or as a producer."""
+    """kcat as a member, which commits by itself every five seconds, or as a producer."""
     if arguments["mode"] == "produce":
         words = ["-P", "-b", arguments["bootstrap"], "-t", arguments["topic"], "-z", arguments["compression"]]
         producer = Program(command, *words, translate=lambda _: None)
@@ -44,7 +44,6 @@ def run_kcat(command: Command, **arguments: str) -> Program:
         return producer
     properties = {
         "auto.offset.reset": "earliest",
-        "auto.commit.interval.ms": 100,
         "session.timeout.ms": arguments["session_timeout_ms"],
         "heartbeat.interval.ms": arguments["heartbeat_interval_ms"],
         "partition.assignment.strategy": arguments["assignor"],
@@ -72,8 +71,8 @@ class GroupCommand:
         said = self._ask(verb, *words)
         if "Error: " in said:
             codes = [code for name, code in self.EXCEPTIONS.items() if name in said]
-            return Line("ERROR", f"{int(codes[0]) if codes else -1} {said}", time.monotonic())
-        return Line("OK", said, time.monotonic())
+            return Line("ERROR", f"{int(codes[0]) if codes else -1} {said}", time.time())
+        return Line("OK", said, time.time())
 
     def _ask(self, verb: str, *words: str) -> str:
         if verb == "list":

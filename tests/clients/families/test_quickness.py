@@ -1,0 +1,124 @@
+"""How soon a consumer has its partitions and its first record; figures are printed (`pytest -s`)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from tests.clients.brokers import Broker
+from tests.clients.families.clients import CLIENTS, Client
+from tests.clients.families.program import Command, Program, run_program, wait_for_assignment
+from tests.daemon import logged_at_s, running
+from tests.reference.broker import ReferenceUnavailable, kafka_libs, running_broker
+
+ASSIGNED_WITHIN_S = 0.1
+GROUPS = 3  # side by side: the best of them is what the daemon can do, the others are what else the machine did
+MEMBERS = 2
+QUICK_CLIENTS = [
+    client for client in CLIENTS if client.name.startswith(("kafka-python 3", "confluent-kafka", "aiokafka"))
+]
+
+ROUNDS = 15
+WARM_UP_ROUNDS = 5
+FIRST_RECORD_TIMEOUT_S = 20.0
+SLOWER_BY = 1.25
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("client", QUICK_CLIENTS, ids=[client.slug for client in QUICK_CLIENTS])
+def test_a_first_assignment_comes_with_the_end_of_the_initial_delay(
+    client: Client,
+    commands: Callable[[Client], Command],
+    default_broker: Broker,
+    name: Callable[[str], str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Default settings: from the end of the three seconds to the last member's partitions, as members see them."""
+    daemon = default_broker.daemon
+    if daemon is None:
+        pytest.skip("asks the daemon's log when the delay ended")
+    topic = name("topic")
+    admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
+    admin.create_topics({topic: {"num_partitions": MEMBERS, "replication_factor": 1}})
+    admin.wait_for_topics([topic])
+    admin.close()
+    settings = {"assignor": "range", "session_timeout_ms": 10_000, "heartbeat_interval_ms": 3_000, "mode": "consume"}
+    command, groups = commands(client), {name(f"group-{number}"): list[Program]() for number in range(GROUPS)}
+    try:
+        for group, members in groups.items():
+            for _ in range(MEMBERS):
+                members.append(run_program(command, bootstrap=daemon.bootstrap, group=group, topic=topic, **settings))
+        for members in groups.values():
+            wait_for_assignment(members, MEMBERS)
+    finally:
+        for members in groups.values():
+            for each in members:
+                each.kill()
+
+    took_s = []
+    for group, members in groups.items():
+        begun, completed = (
+            logged_at_s(daemon.events("group transition", group=group, new=state)[0])
+            for state in ("PreparingRebalance", "CompletingRebalance")
+        )
+        assert completed - begun >= 3.0
+        took_s.append(max(each.of_kind("ASSIGNED")[-1].at_s for each in members) - completed)
+    print(f"\n{client.name}: assigned {[round(each * 1000) for each in sorted(took_s)]} ms after the initial delay")
+    record_property("assigned_ms", round(min(took_s) * 1000))
+    assert min(took_s) <= ASSIGNED_WITHIN_S
+
+
+@pytest.mark.reference
+@pytest.mark.timeout(300)
+def test_the_first_record_comes_no_later_than_on_kafka(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """kafka-python, a new group each time, no initial delay: from the constructor to the first record, in turns."""
+    try:
+        libs = kafka_libs()
+    except ReferenceUnavailable as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"skipped: {missing}")
+    settings = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "1"}
+    with (
+        running_broker(libs, tmp_path / "kafka", settings) as kafka,
+        running(tmp_path / "ours", settings) as daemon,
+    ):
+        brokers = {"Kafka": kafka.bootstrap, "coordinatord": daemon.bootstrap}
+        for bootstrap in brokers.values():
+            producer = KafkaProducer(bootstrap_servers=bootstrap)
+            producer.send("topic", b"value").get(timeout=30)
+            producer.close(timeout=10)
+            for _ in range(WARM_UP_ROUNDS):
+                first_record_s(bootstrap)
+        took_s: dict[str, list[float]] = {who: [] for who in brokers}
+        for _ in range(ROUNDS):
+            for who, bootstrap in brokers.items():
+                took_s[who].append(first_record_s(bootstrap))
+    medians_ms = {who: statistics.median(each) * 1000 for who, each in took_s.items()}
+    for who, each in took_s.items():
+        spread = f"median; {min(each) * 1000:.0f} to {max(each) * 1000:.0f}"
+        print(f"\n{who}: first record after {medians_ms[who]:.0f} ms ({spread})")
+        record_property(f"first_record_ms_{who}", round(medians_ms[who]))
+    assert medians_ms["coordinatord"] <= medians_ms["Kafka"] * SLOWER_BY
+
+
+def first_record_s(bootstrap: str) -> float:
+    """Seconds that a new consumer in a new group needs for its first record."""
+    began_s = time.monotonic()
+    consumer = KafkaConsumer(
+        "topic", bootstrap_servers=bootstrap, group_id=f"group-{secrets.token_hex(4)}", auto_offset_reset="earliest"
+    )
+    while not consumer.poll(timeout_ms=1_000):
+        assert time.monotonic() - began_s < FIRST_RECORD_TIMEOUT_S, "no record"
+    took_s = time.monotonic() - began_s
+    consumer.close()
+    return took_s
