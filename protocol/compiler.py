@@ -63,7 +63,7 @@ ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def read_tags(buf: bytes, pos: int, end: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Read a tag buffer into [(tag, start, stop)]; tags must rise, as Kafka's readers demand."""
+    """Read a tag buffer into [(tag, start, stop)]. Tags must rise (KIP-482), which Kafka writes and does not check."""
     count = buf[pos]
     pos += 1
     if count > 0x7F:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ def test_any_cut_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> 
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     splitter = FrameSplitter(100)
     out: list[bytes] = []
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         out += contents(splitter, stream[start:end])
     assert out == frames
     assert splitter.held_bytes == 0
