@@ -18,7 +18,7 @@ from protocol.schema import ZERO_UUID, Field, schema_of
 
 LINE_WIDTH = 118
 NAME = re.compile(r"(group|topic|transaction)\w*$")
-_UUID = re.compile(r"[0-9A-Za-z_-]*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$")
+_UUID = re.compile(r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$", re.DOTALL)
 ALWAYS_SHOWN = {"error_code", "partition_index"}
 
 # Lists that Kafka keeps in hash maps, so that their order says nothing.
@@ -158,9 +158,10 @@ def put_in_order(request: Any, response: Any) -> None:
         return
     for asked, answered in [(request, response), *zip(request.groups, response.groups, strict=False)]:
         if asked.topics is None:
-            answered.topics.sort(key=lambda topic: topic.name)
             for topic in answered.topics:
                 topic.partitions.sort(key=lambda partition: partition.partition_index)
+            # From v10 on there is an id in place of the name, which is another one each time.
+            answered.topics.sort(key=lambda topic: (topic.name, [p.committed_offset for p in topic.partitions]))
 
 
 def flat_text(node: Node | tuple[str, Node]) -> str:
