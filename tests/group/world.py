@@ -192,7 +192,8 @@ class World:
         if group.exists:
             live = (group.offsets, group.pending, group.metadata)
             replayed = self.replayed()
-            assert (replayed.offsets, replayed.pending, replayed.metadata) == live, "the log does not replay to the durable state"
+            again = (replayed.offsets, replayed.pending, replayed.metadata)
+            assert again == live, "the log does not replay to the durable state"
 
     def _check_state(self) -> None:
         group = self.group

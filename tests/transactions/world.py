@@ -275,10 +275,9 @@ class World(TopicsWorld):
     def fetch(
         self, name: str = "orders", index: int = 0, offset: int = 0, isolation: int = READ_COMMITTED
     ) -> PartitionData:
-        request = FetchRequest(
-            max_wait_ms=0, min_bytes=1, isolation_level=isolation,
-            topics=[FetchTopic(name, partitions=[FetchPartition(index, fetch_offset=offset, partition_max_bytes=1 << 20)])],
-        )  # fmt: skip
+        asked = FetchPartition(index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topics = [FetchTopic(name, partitions=[asked])]
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=isolation, topics=topics)
         found: PartitionData = self.call(1, 12, request).responses[0].partitions[0]
         return found
 
