@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.errors import RetriableError
 
 from tests.clients.waiting import TIMEOUT_S, wait_until
 from tests.daemon import REPOSITORY
@@ -25,6 +26,7 @@ POLL_TIMEOUT_MS = 100
 # it is in the new generation and does not know it, for good. A poll that outlasts the rebalance does not.
 PATIENT_POLL_TIMEOUT_MS = 1_000
 POSITION_TIMEOUT_MS = 2_000
+INTERRUPTED_S = 0.05
 
 T = TypeVar("T")
 
@@ -119,7 +121,11 @@ class Member:
             try:
                 consumer.subscribe(self._topics, pattern=self._pattern, listener=_Listener(self))
                 while not self._stopping.is_set():
-                    self._turn(consumer)
+                    try:
+                        self._turn(consumer)
+                    except RetriableError:
+                        # kafka-python's way to say that the coordinator is down: applications poll again.
+                        self._stopping.wait(INTERRUPTED_S)
             finally:
                 consumer.close(timeout_ms=10_000)
         except BaseException as problem:
