@@ -30,7 +30,8 @@ continue them. The commands on a connection, which is a capital letter and perha
     A close                        close the connection
 
 and `wait N s`. `setting NAME = VALUE` gives the broker a setting, `default Api field=value, ...` the fields that each
-request of that kind has unless it says otherwise, and `alone` a broker that no other story uses at the same time.
+request of that kind has unless it says otherwise, and `alone` a broker that no other story uses at the same time. A
+`slow` story takes minutes with Kafka and is recorded again only when it is named.
 
 Values are Python's literals; a struct is `{field=value, ...}`. Names: `group` and `topic` (and `group2`, `topic_b` ...)
 are names that no other story has; M1, T1 and P1 are the member ids, topic ids and producer ids that have been seen, in
@@ -95,6 +96,7 @@ class Story:
     name: str
     path: Path
     alone: bool = False
+    slow: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     parts: list[str | Step] = field(default_factory=list)
@@ -174,6 +176,9 @@ def _command(story: Story, line: int, source: str) -> Step | None:
         return Step(line, "wait", source, seconds=float(match["seconds"]))
     if joined == "alone":
         story.alone = True
+        return None
+    if joined == "slow":
+        story.slow = True
         return None
     if match := _SETTING.match(joined):
         story.settings[match["name"]] = match["value"]
