@@ -283,8 +283,11 @@ class World(TopicsWorld):
 
     def read(self, name: str = "orders", index: int = 0) -> list[bytes]:
         """The values that a read_committed consumer gets, found as consumers do: a partition from its start on."""
+        return self.read_from(0, name, index)
+
+    def read_from(self, offset: int, name: str = "orders", index: int = 0) -> list[bytes]:
+        """The same from an offset on."""
         values: list[bytes] = []
-        offset = 0
         while data := self.fetch(name, index, offset):
             assert data.error_code == 0
             if not data.records:
