@@ -87,6 +87,19 @@ def python(*requirements: str) -> str:
     return str(installed(f"python-{name}", content, install) / "venv/bin/python")
 
 
+def source(package: str, version: str) -> Path:
+    """The unpacked source distribution of a package on PyPI."""
+
+    def install(directory: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        run([*pip, "--no-binary", ":all:", "--dest", directory, f"{package}=={version}"])
+        (archive,) = directory.glob("*.tar.gz")
+        shutil.unpack_archive(archive, directory, filter="data")
+
+    (unpacked,) = (path for path in installed(f"source-{package}", [version], install).iterdir() if path.is_dir())
+    return unpacked
+
+
 def node(*packages: str) -> tuple[str, Path]:
     """Node, and a directory whose node_modules has these packages."""
     executable, npm = tool("node", "nodejs"), tool("npm", "npm")
