@@ -226,7 +226,7 @@ def test_the_index_follows_the_segments(monkeypatch: pytest.MonkeyPatch) -> None
     world.settle()
     left = [name for name in world.disk.listdir(directory) if name.endswith(".txnindex")]
     assert len(left) < len(indexes)
-    values = [value for value in world.read_from(log.log_start_offset)]
+    values = world.read_from(log.log_start_offset)
     assert [value for value in values if int(value) > 20] == kept
 
 

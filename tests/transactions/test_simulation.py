@@ -70,7 +70,16 @@ class Simulation:
         self.crashes = 0
 
     def ask(self, api_key: int, version: int, request: Any) -> Any:
-        """The answer, unless the process dies before."""
+        """The answer, unless the process dies before. After a restart the last transaction may have to be completed
+        once more: a client asks again then.
+        """
+        while True:
+            response = self.ask_once(api_key, version, request)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in errors_of(response):
+                return response
+            self.world.settle()
+
+    def ask_once(self, api_key: int, version: int, request: Any) -> Any:
         world = self.world
         context = world.send(api_key, version, request)
         while not context.answers:
@@ -86,15 +95,10 @@ class Simulation:
         return context.response
 
     def initialise(self, client: Client) -> None:
-        while True:
-            response = self.ask(22, 4, InitProducerIdRequest(client.id, 60_000))
-            if response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                self.world.settle()
-                continue
-            assert response.error_code == 0
-            client.producer = response.producer_id, response.producer_epoch
-            client.sequences = {}
-            return
+        response = self.ask(22, 4, InitProducerIdRequest(client.id, 60_000))
+        assert response.error_code == 0
+        client.producer = response.producer_id, response.producer_epoch
+        client.sequences = {}
 
     def transaction(self, client: Client) -> None:
         """One attempt, which may be interrupted anywhere."""
@@ -187,6 +191,18 @@ class Simulation:
         for client in self.clients:
             own = [a for a in sorted(self.with_offset) if self.client_of[a] is client and read[a]]
             assert self.world.committed(f"g-{client.number}") == (0, own[-1] if own else -1)
+
+
+def errors_of(response: Any) -> set[int]:
+    """All error codes, wherever a response has them."""
+    found: set[int] = set()
+    for name in getattr(response, "__slots__", ()):
+        value = getattr(response, name)
+        if name.endswith("error_code"):
+            found.add(value)
+        elif isinstance(value, list):
+            found = found.union(*map(errors_of, value))
+    return found
 
 
 @pytest.mark.parametrize("seed", SEEDS)
