@@ -81,7 +81,8 @@ class Offsets:
         else:
             response = actor.tell(Commit.of(request, version))
         if refused:
-            _merge(response.topics, refused)
+            _merge(refused, response.topics)
+            response.topics = refused
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
     def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:
@@ -93,18 +94,18 @@ class Offsets:
             if version >= TOPIC_IDS_FROM:
                 name = topics.topic_name(topic.topic_id)
                 if name is None:
-                    refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+                    _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
                     continue
                 topic.name = name
             else:
                 topic_id = topics.topic_id(topic.name)
                 if topic_id is None:
-                    refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                    _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     continue
                 topic.topic_id = topic_id
             absent = [p for p in topic.partitions if not topics.exists(topic.name, p.partition_index)]
             if absent:
-                refused.append(_refused(topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                _refuse(refused, topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 topic.partitions = [p for p in topic.partitions if topics.exists(topic.name, p.partition_index)]
             if topic.partitions:
                 known.append(topic)
@@ -165,8 +166,9 @@ class Offsets:
         if isinstance(actor, ErrorCode):
             return refuse(request, context.api_version, actor)
         response: OffsetDeleteResponse = actor.tell(request)
-        if response.error_code == ErrorCode.NONE:
-            _merge(response.topics, refused)
+        if refused and response.error_code == ErrorCode.NONE:
+            _merge(refused, response.topics)
+            response.topics = refused
         return actor.respond(context, response)
 
     def _existing_only(self, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:
@@ -174,12 +176,12 @@ class Offsets:
         known: list[OffsetDeleteRequestTopic] = []
         for topic in request.topics:
             there = [p for p in topic.partitions if self.topics.exists(topic.name, p.partition_index)]
-            if len(there) < len(topic.partitions):
+            if len(there) < len(topic.partitions) or self.topics.topic_id(topic.name) is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 gone = [
                     OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in there
                 ]
-                refused.append(OffsetDeleteResponseTopic(topic.name, gone))
+                _merge(refused, [OffsetDeleteResponseTopic(topic.name, gone)])
             if there:
                 topic.partitions = there
                 known.append(topic)
@@ -187,21 +189,23 @@ class Offsets:
         return refused
 
 
-def _refused(
-    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: ErrorCode
-) -> OffsetCommitResponseTopic:
+def _refuse(
+    refused: list[OffsetCommitResponseTopic],
+    topic: OffsetCommitRequestTopic,
+    partitions: list[OffsetCommitRequestPartition],
+    error: ErrorCode,
+) -> None:
     answered = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in partitions]
-    return OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)
+    _merge(refused, [OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
 
 
-def _merge(answered: list[Any], refused: list[Any]) -> None:
-    """What was refused comes first, and a topic of which only some partitions exist stays one entry: as in Kafka."""
-    by_name = {topic.name: topic for topic in refused if topic.name}
-    rest = []
-    for topic in answered:
-        first = by_name.get(topic.name)
-        if first is None:
-            rest.append(topic)
+def _merge(topics: list[Any], more: list[Any]) -> None:
+    """Append to `topics`; a topic that is there already gets the partitions instead, as Kafka's builders do it."""
+    known = {topic.name or topic.topic_id: topic for topic in topics}
+    for topic in more:
+        key = topic.name or topic.topic_id
+        if key in known:
+            known[key].partitions.extend(topic.partitions)
         else:
-            first.partitions.extend(topic.partitions)
-    answered[:] = refused + rest
+            known[key] = topic
+            topics.append(topic)

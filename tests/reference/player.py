@@ -10,14 +10,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from protocol.api.create_topics import CreateTopicsRequest
+from protocol.api.delete_topics import DeleteTopicsRequest
+from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.errors import ErrorCode
 from protocol.registry import API_NAMES, messages
 from tests.reference import values
 from tests.reference.canonical import Names, put_in_order, rendered
-from tests.reference.raw_client import RawClient
+from tests.reference.raw_client import Answer, RawClient
 from tests.reference.story import Step, Story, StoryError
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 ANSWER_TIMEOUT_S = 40
+UNTIMED = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics", "InitProducerId"})
+"""What Kafka's controller has a hand in: how long that takes says something about the machine alone."""
 LOOK_S = 0.3
 """How long `A?` waits for an answer that should not come."""
 GRACE_S = 0.1
@@ -98,11 +104,27 @@ class Player:
         seconds = round(asyncio.get_running_loop().time() - began_s)
         lines = ["closed"]
         if answer is not None:
+            await self._settled(client, answer)
             put_in_order(answer.request, answer.message)
             lines = rendered(self.names, answer.message, answer.codec.api_version)
-        if seconds:
+        if seconds and not (answer and answer.codec.name in UNTIMED):
             lines[0] = f"after {seconds} s: {lines[0]}"
         return lines
+
+    async def _settled(self, client: RawClient, answer: Answer) -> None:
+        """Kafka's controller answers before its broker knows of the topic: wait until it does."""
+        if type(answer.request) not in (CreateTopicsRequest, DeleteTopicsRequest):
+            return
+        if getattr(answer.request, "validate_only", False) or client.unanswered:
+            return
+        results = getattr(answer.message, "topics", None) or getattr(answer.message, "responses", [])
+        names = [topic.name for topic in results if topic.name and topic.error_code == ErrorCode.NONE]
+        made = type(answer.request) is CreateTopicsRequest
+        expected = ErrorCode.NONE if made else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], False)
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            while any(topic.error_code != expected for topic in (await client.ask(request, 4)).topics):  # noqa: ASYNC110
+                await asyncio.sleep(GRACE_S)
 
     async def _raw_answer(self, client: RawClient) -> list[str]:
         """What comes after bytes that need not be a request: as it is, since nobody knows what it answers."""

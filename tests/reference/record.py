@@ -24,17 +24,20 @@ from protocol.api.find_coordinator import FindCoordinatorRequest
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode
+from tests.reference import differences
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 from tests.reference.player import Player
 from tests.reference.raw_client import RawClient
 from tests.reference.story import Story, all_stories
 
 AT_ONCE = 24
+TRANSACTION = 1
 _TIME = re.compile(r"after (\d+) s: ")
 SETTINGS: Mapping[str, str] = {
     # Not waiting for the first rebalance is the default of stories, since most are not about it.
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
 }
 """What every story's broker has, ours and Kafka's; a story's own settings come on top."""
 
@@ -65,17 +68,18 @@ async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[s
 
 
 async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
-    """Kafka makes `__consumer_offsets` when it is first asked for a coordinator, then loads it; both take a moment.
+    """Kafka makes a coordinator's topic when it is first asked for one, then loads it; both take a moment.
 
-    It is ready when it knows that there is no such group. There is one partition, so one group speaks for all. Producer
-    ids, too, come a moment late the first time.
+    It is ready when it knows that there is no such group, and gives a producer id to a transactional id. There is one
+    partition of each topic, so one name speaks for all.
     """
     client = await RawClient.connect(broker.host, broker.port)
     deadline_s = time.monotonic() + within_s
     while True:
         found = await client.ask(FindCoordinatorRequest("warm-up"), 0)
         known = await client.ask(HeartbeatRequest("warm-up", 1, "nobody"), 0)
-        given = await client.ask(InitProducerIdRequest(None, 1000), 0)
+        await client.ask(FindCoordinatorRequest("warm-up", TRANSACTION), 1)
+        given = await client.ask(InitProducerIdRequest("warm-up", 1000), 0)
         errors = (found.error_code, known.error_code, given.error_code)
         if errors == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE):
             break
@@ -155,6 +159,7 @@ def main(arguments: list[str]) -> None:
         changed = text != story.path.read_text()
         story.path.write_text(text)
         print(f"{'changed' if changed else 'as before'}: {name}")
+    differences.main()
 
 
 if __name__ == "__main__":
