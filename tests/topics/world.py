@@ -97,7 +97,8 @@ class World:
         self.data = DataDirectory.open(
             PATH, disk=self.disk, config_for=lambda name: Topics.log_config(self.settings, name)
         )
-        self.writer = LogWriter(self.data, self.loop, self.failures.append, worker=self.worker)
+        flush: Any = self.settings.log_flush
+        self.writer = LogWriter(self.data, self.loop, self.failures.append, worker=self.worker, flush=flush)
         nodes = Nodes(self.settings.node_id)
         nodes.advertise("PLAINTEXT", "localhost", 9092)
         self.topics = Topics(

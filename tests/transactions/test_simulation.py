@@ -1,8 +1,8 @@
 """Random transactions over random crashes: all of a transaction is read, or nothing of it.
 
 Several producers, each with a transactional id and a group of its own, write records that tell their transaction, and
-commit its number as their group's offset. Between any two turns the process may be killed or the power may fail. In the
-end each transaction must be whole in every partition or absent from all, those that were answered must be what was
+commit its number as their group's offset. In any operation on the disk the process may be killed or the power may fail
+(where the log is never flushed it is only killed: what was answered is not promised to survive more). In the end each transaction must be whole in every partition or absent from all, those that were answered must be what was
 answered, and a group's offset must be that of its producer's last committed transaction.
 
 A failure prints its seed; `SEED=… pytest tests/transactions/test_simulation.py` plays it again.
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.log.simulated_disk import SimulatedCrash, SimulatedDisk
 from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.api.end_txn import EndTxnRequest
@@ -58,7 +59,8 @@ class Client:
 class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.world = World()
+        self.flushes = seed % 2 == 0
+        self.world = World(SimulatedDisk(seed), log_flush="always" if self.flushes else "never")
         self.world.create("orders", PARTITIONS)
         self.world.find()
         self.clients = [Client(number, bumps=bool(number % 2)) for number in range(3)]
@@ -81,17 +83,23 @@ class Simulation:
 
     def ask_once(self, api_key: int, version: int, request: Any) -> Any:
         world = self.world
-        context = world.send(api_key, version, request)
-        while not context.answers:
-            if self.random.random() < 0.03:
-                world.crash(self.random.choice(["kill", "power"]))
-                world.open()
-                self.crashes += 1
-                raise CrashedError
-            if self.random.random() < 0.5:
-                world.loop.turn()
-            else:
-                world.worker.run_one()
+        if self.random.random() < 0.15:
+            world.disk.crash_after = world.disk.operations + self.random.randrange(25)
+        try:
+            context = world.send(api_key, version, request)
+            while not context.answers:
+                if self.random.random() < 0.5:
+                    world.loop.turn()
+                else:
+                    world.worker.run_one()
+                if world.disk.crashed:
+                    raise SimulatedCrash
+            world.disk.crash_after = None
+        except SimulatedCrash:
+            world.crash(self.random.choice(["kill", "power"]) if self.flushes else "kill")
+            world.open()
+            self.crashes += 1
+            raise CrashedError from None
         return context.response
 
     def initialise(self, client: Client) -> None:
