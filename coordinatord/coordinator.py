@@ -14,7 +14,7 @@ import structlog
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.classic import restore
-from coordinatord.group.events import EndTransaction, TimedOut, TopicDeleted, Unload
+from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
@@ -147,6 +147,16 @@ class Coordinator:
             pending = actor.group.pending
             if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
                 actor.tell(event)
+
+    def expire_offsets(self, retention_ms: int) -> Iterator[None]:
+        """Have one group after the other forget what nobody has needed for so long, at the caller's pace."""
+        event = Expire(retention_ms)
+        for actor in list(self.actors.values()):
+            # Since the last one it may have ended, or its partition may have gone.
+            is_here = self.actors.get(actor.group.group_id) is actor and not self.draining
+            if is_here and self.partitions[actor.partition] == ACTIVE:
+                actor.tell(event)
+            yield
 
     def drain(self) -> None:
         """Answer whatever is parked and serve no group any more: its members look for a coordinator again."""

@@ -47,6 +47,9 @@ from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 LOAD_SLICE_S = 0.005
 """How long loading may keep the loop before somebody else gets a turn."""
 
+EXPIRY_SLICE_S = 0.001
+"""The same for a look at all groups' offsets."""
+
 CLOCK_INTERVAL_S = 1.0
 
 
@@ -198,6 +201,18 @@ class Daemon:
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
         expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
         self._every(expiration_s, self.transactions.expire_ids)
+        self._spawn(self._expire_offsets())
+
+    async def _expire_offsets(self) -> None:
+        """Look for expired offsets from time to time, without keeping the loop from anybody else."""
+        retention_ms = self.settings.offsets_retention_ms
+        while True:
+            await asyncio.sleep(self.settings.offsets_retention_check_interval_ms / 1000)
+            slice_began_s = time.monotonic()
+            for _ in self.coordinator.expire_offsets(retention_ms):
+                if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
+                    await asyncio.sleep(0)
+                    slice_began_s = time.monotonic()
 
     async def _listen(self, name: str, host: str, port: int) -> asyncio.Server:
         def connection() -> Connection:

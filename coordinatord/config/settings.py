@@ -293,11 +293,9 @@ class Settings:
     offsets_load_buffer_size: int = integer(5 * MIB, "Bytes read at a time while groups are loaded.", minimum=1)
     offsets_commit_timeout_ms: int = integer(5_000, "How long a commit may wait for the log.", minimum=1, not_yet=True)
     offset_metadata_max_bytes: int = integer(4 * KIB, "Bytes of metadata that a commit may carry per partition.")
-    offsets_retention_minutes: int = integer(
-        10_080, "How long offsets stay after their group became empty.", minimum=1, not_yet=True
-    )
+    offsets_retention_minutes: int = integer(10_080, "How long offsets stay after their group became empty.", minimum=1)
     offsets_retention_check_interval_ms: int = integer(
-        600_000, "Time between two looks for expired offsets.", minimum=1, maximum=LONG_MAX, not_yet=True
+        600_000, "Time between two looks for expired offsets.", minimum=1, maximum=LONG_MAX
     )
 
     # ---- Consumer groups (KIP-848) -----------------------------------------------------------------------------------
