@@ -75,6 +75,10 @@ def java_program(kafka_clients: str) -> Callable[[], Command]:
     return command
 
 
+def go_program(name: str) -> Callable[[], Command]:
+    return lambda: Command([toolchains.go(name)])
+
+
 def kafkajs() -> Command:
     node, directory = toolchains.node("kafkajs@2.2.4", "kafkajs-snappy@1.1.0", "kafkajs-lz4@1.2.1")
     return Command([node, str(PROGRAMS / "node" / "kafkajs.js")], {"NODE_PATH": str(directory / "node_modules")})
@@ -150,6 +154,20 @@ CLIENTS: tuple[Client, ...] = (
         },
         assignors=("roundrobin",),
         codecs=("none", "gzip", "snappy", "lz4"),
+    ),
+    Client("franz-go 1.22.2", go_program("franz"), optional=True),
+    Client(
+        "sarama 1.61.1",
+        go_program("sarama"),
+        lacks={"cooperative": "no such assignor", "alter": "no such call in its admin client"},
+        optional=True,
+    ),
+    Client(
+        "kafka-go 0.4.51",
+        go_program("kafkago"),
+        lacks={"static": "no group.instance.id", "cooperative": "no such assignor"},
+        assignors=("range", "roundrobin"),
+        optional=True,
     ),
     Client(
         f"kcat {KCAT_VERSION} (librdkafka 2.0.2)",

@@ -111,6 +111,19 @@ def node(*packages: str) -> tuple[str, Path]:
     return executable, installed("node", packages, install)
 
 
+def go(program: str) -> str:
+    """The binary of a program of programs/go, whose go.mod and go.sum pin its modules."""
+    compiler, sources = tool("go", "golang-go"), PROGRAMS / "go"
+    files = sorted(path for path in sources.rglob("*") if path.is_file())
+
+    def install(directory: Path) -> None:
+        # A Go that is too old says so instead of downloading a newer one.
+        environment = {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+        run([compiler, "build", "-o", directory / program, f"./{program}"], cwd=sources, **environment)
+
+    return str(installed(f"go-{program}", [path.read_text() for path in files], install) / program)
+
+
 # Spark's parent asks a mirror of Maven Central first, which not every network reaches: here its id is Central itself.
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">

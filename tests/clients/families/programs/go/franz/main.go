@@ -1,0 +1,174 @@
+// franz-go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"program/line"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var background = context.Background()
+
+func main() {
+	switch line.Arguments["mode"] {
+	case "consume":
+		consume()
+	case "admin":
+		administer()
+	default:
+		produce()
+	}
+}
+
+func client(options ...kgo.Opt) *kgo.Client {
+	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(line.Arguments["bootstrap"]))...)
+	line.Must(err)
+	return made
+}
+
+func consume() {
+	topic := line.Arguments["topic"]
+	balancer := map[string]kgo.GroupBalancer{
+		"range":              kgo.RangeBalancer(),
+		"roundrobin":         kgo.RoundRobinBalancer(),
+		"sticky":             kgo.StickyBalancer(),
+		"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+	}[line.Arguments["assignor"]]
+	tell := func(kind string) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+			line.Say(kind, line.Numbers(partitions[topic]))
+		}
+	}
+	options := []kgo.Opt{
+		kgo.ConsumerGroup(line.Arguments["group"]),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(line.Milliseconds("session_timeout_ms")),
+		kgo.HeartbeatInterval(line.Milliseconds("heartbeat_interval_ms")),
+		kgo.Balancers(balancer),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(tell("ASSIGNED")),
+		kgo.OnPartitionsRevoked(tell("REVOKED")),
+		kgo.OnPartitionsLost(tell("REVOKED")),
+	}
+	if instance := line.Arguments["instance"]; instance != "" {
+		options = append(options, kgo.InstanceID(instance))
+	}
+	consumer := client(options...)
+	polling, stop := context.WithCancel(background)
+	closing := line.Closing()
+	go func() {
+		<-closing
+		stop()
+	}()
+	for polling.Err() == nil {
+		turn(consumer, polling)
+	}
+	consumer.AllowRebalance()
+	consumer.Close()
+	line.Say("CLOSED")
+}
+
+func turn(consumer *kgo.Client, polling context.Context) {
+	fetches := consumer.PollFetches(polling)
+	defer consumer.AllowRebalance()
+	next := map[int32]int64{}
+	fetches.EachRecord(func(record *kgo.Record) {
+		line.Say("RECORD", record.Partition, record.Offset, string(record.Value))
+		next[record.Partition] = record.Offset + 1
+	})
+	if len(next) == 0 {
+		return
+	}
+	if err := consumer.CommitUncommittedOffsets(background); err != nil {
+		line.Say("COMMIT_FAILED", err)
+	} else {
+		line.Say("COMMITTED", line.Pairs(next))
+	}
+}
+
+func administer() {
+	admin := kadm.NewClient(client())
+	defer admin.Close()
+	line.Answer(
+		func(verb string, words []string) (string, error) { return answer(admin, verb, words) },
+		func(err error) int {
+			var known *kerr.Error
+			if errors.As(err, &known) {
+				return int(known.Code)
+			}
+			return -1
+		},
+	)
+}
+
+func answer(admin *kadm.Client, verb string, words []string) (string, error) {
+	switch verb {
+	case "list":
+		groups, err := admin.ListGroups(background)
+		return strings.Join(groups.Groups(), " "), err
+	case "describe":
+		groups, err := admin.DescribeGroups(background, words[0])
+		if err != nil {
+			return "", err
+		}
+		group := groups[words[0]]
+		owned := []int32{}
+		for _, partitions := range group.AssignedPartitions() {
+			for partition := range partitions {
+				owned = append(owned, partition)
+			}
+		}
+		return fmt.Sprintf("%s %d %s", group.State, len(group.Members), line.Numbers(owned)), group.Err
+	case "offsets":
+		fetched, err := admin.FetchOffsets(background, words[0])
+		offsets := map[int32]int64{}
+		fetched.Each(func(each kadm.OffsetResponse) { offsets[each.Partition] = each.At })
+		return line.Pairs(offsets), err
+	case "alter":
+		offsets := kadm.Offsets{}
+		for partition, offset := range line.ParsedPairs(words[2]) {
+			offsets.AddOffset(words[1], partition, offset, -1)
+		}
+		return "", admin.CommitAllOffsets(background, words[0], offsets)
+	case "delete-offsets":
+		partitions := kadm.TopicsSet{}
+		partitions.Add(words[1], line.ParsedNumbers(words[2])...)
+		deleted, err := admin.DeleteOffsets(background, words[0], partitions)
+		if err != nil {
+			return "", err
+		}
+		return "", deleted.Error()
+	default:
+		deleted, err := admin.DeleteGroups(background, words[0])
+		if err != nil {
+			return "", err
+		}
+		return "", deleted.Error()
+	}
+}
+
+func produce() {
+	codec := map[string]kgo.CompressionCodec{
+		"none":   kgo.NoCompression(),
+		"gzip":   kgo.GzipCompression(),
+		"snappy": kgo.SnappyCompression(),
+		"lz4":    kgo.Lz4Compression(),
+		"zstd":   kgo.ZstdCompression(),
+	}[line.Arguments["compression"]]
+	producer := client(kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(line.Arguments["topic"]))
+	records := []*kgo.Record{}
+	for _, value := range line.Values() {
+		records = append(records, kgo.StringRecord(value))
+	}
+	line.Must(producer.ProduceSync(background, records...).FirstErr())
+	producer.Close()
+	line.Say("PRODUCED", len(records))
+}
