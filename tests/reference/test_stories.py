@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reference import differences
 from tests.reference.in_process import run
 from tests.reference.record import play_in_process
 from tests.reference.story import Story, all_stories
@@ -34,3 +35,7 @@ def test_a_story_is_complete(story: Story) -> None:
     for step in answered:
         if step.reason:
             assert step.ours not in ([], step.recorded), f"line {step.line}: what is not different needs no reason"
+
+
+def test_the_list_of_differences_is_current() -> None:
+    assert differences.LIST.read_text() == differences.text(STORIES), "python -m tests.reference.differences"
