@@ -2,8 +2,9 @@
 
 Several producers, each with a transactional id and a group of its own, write records that tell their transaction, and
 commit its number as their group's offset. In any operation on the disk the process may be killed or the power may fail
-(where the log is never flushed it is only killed: what was answered is not promised to survive more). In the end each transaction must be whole in every partition or absent from all, those that were answered must be what was
-answered, and a group's offset must be that of its producer's last committed transaction.
+(where the log is never flushed it is only killed: what was answered is not promised to survive more). In the end each
+transaction must be whole in every partition or absent from all, those that were answered must be what was answered,
+and a group's offset must be that of its producer's last committed transaction.
 
 A failure prints its seed; `SEED=… pytest tests/transactions/test_simulation.py` plays it again.
 """
