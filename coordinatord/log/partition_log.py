@@ -369,20 +369,26 @@ class PartitionLog:
             self._read_hint = None
 
     def batches(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Headers of the visible batches from the one that holds `from_offset` on. Nothing is decoded, nothing kept."""
+        """Headers of the visible batches from the one that holds `from_offset` on. Nothing is decoded, nothing kept.
+
+        The generator has files of its own, so it may be left half-way and taken up again.
+        """
         high_watermark = self.high_watermark
-        segments = self.segments
-        for segment in segments[max(bisect_right(segments, from_offset, key=_base_offset) - 1, 0) :]:
+        first = max(bisect_right(self.segments, from_offset, key=_base_offset) - 1, 0)
+        position = self.segments[first].position_at_or_before(self._files, from_offset) if self.segments else 0
+        for segment in self.segments[first:]:
             if not segment.visible_bytes:
                 continue
-            start = segment.position_at_or_before(self._files, from_offset)
-            for _position, header in walk(
-                self._files.get(segment.log_path), segment.log_path, start, segment.visible_bytes
-            ):
-                if header.base_offset >= high_watermark:
-                    return
-                if header.last_offset >= from_offset:
-                    yield header
+            file = self.disk.open(segment.log_path)
+            try:
+                for _position, header in walk(file, segment.log_path, position, segment.visible_bytes):
+                    if header.base_offset >= high_watermark:
+                        return
+                    if header.last_offset >= from_offset:
+                        yield header
+            finally:
+                file.close()
+            position = 0
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The earliest visible record whose timestamp is at least `timestamp_ms`."""

@@ -78,6 +78,16 @@ def test_looking_up_by_time(config: dict[str, int]) -> None:
     assert log.max_timestamp() == next(TimestampOffset(time, offset) for offset, time in times if time == last)
 
 
+@pytest.mark.parametrize("config", CONFIGS)
+def test_headers_from_an_offset_on(config: dict[str, int]) -> None:
+    _, log, times = filled(**config)
+    everything = list(log.batches(0))
+    assert sum(header.record_count for header in everything) == len(times)
+    for offset in range(0, log.end_offset, 17):
+        assert list(log.batches(offset)) == [header for header in everything if header.last_offset >= offset]
+    assert list(log.batches(log.end_offset)) == []
+
+
 def test_reads_end_at_the_high_watermark() -> None:
     world = World(SimulatedDisk())
     log = world.log()
