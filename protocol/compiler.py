@@ -33,7 +33,7 @@ MAX_VARINT_BYTES = 5
 def read_uvarint(buf: bytes, pos: int, value: int) -> tuple[int, int]:
     """Finish an unsigned varint whose first byte, `value`, had its high bit set; `pos` is after that byte.
 
-    As Kafka's `ByteUtils.readUnsignedVarint`: at most five bytes, and the value must fit an int32.
+    At most five bytes, as in Kafka's `ByteUtils`. What does not fit an int32 is wrong; Kafka takes it as negative.
     """
     value &= 0x7F
     for shift in range(7, 7 * MAX_VARINT_BYTES, 7):
