@@ -13,6 +13,7 @@ import click
 
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
+    "log": ("coordinatord.cli.log", "log", "Look into the files of a log, and check them."),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""
