@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("scenario")
     if marker is not None:
         playing = [client for client in CLIENTS if client.plays(marker.args[0])]
-        metafunc.parametrize("client", playing, ids=[client.slug for client in playing], scope="session")
+        metafunc.parametrize("client", playing, ids=[client.slug for client in playing])
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import NoError
+from kafka.errors import CoordinatorNotAvailableError, NoError
 from kafka.structs import OffsetAndMetadata
 
 from protocol.errors import ErrorCode
 from tests.clients.families.clients import Client
 from tests.clients.families.program import Line, Program, parsed_pairs
 from tests.clients.members import Member, wait_for_assignment
+from tests.clients.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -37,7 +38,14 @@ def group(admin: KafkaAdminClient, topic: str, name: Callable[[str], str], produ
     produce(topic, 8 * PARTITIONS, PARTITIONS)
     group_id = name("group")
     offsets = {TopicPartition(topic, number): OffsetAndMetadata(offset, "", -1) for number, offset in OFFSETS.items()}
-    assert set(admin.alter_group_offsets(group_id, offsets).values()) == {NoError}
+
+    def altered() -> bool:
+        try:
+            return set(admin.alter_group_offsets(group_id, offsets).values()) == {NoError}
+        except CoordinatorNotAvailableError:  # Kafka itself, until it has made its offsets topic
+            return False
+
+    wait_until(altered, "offsets of an empty group")
     return group_id
 
 
