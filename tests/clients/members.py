@@ -193,6 +193,7 @@ class ConsumerProcess:
 
     def __init__(self, bootstrap: str, group: str, *topics: str, pause_ms: int = 0, **settings: Any) -> None:
         self.events: list[dict[str, Any]] = []
+        self.counts: Counter[str] = Counter()  # of events, by kind
         arguments = {"topics": topics, "pause_ms": pause_ms}
         arguments["settings"] = {"bootstrap_servers": bootstrap, "group_id": group, **settings}
         command = [sys.executable, "-m", "tests.clients.consumer_process", json.dumps(arguments)]
@@ -208,6 +209,7 @@ class ConsumerProcess:
         for line in self.process.stdout:
             if line.endswith("\n"):  # a SIGKILL may cut the last one off
                 self.events.append(json.loads(line))
+                self.counts[self.events[-1]["kind"]] += 1
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in list(self.events) if event["kind"] == kind]

@@ -45,25 +45,31 @@ class CommitLedger:
 class ProduceLedger:
     """Records of partitions that one producer each writes to; values are unique."""
 
-    acknowledged: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=dict)
+    unverified: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=dict)  # acknowledged since `verify`
     sent: set[bytes] = field(default_factory=set)
     read: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
     once: set[tuple[str, int]] = field(default_factory=set)  # of idempotent producers: no value may be there twice
 
     def acknowledge(self, partition: tuple[str, int], base_offset: int, values: list[bytes]) -> None:
-        at = self.acknowledged.setdefault(partition, {})
+        at = self.unverified.setdefault(partition, {})
         at.update(enumerate(values, base_offset))
 
     def problems(self) -> list[str]:
-        """What is wrong with what was read, from offset 0 on without a gap."""
+        """What is wrong with what was read, from offset 0 on without a gap. What is right is not looked at again."""
         found = []
-        for partition, at in self.acknowledged.items():
+        for partition, at in self.unverified.items():
             values = self.read.get(partition, [])
             for offset, value in at.items():
                 there = values[offset] if offset < len(values) else None
                 if there != value:
                     found.append(f"{partition} at {offset}: {value!r} was acknowledged, {there!r} is there")
                     break
+            at.clear()
+        return found
+
+    def problems_of_all(self) -> list[str]:
+        """What is wrong with everything that was read."""
+        found = []
         for partition, values in self.read.items():
             if strangers := set(values) - self.sent:
                 found.append(f"{partition}: {len(strangers)} records that nobody sent")

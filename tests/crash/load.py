@@ -24,6 +24,9 @@ COMMITS_UNDER_WAY = 4
 BATCHES_UNDER_WAY = 3
 RECORDS_PER_BATCH = 5
 PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4
+# After each answer: the log is replayed at every restart, and kafka-python's consumers read all that is produced.
+COMMITTER_PAUSE_S = 0.005
+PRODUCER_PAUSE_S = 0.005
 BUSY_S = 0.02  # between two attempts while a coordinator loads
 SESSION_TIMEOUT_MS = 1_500  # so that members who crashed out of a rebalance hold it up no longer than this
 CHURN = 0.04  # how often a member leaves after a commit
@@ -107,6 +110,7 @@ class Committer(Client):
                 else:
                     assert error in BUSY, error.name
                     await asyncio.sleep(BUSY_S)
+            await asyncio.sleep(COMMITTER_PAUSE_S)
 
 
 class GroupClient(Client):
@@ -216,6 +220,7 @@ class Producer(Client):
                 assert answer.error_code == ErrorCode.NONE, f"{self.name}: {ErrorCode(answer.error_code).name}"
                 self.ledger.acknowledge(self.partition, answer.base_offset, values)
                 self.progress += 1
+            await asyncio.sleep(PRODUCER_PAUSE_S)
 
     def make(self) -> tuple[list[bytes], bytes]:
         values = [b"%s %d" % (self.name.encode(), self.count + number) for number in range(RECORDS_PER_BATCH)]
