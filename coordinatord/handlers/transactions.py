@@ -16,7 +16,7 @@ from coordinatord.topics.markers import Marker
 from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.transactions.events import AddPartitions, End, Init
-from coordinatord.transactions.state import DEAD, TopicPartition, TransactionState
+from coordinatord.transactions.state import TopicPartition, TransactionState
 from coordinatord.transactions.steps import verify
 from protocol.api import list_transactions
 from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -244,12 +244,19 @@ class TransactionApis:
         for topic in asked.topics:
             answered = []
             for partition in topic.partition_indexes:
-                written = self.markers.write_one((topic.name, partition), marker)
+                written = self._write_to((topic.name, partition), marker)
                 error = written if isinstance(written, ErrorCode) else ErrorCode.NONE
                 epoch = max(epoch, 0 if error else written)
                 answered.append(WritableTxnMarkerPartitionResult(partition, error))
             result.topics.append(WritableTxnMarkerTopicResult(topic.name, answered))
         return epoch
+
+    def _write_to(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode:
+        if not self.topics.exists(*partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can be made of that, in Kafka neither
+        return self.markers.write_one(partition, marker)
 
     # DescribeTransactions and ListTransactions
 
@@ -284,8 +291,7 @@ class TransactionApis:
                 pattern = re.compile(request.transactional_id_pattern)
             except (re.error, RecursionError):
                 return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        by_name = {state.shown: state for state in TransactionState if state is not DEAD}
-        by_name |= {"Dead": DEAD}
+        by_name = {state.shown: state for state in TransactionState}
         states = {by_name[name] for name in request.state_filters if name in by_name}
         now_ms = transactions.now_ms()
         listed = []
@@ -306,7 +312,8 @@ class TransactionApis:
             )
             if latest is None or actor.epoch > latest.epoch:
                 latest = actor
-        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in by_name]
+        known = {*by_name, "PrepareEpochFence"}
+        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in known]
         return transactions.respond(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
 
     def _find(self, transactional_id: str) -> tuple[TransactionActor | None, ErrorCode | None]:

@@ -54,6 +54,11 @@ ABORTABLE_FROM = 11
 ADDS_PARTITIONS_FROM = 12
 """Writing to a partition adds it to the transaction from this version on."""
 
+UNREACHABLE = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+"""Errors of a transaction coordinator that cannot be asked now."""
+
 _NO_LEADER = LeaderIdAndEpoch()
 """The default of a tagged field, shared by all responses and never changed."""
 
@@ -139,7 +144,9 @@ class Producing:
         if transactional is None:
             return self._append_all(context, request, {})
         if isinstance(transactional, ErrorCode):
-            return self._answer(context, request, _refuse_all(request, transactional), 0)
+            several = transactional is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            message = "Transactional records contained more than one producer ID" if several else None
+            return self._answer(context, request, _refuse_all(request, transactional, message), 0)
         participation = self._participation(request, context.api_version, transactional)
         if participation.epoch <= self.writer.flushed_epoch:
             return self._append_all(context, request, participation.errors)
@@ -182,7 +189,7 @@ class Producing:
         for key, (partition, base_sequence) in unknown.items():
             error = answer.errors.get(key)
             if error is not None:
-                errors[key] = as_produce_error(error, version)
+                errors[key] = error
                 partition.producers.unverified(producer_id, base_sequence)
             elif adds and base_sequence > 0 and partition.producers.last_sequence(producer_id) < 0:
                 # With an epoch for each transaction, a transaction's first batch in a partition begins at 0.
@@ -209,7 +216,7 @@ class Producing:
                     continue
                 error = refused.get((topic.name, data.index)) if refused else None
                 if error is not None:
-                    partitions.append(_error(data.index, error))
+                    partitions.append(_refusal(topic.partitions[data.index], data.index, error, version))
                     continue
                 done = self._partition(topic, data, version, request.acks, now_ms)
                 partitions.append(done.response)
@@ -288,6 +295,22 @@ def _error(index: int, error: ErrorCode, *, log_start_offset: int = -1) -> Parti
     return PartitionProduceResponse(index, error, -1, -1, log_start_offset, [], None, _NO_LEADER)
 
 
+def _refusal(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
+    """What a producer hears of the refusal of a transactional batch: errors that its version knows what to do with."""
+    message = None
+    if error is ErrorCode.PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        error, message = ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction"
+    elif error in UNREACHABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM):
+        # Tried again, without a look at the metadata.
+        text = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        error, message = ErrorCode.NOT_ENOUGH_REPLICAS, text
+    # Kafka finds this one while it appends, and tells where the log begins.
+    start = partition.log.log_start_offset if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else -1
+    return PartitionProduceResponse(index, error, -1, -1, start, [], message, _NO_LEADER)
+
+
 def _rejected(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
     if rejected.record_index < 0:
         known_start = rejected.error in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
@@ -302,11 +325,16 @@ def _rejected(index: int, rejected: Rejected, partition: Partition) -> Partition
     return PartitionProduceResponse(index, rejected.error, -1, -1, start, [fault], message, _NO_LEADER)
 
 
-def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+def _refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
     return ProduceResponse(
         [
             TopicProduceResponse(
-                topic.name, topic.topic_id, [_error(data.index, error) for data in topic.partition_data]
+                topic.name,
+                topic.topic_id,
+                [
+                    PartitionProduceResponse(data.index, error, -1, -1, -1, [], message, _NO_LEADER)
+                    for data in topic.partition_data
+                ],
             )
             for topic in request.topic_data
         ]
@@ -334,20 +362,3 @@ def _transactional(request: ProduceRequest, version: int) -> _Transactional | Er
             producer = header.producer_id, header.producer_epoch
             found[topic.topic_id if version >= 13 else topic.name, data.index] = header.base_sequence
     return _Transactional(*producer, found) if producer is not None else None
-
-
-def as_produce_error(error: ErrorCode, version: int) -> ErrorCode:
-    """What a producer hears of the coordinator's refusal: errors that its version knows what to do with."""
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        return ErrorCode.INVALID_TXN_STATE
-    if error in (
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    ):
-        return ErrorCode.NOT_ENOUGH_REPLICAS  # tried again without a look at the metadata
-    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return error

@@ -29,6 +29,12 @@ UNORDERED = {
     ("DeleteGroupsResponse", "results"),
     ("DeleteTopicsResponse", "responses"),
     ("CreatePartitionsResponse", "results"),
+    ("WritableTxnMarkerResult", "topics"),
+    ("AddPartitionsToTxnResponse", "results_by_topic_v3_and_below"),
+    ("AddPartitionsToTxnResult", "topic_results"),
+    ("AddPartitionsToTxnTopicResult", "results_by_partition"),
+    ("TransactionState", "topics"),
+    ("TopicData", "partitions"),
 }
 
 
@@ -89,6 +95,8 @@ class Names:
             return self.place[field.name][1]
         if field.name == "cluster_id" and value is not None:
             return "CLUSTER"
+        if field.name == "transaction_start_time_ms" and value > 0:
+            return "THEN"
         if field.name == "producer_id" and value >= 0:
             return self.id_for("P", value)
         if (struct, field.name) == ("ListGroupsResponse", "groups") and not ordered(self, struct, field.name, value):
@@ -199,6 +207,12 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
         return sorted(items, key=lambda item: item.group_id)
     if struct in ("DeleteTopicsResponse", "CreatePartitionsResponse"):
         return sorted(items, key=lambda item: item.name or "")
+    if (struct, field) == ("AddPartitionsToTxnTopicResult", "results_by_partition"):
+        return sorted(items, key=lambda item: item.partition_index)
+    if struct == "TopicData":
+        return sorted(items)
+    if field in ("topics", "topic_results", "results_by_topic_v3_and_below"):
+        return sorted(items, key=lambda item: item.topic if struct == "TransactionState" else item.name)
     if struct == "ListGroupsResponse":
         own = [item for item in items if item.group_id.startswith(f"{names.story}.")]
         return sorted(own, key=lambda item: item.group_id)
@@ -220,6 +234,7 @@ def parts(names: Names, message: Any) -> list[Any]:
         for field in schema.fields
         if getattr(message, field.name) != field.fresh_default()
         or (field.name in ALWAYS_SHOWN and names.version in field.versions)
+        or (field.name == "producer_id" and message.producer_id == 0 and not getattr(message, "error_code", 0))
     ]
     nodes: dict[str, Node] = {}
     for field in sorted(shown, key=lambda field: (field.type.kind == "array", field.name != "member_id")):

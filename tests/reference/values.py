@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from protocol.compiler import encode_message
-from protocol.records.batch import BatchBuilder
+from protocol.records.batch import TRANSACTIONAL, BatchBuilder
 from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from protocol.schema import Type, schema_of
 
@@ -42,11 +42,22 @@ def header(api_key: int, api_version: int, flexible: bool = False) -> bytes:
     return out + b"\0" if flexible else out
 
 
-def batch(*record_values: str, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:
+def batch(
+    *record_values: str,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytes:
     builder = BatchBuilder()
     for number, value in enumerate(record_values):
         builder.add(None, value.encode(), FIRST_TIMESTAMP_MS + number)
-    built = builder.finish(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
+    built = builder.finish(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        attributes=TRANSACTIONAL if transactional else 0,
+    )
     return bytes(built)
 
 
