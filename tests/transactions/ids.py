@@ -96,7 +96,8 @@ class World:
     def restart(self) -> None:
         """Everything but the log is lost."""
         self.parked.clear()
-        self.txn = self.replayed()
+        replayed = self.replayed()
+        self.txn = replayed if replayed.exists else self.new()
 
     # Requests, with what clients usually send
 

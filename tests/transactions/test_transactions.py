@@ -501,6 +501,7 @@ def test_the_offsets_log_is_as_kafka_writes_it(world: World) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_write_txn_markers(world: World, version: int) -> None:
+    world.producer()
     producer = world.producer()
     world.add(producer)
     world.write(producer, b"a")
@@ -512,12 +513,13 @@ def test_write_txn_markers(world: World, version: int) -> None:
         return [each.error_code for topic in result.topics for each in topic.partitions]
 
     unknown = [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
-    assert errors(-1) == [E.INVALID_PRODUCER_EPOCH, *unknown]
-    assert errors(0, 3) == [0, *unknown]
+    assert errors(-1) == [E.UNKNOWN_SERVER_ERROR, *unknown]
+    assert errors(0, 3) == [E.INVALID_PRODUCER_EPOCH, *unknown]
+    assert errors(1, 3) == [0, *unknown]
     assert world.fetch().last_stable_offset == 2
     assert world.read() == []
-    assert errors(0, 2) == [E.TRANSACTION_COORDINATOR_FENCED, *unknown]
-    assert errors(0, 3) == [0, *unknown]  # again
+    assert errors(1, 2) == [E.TRANSACTION_COORDINATOR_FENCED, *unknown]
+    assert errors(1, 3) == [0, *unknown]  # again
     assert world.call(27, version, WriteTxnMarkersRequest([])).markers == []
 
 
