@@ -1,65 +1,65 @@
-"""The list of known differences between Kafka's answers and ours, made from the stories that tell them.
+"""Where we do not answer as Kafka does, and why: one list, of what stories say and of what random programs allow for.
 
-    python -m tests.reference.differences        write DIFFERENCES.md; record.py does so, too
+    python -m tests.reference.differences     prints it
 
-A story says why an answer of ours is another one (`---- ours: why`, see story.py). What no story can tell, because it
-is a matter of chance in Kafka or of sizes, is told here.
+A story says it where it happens (`---- ours: why`). Random programs are compared word by word; what may differ all the
+same is below, and the module that is named takes it out before the comparison.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tests.reference.story import Story, all_stories
+from tests.reference.story import all_stories
 
-LIST = Path(__file__).parent / "DIFFERENCES.md"
 
-WITHOUT_STORY = (
-    (
-        "The next leader",
-        "When a group loses its leader, Kafka takes the first member in the order of a hash map of random member ids. "
-        "We take the one that has been a member for longest. A leader that is there and joins again stays the leader "
-        "in both.",
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A difference that stays. `where` is a story and its line, or the module that allows for it."""
+
+    what: str
+    reason: str
+    where: str
+
+
+ALLOWED = (
+    Known(
+        "who leads when the leader has gone, or has not rejoined in time",
+        "Kafka takes the first member in the order of a java.util.HashMap of random ids, which is to say anybody; we "
+        "take the member that has been here longest",
+        "tests/reference/leader_choice.py",
     ),
-    (
-        "Limits",
-        "Kafka bounds neither the ids that it hands out to members that never come back, nor the length of a group id "
-        "beyond what its log takes, nor a member's metadata. We refuse what passes our limits: "
-        "GROUP_MAX_SIZE_REACHED, INVALID_GROUP_ID and POLICY_VIOLATION.",
+    Known(
+        "the order of members in JoinGroup and DescribeGroups, and of groups in ListGroups and DeleteGroups",
+        "Kafka's is that of a java.util.HashMap, ours that of their coming",
+        "tests/reference/canonical.py",
     ),
-    (
-        "Before the first FindCoordinator",
-        "Kafka makes `__consumer_offsets` when it is first asked for a coordinator; until then requests of groups are "
-        "answered NOT_COORDINATOR. We have the topic from the start and serve at once.",
+    Known(
+        "which of several sessions ends first when they end at the same instant",
+        "Kafka's order is that of a java.util.HashMap, and decides whose rebalance timeout is the longest that is left;"
+        " programs give each member another session timeout",
+        "tests/reference/random_requests.py",
+    ),
+    Known(
+        "the fate of a group with metadata that Kafka cannot read",
+        "Kafka fails on it and never answers again; programs have metadata that is in order, a story has other",
+        "tests/reference/random_requests.py",
     ),
 )
 
-HEAD = """\
-# Known differences from Apache Kafka 4.3
 
-Made by `python -m tests.reference.differences`; the stories are in `tests/reference/stories/`, where each shows what
-Kafka answers and what we answer. Everything else that a story tells is the same in both.
-"""
-
-
-def text(stories: list[Story]) -> str:
-    """The whole list."""
-    out = [HEAD, "| story | what is asked | why our answer is another one |", "|---|---|---|"]
-    for story in stories:
+def told() -> Iterator[Known]:
+    """What the stories say themselves."""
+    for story in all_stories():
         for step in story.steps:
             if step.reason:
-                asked = f"{step.api} v{step.version}" if step.api else step.kind
-                out.append(f"| {story.name} | {_ASKED.get(asked, asked)} | {step.reason} |")
-    out += ["", "## What no story tells", ""]
-    out += [f"- **{name}.** {why}" for name, why in WITHOUT_STORY]
-    return "\n".join(out) + "\n"
-
-
-_ASKED = {"?": "an answer that is late", "<": "an answer that is late", "frame": "a frame", "bytes": "bytes"}
+                yield Known(" ".join(step.source.split()), step.reason, f"{story.path.name}:{step.line}")
 
 
 def main() -> None:
-    LIST.write_text(text(all_stories()))
+    for known in (*ALLOWED, *told()):
+        print(f"* {known.what[:200]}\n  {known.reason} ({known.where})")
 
 
 if __name__ == "__main__":

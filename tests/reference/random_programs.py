@@ -1,0 +1,340 @@
+"""Play random programs on Apache Kafka and on our daemon, and find where their stories differ.
+
+    python -m tests.reference.random_programs                         a thousand of them
+    python -m tests.reference.random_programs --seed 17               one of them; a difference is made small and told
+    python -m tests.reference.random_programs --first 5000 --count 200 --minutes 2
+    python -m tests.reference.random_programs --record                record those that the quick tests replay
+
+One broker of Kafka plays hundreds of programs at a time, since they mostly wait; our daemon plays them one after the
+other on a virtual clock. Needs Java 17 and Maven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import difflib
+import io
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.api.metadata import MetadataRequest
+from protocol.errors import ErrorCode
+from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+from tests.reference.in_process import HOST, run, running_in_process
+from tests.reference.leader_choice import LeaderChoice
+from tests.reference.random_player import Connect, Played, RandomPlayer, Told
+from tests.reference.random_steps import DELAYED, SETTINGS, TOPICS, Program, program
+from tests.reference.raw_client import RawClient
+from tests.reference.record import coordinator_ready
+
+AT_ONCE = 200
+ATTEMPTS = 3
+"""How often Kafka may play a program until it was in time, or says the same twice."""
+RECORDINGS = Path(__file__).parent / "random_recordings.json"
+RECORDED_SEEDS = range(1, 21)
+
+ONE_THREAD: Mapping[str, str] = {"num.network.threads": "1", "num.io.threads": "1"}
+"""Kafka then reads requests and sends answers in the order in which they come, on all connections together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Both stories of a program for which they are not the same."""
+
+    program: Program
+    kafka: Played
+    ours: Played
+
+    def text(self) -> str:
+        lines = difflib.unified_diff(
+            self.kafka.text().splitlines(), self.ours.text().splitlines(), "Kafka", "coordinatord", lineterm="", n=8
+        )
+        return "\n".join(lines)
+
+    def story(self) -> str:
+        """As a story file: Kafka's answers, and ours at the end, where they begin to differ."""
+        out = [f"# Found by chance: program {self.program.seed}.", ""]
+        out += [f"setting {name} = {value}" for name, value in self.program.settings.items()]
+        for kafka, ours in zip(self.kafka.story, self.ours.story, strict=False):
+            out += ["", *kafka.lines()]
+            if kafka != ours:
+                commands = [] if kafka.command == ours.command else [ours.command]
+                out += ["---- ours: to be explained, or to be mended", *commands, *ours.answer]
+                break
+        return "\n".join(out) + "\n"
+
+
+@contextlib.contextmanager
+def broker_with(libs: Path, settings: Mapping[str, str]) -> Iterator[KafkaBroker]:
+    """Kafka with the settings of a program."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_broker(libs, Path(directory), {**settings, **ONE_THREAD}) as broker,
+    ):
+        yield broker
+
+
+async def ready_topics(connect: Connect) -> dict[str, bytes]:
+    """Make the topics that all programs share; their ids."""
+    client = await connect("setup")
+    topics = [CreatableTopic(name, partitions, 1) for name, partitions in TOPICS.items()]
+    created = await client.ask(CreateTopicsRequest(topics), 7)
+    assert all(topic.error_code == ErrorCode.NONE for topic in created.topics), created
+    for _ in range(100):
+        described = await client.ask(MetadataRequest([]), 0)
+        if {topic.name for topic in described.topics} >= set(TOPICS):
+            break
+        await asyncio.sleep(0.1)
+    client.close()
+    return {topic.name: topic.topic_id for topic in created.topics}
+
+
+class Kafka:
+    """A running broker of Kafka on which programs are played, many at a time."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.broker = broker
+        self.turns = asyncio.Semaphore(AT_ONCE)
+        self.runs = 0
+        self.topic_ids: dict[str, bytes] = {}
+
+    async def connect(self, client_id: str) -> RawClient:
+        return await RawClient.connect(self.broker.host, self.broker.port, client_id)
+
+    async def ready(self) -> Kafka:
+        await coordinator_ready(self.broker)
+        self.topic_ids = await ready_topics(self.connect)
+        return self
+
+    async def play(self, it: Program, delay_s: float = 0) -> Played | None:
+        """Its story; None when the machine was too busy to keep to the grid."""
+        for _ in range(ATTEMPTS):
+            async with self.turns:
+                await asyncio.sleep(delay_s)
+                self.runs += 1
+                name = f"p{it.seed}-{self.runs}"
+                player = RandomPlayer(it, self.connect, self.broker.host, self.broker.port, name)
+                played = await player.play(self.topic_ids)
+            if played.is_in_time:
+                return played
+        return None
+
+
+async def on_kafka(broker: KafkaBroker, programs: list[Program], until_s: float) -> list[Played | None]:
+    """What Kafka makes of them; None also for those that there was no time for."""
+    kafka = await Kafka(broker).ready()
+
+    async def play(number: int, it: Program) -> Played | None:
+        # Those that begin together shall not act together.
+        async with turns:
+            if time.monotonic() > until_s:
+                return None
+            return await kafka.play(it, delay_s=number % 35 / 10 if number < AT_ONCE else 0)
+
+    turns = asyncio.Semaphore(AT_ONCE)
+    return await asyncio.gather(*(play(number, it) for number, it in enumerate(programs)))
+
+
+async def on_ours(
+    programs: Iterable[tuple[Program, Played]], settings: Mapping[str, str], directory: Path
+) -> list[Played]:
+    """What our daemon makes of them, beginning with Kafka's choices; to be run by `in_process.run`."""
+    played = []
+    async with running_in_process(directory, settings) as ours:
+        topic_ids = await ready_topics(ours.connect)
+        for it, kafka in programs:
+            with LeaderChoice().installed() as choice:
+                player = RandomPlayer(it, ours.connect, HOST, ours.port, f"p{it.seed}")
+                choice.wanted, choice.generation = kafka.leaders, player.generation
+                played.append(await player.play(topic_ids))
+    return played
+
+
+def play_on_ours(programs: list[tuple[Program, Played]], settings: Mapping[str, str]) -> list[Played]:
+    """The same, from outside of an event loop and without our daemon's log."""
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(io.StringIO()):
+        return run(on_ours(programs, settings, Path(directory)))
+
+
+def differences(pairs: list[tuple[Program, Played]], settings: Mapping[str, str]) -> list[Difference]:
+    """Where we do not do what Kafka did."""
+    return [
+        Difference(it, kafka, ours)
+        for (it, kafka), ours in zip(pairs, play_on_ours(pairs, settings), strict=True)
+        if kafka.story != ours.story
+    ]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of many programs. `unsteady` are those of which Kafka itself has told different stories."""
+
+    played: int = 0
+    late: int = 0
+    requests: int = 0
+    unsteady: list[int] = field(default_factory=list)
+    found: list[Difference] = field(default_factory=list)
+
+
+def compare(libs: Path, programs: list[Program], minutes: float, shrink_first: int = 3) -> Outcome:
+    """Play all of them on both. The first few differences are made small."""
+    outcome = Outcome()
+    until_s = time.monotonic() + minutes * 60
+    for settings in (SETTINGS, DELAYED):
+        chosen = [it for it in programs if it.settings == settings]
+        if not chosen:
+            continue
+        with broker_with(libs, settings) as broker:
+            _compare(broker, chosen, settings, until_s, shrink_first, outcome)
+    return outcome
+
+
+def _compare(
+    broker: KafkaBroker,
+    programs: list[Program],
+    settings: Mapping[str, str],
+    until_s: float,
+    shrink_first: int,
+    outcome: Outcome,
+) -> None:
+    stories = asyncio.run(on_kafka(broker, programs, until_s))
+    pairs = [(it, story) for it, story in zip(programs, stories, strict=True) if story is not None]
+    outcome.played += len(pairs)
+    outcome.late += len(programs) - len(pairs)
+    outcome.requests += sum(len(story.story) for _, story in pairs)
+    say(f"Kafka has played {len(pairs)} programs of {len(programs)}")
+    found = differences(pairs, settings)
+    if not found:
+        return
+    say(f"{len(found)} differ: {[one.program.seed for one in found]}; once more on Kafka")
+    steady, unsteady = again(broker, found, settings)
+    outcome.unsteady += unsteady
+    for number, one in enumerate(steady):
+        outcome.found.append(shrink(broker, one, settings) if number < shrink_first else one)
+
+
+def again(
+    broker: KafkaBroker, found: list[Difference], settings: Mapping[str, str]
+) -> tuple[list[Difference], list[int]]:
+    """Those that differ from Kafka's second story, too; and the seeds of which Kafka has told two that differ."""
+    stories = asyncio.run(_on_ready_kafka(broker, [one.program for one in found]))
+    pairs = [(one.program, story) for one, story in zip(found, stories, strict=True) if story is not None]
+    first = {one.program.seed: one.kafka.story for one in found}
+    unsteady = [it.seed for it, story in pairs if story.story != first[it.seed]]
+    return differences(pairs, settings), unsteady
+
+
+async def _on_ready_kafka(broker: KafkaBroker, programs: list[Program]) -> list[Played | None]:
+    kafka = Kafka(broker)
+    client = await kafka.connect("setup")
+    described = await client.ask(MetadataRequest(None), 12)
+    client.close()
+    kafka.topic_ids = {topic.name: topic.topic_id for topic in described.topics if topic.name in TOPICS}
+    return list(await asyncio.gather(*(kafka.play(it) for it in programs)))
+
+
+def shorter(it: Program) -> Iterator[Program]:
+    """The program without some of its steps: halves, quarters, ... and single ones."""
+    size = len(it.steps) // 2
+    while size:
+        for start in range(0, len(it.steps), size):
+            yield replace(it, steps=it.steps[:start] + it.steps[start + size :])
+        size = size // 2 if size > 1 else 0
+
+
+def shrink(broker: KafkaBroker, one: Difference, settings: Mapping[str, str], rounds: int = 12) -> Difference:
+    """Leave out steps for as long as the stories still differ; all candidates of a round are played at once."""
+    for _ in range(rounds):
+        candidates = list(shorter(one.program))
+        stories = asyncio.run(_on_ready_kafka(broker, candidates))
+        pairs = [(it, story) for it, story in zip(candidates, stories, strict=True) if story is not None]
+        found = differences(pairs, settings)
+        if not found:
+            break
+        one = min(found, key=lambda each: len(each.program.steps))
+        say(f"program {one.program.seed}: {len(one.program.steps)} steps still differ")
+    return one
+
+
+def say(what: str) -> None:
+    """What takes minutes says where it is."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+# Recordings
+
+
+def record(libs: Path, seeds: Iterable[int] = RECORDED_SEEDS) -> None:
+    """Write down what Kafka makes of the programs that the quick tests replay."""
+    programs = [program(seed) for seed in seeds]
+    recorded: list[dict[str, Any]] = []
+    for settings in (SETTINGS, DELAYED):
+        chosen = [it for it in programs if it.settings == settings]
+        with broker_with(libs, settings) as broker:
+            stories = asyncio.run(on_kafka(broker, chosen, time.monotonic() + 600))
+        recorded += [as_record(it, story) for it, story in zip(chosen, stories, strict=True) if story is not None]
+    recorded.sort(key=lambda one: one["seed"])
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in recorded)
+    RECORDINGS.write_text(f"[\n{lines}\n]\n")
+
+
+def as_record(it: Program, played: Played) -> dict[str, Any]:
+    """A program and Kafka's story, for a file. The steps are there, too, so it outlives other ways to draw them."""
+    story = [[told.command, *told.answer] for told in played.story]
+    return {"seed": it.seed, "seats": it.seats, "steps": it.steps, "leaders": played.leaders, "story": story}
+
+
+def recordings() -> list[tuple[Program, Played]]:
+    """What has been recorded."""
+    return [
+        (
+            Program(one["seed"], one["seats"], one["steps"]),
+            Played([Told(command, answer) for command, *answer in one["story"]], one["leaders"], True),
+        )
+        for one in json.loads(RECORDINGS.read_text())
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    options = argparse.ArgumentParser(prog="python -m tests.reference.random_programs")
+    options.add_argument("--seed", type=int, help="this program alone")
+    options.add_argument("--first", type=int, default=1, help="the first seed")
+    options.add_argument("--count", type=int, default=1_000, help="how many programs")
+    options.add_argument("--minutes", type=float, default=30, help="begin no program after that")
+    options.add_argument("--shrink", type=int, default=3, help="make that many differences small")
+    options.add_argument("--record", action="store_true", help="record programs for the quick tests")
+    given = options.parse_args(arguments)
+    libs = kafka_libs()
+    if given.record:
+        record(libs)
+        return 0
+    seeds = [given.seed] if given.seed is not None else range(given.first, given.first + given.count)
+    began_s = time.monotonic()
+    outcome = compare(libs, [program(seed) for seed in seeds], given.minutes, given.shrink)
+    print(report(outcome))
+    print(f"{outcome.played} programs, {outcome.requests} steps told, in {time.monotonic() - began_s:.0f} s")
+    return 1 if outcome.found else 0
+
+
+def report(outcome: Outcome) -> str:
+    """What somebody needs who has to look into it."""
+    out = []
+    for one in outcome.found:
+        out += [f"program {one.program.seed} differs", one.text(), "", "small, as a story:", one.story()]
+        out += [f"repeat it: python -m tests.reference.random_programs --seed {one.program.seed}", ""]
+    out += [f"{len(outcome.found)} differ: {' '.join(str(one.program.seed) for one in outcome.found)}"]
+    out += [f"Kafka has told two stories of: {outcome.unsteady}; not in time, or no time left: {outcome.late}"]
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
