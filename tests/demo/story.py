@@ -18,7 +18,8 @@ TOPIC, PARTITIONS, RECORDS = "orders", 6, 10_000
 GROUP = "billing"
 NAMES = ("A", "B", "C")
 SESSION_TIMEOUT_MS = 6_000  # the shortest that Kafka's defaults allow
-HEARTBEAT_INTERVAL_MS = 1_000
+HEARTBEAT_INTERVAL_MS = 500
+RECONNECT_BACKOFF_MAX_MS = 500  # a client's default of 30 s would make the crash look longer than it is
 # Each consumer pretends to work: so many records at a time, and a pause. All are still busy when things happen to them.
 RECORDS_PER_POLL, PAUSE_MS = 60, 220
 READ_BEFORE_FIRST_KILL = 2_500
@@ -99,6 +100,7 @@ class Story:
                 max_poll_records=RECORDS_PER_POLL,
                 session_timeout_ms=SESSION_TIMEOUT_MS,
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+                reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
             )
         pids = ", ".join(f"{name} is pid {each.process.pid}" for name, each in self.consumers.items())
         self.say.step(f"Three kafka-python consumers start as processes: {pids}.")
