@@ -12,7 +12,7 @@ from kafka.admin import OffsetSpec
 
 from tests.clients.members import ConsumerProcess
 from tests.daemon import Daemon, logged_at_s
-from tests.demo.narrator import Follower, Narrator
+from tests.demo.narrator import FOLLOW_INTERVAL_S, Follower, Narrator
 
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 10_000
 GROUP = "billing"
@@ -105,7 +105,7 @@ class Story:
         pids = ", ".join(f"{name} is pid {each.process.pid}" for name, each in self.consumers.items())
         self.say.step(f"Three kafka-python consumers start as processes: {pids}.")
         self.say.detail("A new group waits 3 s for more members, and once more if some come (as Kafka does).")
-        self.until(lambda: self.all_assigned(NAMES), "all partitions with the three consumers")
+        self.until_assigned(NAMES, "all partitions with the three consumers")
         self.say.step(f"{self.who_has_what(NAMES)}.")
         self.until(lambda: len(self.seen()) >= READ_BEFORE_FIRST_KILL, "the first records")
         self.say.step(f"{len(self.seen()):,} records have been read; each consumer commits after every poll.")
@@ -119,7 +119,7 @@ class Story:
             f"Nobody tells the coordinator: it finds out when the session of {SESSION_TIMEOUT_MS / 1000:g} s ends."
         )
         killed_s = self.consumers[victim].kill()
-        self.until(lambda: self.all_assigned(left), "all partitions with the two that are left")
+        self.until_assigned(left, "all partitions with the two that are left")
         self.say.step(f"{self.who_has_what(left)}: {time.time() - killed_s:.1f} s after the SIGKILL.")
         last = self.consumers[victim].of_kind("committed")[-1]["offsets"]
         taken = {
@@ -191,6 +191,10 @@ class Story:
         while not condition():
             require(time.monotonic() < deadline_s, f"waited {STEP_TIMEOUT_S:g} s for {what}")
             time.sleep(INTERVAL_S)
+
+    def until_assigned(self, names: tuple[str, ...], what: str) -> None:
+        self.until(lambda: self.all_assigned(names), what)
+        time.sleep(3 * FOLLOW_INTERVAL_S)  # the daemon's own word on it goes first
 
     def all_assigned(self, names: tuple[str, ...]) -> bool:
         owned = [number for name in names for number in self.consumers[name].assignment]
