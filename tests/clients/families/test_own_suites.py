@@ -40,8 +40,6 @@ LEFT_OUT: Mapping[str, str] = {
     "test_alter_partition_reassignments": "one node: nothing to reassign",
     "test_list_partition_reassignments": "one node: nothing to reassign",
     "test_list_config_resources": "ListConfigResources is not served",
-    "test_transactional_producer_messages": "transactions are not served yet",
-    "test_transactional_producer_offsets": "transactions are not served yet",
 }
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
