@@ -28,6 +28,9 @@ SNAPSHOT_INTERVAL_BATCHES = 10_000
 SNAPSHOTS_KEPT = 2
 """They are not flushed, so a power cut may take the newest."""
 
+MAX_REREAD_OFFSETS = 1_000_000
+"""A log longer than this is not read from its start where it has but one snapshot."""
+
 
 class Partition:
     """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here."""
@@ -172,7 +175,7 @@ class Partition:
 
     def _load_producers(self) -> Producers:
         producers = Producers(self.log.log_start_offset)
-        for offset in reversed(self._snapshots()):
+        for offset in reversed(self._snapshots_to_begin_at()):
             try:
                 producers.load(snapshots.decode(self._read(offset)), offset)
                 break
@@ -184,6 +187,16 @@ class Partition:
                 self._replay(producers, header)
                 self._since_snapshot += 1
         return producers
+
+    def _snapshots_to_begin_at(self) -> list[int]:
+        """All but the newest, rising. A snapshot knows only the last batch of each producer (that is Kafka's format); a
+        producer that had several in flight when we were killed sends all of them again, and those must be found to be
+        duplicates. So the batches before the newest are read, too, unless that is a whole log of somebody else's.
+        """
+        offsets = self._snapshots()
+        if len(offsets) == 1 and offsets[0] - self.log.log_start_offset > MAX_REREAD_OFFSETS:
+            return offsets
+        return offsets[:-1]
 
     def _replay(self, producers: Producers, header: BatchHeader) -> None:
         marker = self._marker(header) if header.is_control and header.producer_id >= 0 else None
