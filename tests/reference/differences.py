@@ -1,17 +1,20 @@
-"""Where we do not answer as Kafka does, and why: one list, of what stories say and of what random programs allow for.
+"""The list of known differences between Kafka's answers and ours: what stories say, and what no story can.
 
-    python -m tests.reference.differences     prints it
+    python -m tests.reference.differences        write DIFFERENCES.md; record.py does so, too
 
-A story says it where it happens (`---- ours: why`). Random programs are compared word by word; what may differ all the
-same is below, and the module that is named takes it out before the comparison.
+A story says it where it happens (`---- ours: why`, see story.py). What is a matter of chance in Kafka, or of sizes, is
+below; random programs are compared word by word, and the module that is named takes it out before the comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.reference.story import all_stories
+from tests.reference.story import Story, all_stories
+
+LIST = Path(__file__).parent / "DIFFERENCES.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +49,52 @@ ALLOWED = (
         "Kafka fails on it and never answers again; programs have metadata that is in order, a story has other",
         "tests/reference/random_requests.py",
     ),
+    Known(
+        "limits",
+        "Kafka bounds neither the ids that it hands out to members that never come back, nor the length of a group id "
+        "beyond what its log takes, nor a member's metadata; we refuse what passes our limits: GROUP_MAX_SIZE_REACHED, "
+        "INVALID_GROUP_ID and POLICY_VIOLATION",
+        "coordinatord/group/joining.py",
+    ),
+    Known(
+        "before the first FindCoordinator",
+        "Kafka makes `__consumer_offsets` when it is first asked for a coordinator; until then requests of groups are "
+        "answered NOT_COORDINATOR. We have the topic from the start and serve at once",
+        "tests/reference/record.py",
+    ),
 )
+"""What no story tells."""
+
+HEAD = """\
+# Known differences from Apache Kafka 4.3
+
+Made by `python -m tests.reference.differences`; the stories are in `tests/reference/stories/`, where each shows what
+Kafka answers and what we answer. Everything else that a story tells is the same in both.
+"""
+
+_ASKED = {"?": "an answer that is late", "<": "an answer that is late", "frame": "a frame", "bytes": "bytes"}
 
 
-def told() -> Iterator[Known]:
-    """What the stories say themselves."""
-    for story in all_stories():
+def told(stories: list[Story] | None = None) -> Iterator[Known]:
+    """What the stories say themselves, all of them unless given."""
+    for story in all_stories() if stories is None else stories:
         for step in story.steps:
             if step.reason:
-                yield Known(" ".join(step.source.split()), step.reason, f"{story.path.name}:{step.line}")
+                asked = f"{step.api} v{step.version}" if step.api else _ASKED[step.kind]
+                yield Known(asked, step.reason, story.name)
+
+
+def text(stories: list[Story]) -> str:
+    """The whole list."""
+    out = [HEAD, "| story | what is asked | why our answer is another one |", "|---|---|---|"]
+    out += [f"| {known.where} | {known.what} | {known.reason} |" for known in told(stories)]
+    out += ["", "## What no story tells", ""]
+    out += [f"- **{known.what[0].upper()}{known.what[1:]}.** {known.reason} (`{known.where}`)." for known in ALLOWED]
+    return "\n".join(out) + "\n"
 
 
 def main() -> None:
-    for known in (*ALLOWED, *told()):
-        print(f"* {known.what[:200]}\n  {known.reason} ({known.where})")
+    LIST.write_text(text(all_stories()))
 
 
 if __name__ == "__main__":
