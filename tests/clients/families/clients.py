@@ -31,8 +31,11 @@ SCENARIOS: Mapping[str, str] = {
     "delete offsets": "delete offsets",
     "delete": "delete groups",
     "produce": "produce, every codec",
+    "transactions": "transactional producer",
+    "read committed": "read committed",
 }
-CONSUMING = ("join", "leave", "kill", "resume", "static", "eager", "cooperative")
+CONSUMING = ("join", "leave", "kill", "resume", "static", "eager", "cooperative", "read committed")
+PRODUCING = ("produce", "transactions")
 ADMIN = ("describe", "offsets", "alter", "delete offsets", "delete")
 
 EAGER = ("range", "roundrobin", "sticky")
@@ -165,21 +168,26 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "kafka-go 0.4.51",
         go_program("kafkago"),
-        lacks={"static": "no group.instance.id", "cooperative": "no such assignor"},
+        lacks={
+            "static": "no group.instance.id",
+            "cooperative": "no such assignor",
+            "transactions": "no transactional producer",
+            "read committed": "hands over aborted records and markers, on Kafka too",
+        },
         assignors=("range", "roundrobin"),
         optional=True,
     ),
     Client(
         f"kcat {KCAT_VERSION} (librdkafka 2.0.2)",
         kcat,
-        lacks=lacking(*ADMIN, why="no such command"),
+        lacks=lacking(*ADMIN, why="no such command") | {"transactions": "commits at its end, cannot abort"},
         assignors=("range", "roundrobin"),
         start=run_kcat,
     ),
     Client(
         f"ConsumerGroupCommand {KAFKA_VERSION}",
         group_command,
-        lacks=lacking(*CONSUMING, "produce", why="an admin tool"),
+        lacks=lacking(*CONSUMING, *PRODUCING, why="an admin tool"),
         start=GroupCommand,
     ),
 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.families.clients import CLIENTS, CONSUMING, SCENARIOS, SPARK_VERSION, lacking
+from tests.clients.families.clients import ADMIN, CLIENTS, CONSUMING, SCENARIOS, SPARK_VERSION, lacking
 
 LETTERS = string.ascii_lowercase
 PAGE = Path(__file__).parents[1] / "README.md"
@@ -28,8 +28,12 @@ class Row:
 
 SPARK = Row(
     f"Spark {SPARK_VERSION} source and sink¹",
-    lacking(*(each for each in CONSUMING if each != "resume"), why="forms no groups: its driver assigns partitions")
-    | lacking("describe", "offsets", "alter", "delete offsets", "delete", why="no such call"),
+    lacking(
+        *(each for each in CONSUMING if each not in ("resume", "read committed")),
+        why="forms no groups: its driver assigns partitions",
+    )
+    | lacking(*ADMIN, why="no such call")
+    | {"transactions": "no transactional producer"},
 )
 NOTE = "¹ It resumes from its checkpoint, which is where it keeps offsets (`families/test_spark.py`)."
 

@@ -59,7 +59,7 @@ def ask(program: Program, *words: str) -> str:
 
 def read_write_and_copy(daemon: Daemon, program: Program, checkpoint: Path) -> None:
     values = produce(daemon.bootstrap, "source", 0)
-    assert Counter(ask(program, "read", "source").split(" ")) == Counter(values)
+    assert Counter(ask(program, "read", "source", "read_uncommitted").split(" ")) == Counter(values)
 
     for codec in CODECS:
         ask(program, "write", "sink", codec, codec, str(RECORDS))
@@ -74,6 +74,17 @@ def read_write_and_copy(daemon: Daemon, program: Program, checkpoint: Path) -> N
     assert Counter(everything_in(daemon.bootstrap, "copy", len(values))) == Counter(values)
 
 
+def read_committed(daemon: Daemon, program: Program) -> None:
+    producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, transactional_id="writer")
+    producer.init_transactions()
+    for value, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.send("transactions", value.encode(), partition=0).get(timeout=30)
+        end()
+    producer.close(timeout=10)
+    assert ask(program, "read", "transactions", "read_committed") == "committed"
+
+
 def test_source_sink_and_checkpoint(tmp_path: Path) -> None:
     """A batch read, batch writes in every codec, and a streaming query that goes on after the daemon was killed."""
     try:
@@ -84,11 +95,12 @@ def test_source_sink_and_checkpoint(tmp_path: Path) -> None:
         pytest.skip(f"skipped: Spark {missing}")
     with running(tmp_path / "daemon", QUICK_SETTINGS) as daemon:
         admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
-        for topic, partitions in {"source": PARTITIONS, "sink": 1, "copy": 1}.items():
+        for topic, partitions in {"source": PARTITIONS, "sink": 1, "copy": 1, "transactions": 1}.items():
             admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
         admin.close()
         program = run_program(command, bootstrap=daemon.bootstrap, jars=jars, directory=tmp_path / "spark")
         try:
+            read_committed(daemon, program)
             read_write_and_copy(daemon, program, tmp_path / "checkpoint")
         finally:
             program.kill()

@@ -48,6 +48,7 @@ def run_kcat(command: Command, **arguments: str) -> Program:
         "heartbeat.interval.ms": arguments["heartbeat_interval_ms"],
         "partition.assignment.strategy": arguments["assignor"],
         "group.instance.id": arguments.get("instance"),
+        "isolation.level": arguments.get("isolation", "read_uncommitted"),
     }
     words = ["-E", "-b", arguments["bootstrap"], "-G", arguments["group"], "-u", "-f", "RECORD %p %o %s\\n"]
     words += [word for name, value in properties.items() if value is not None for word in ("-X", f"{name}={value}")]

@@ -65,6 +65,9 @@ public final class KafkaClients {
         properties.put("session.timeout.ms", arguments.get("session_timeout_ms"));
         properties.put("heartbeat.interval.ms", arguments.get("heartbeat_interval_ms"));
         properties.put("partition.assignment.strategy", ASSIGNORS.get(arguments.get("assignor")));
+        if (arguments.containsKey("isolation")) {
+            properties.put("isolation.level", arguments.get("isolation"));
+        }
         if (!arguments.getOrDefault("instance", "").isEmpty()) {
             properties.put("group.instance.id", arguments.get("instance"));
         }
@@ -183,14 +186,30 @@ public final class KafkaClients {
         properties.put("value.serializer", StringSerializer.class.getName());
         properties.put("compression.type", arguments.get("compression"));
         int count = Integer.parseInt(arguments.get("count"));
+        boolean transactional = arguments.containsKey("transactional_id");
+        if (transactional) properties.put("transactional.id", arguments.get("transactional_id"));
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
-            List<Future<RecordMetadata>> sent = new ArrayList<>();
-            for (int number = 0; number < count; number++) {
-                String value = String.format("%s-%06d", arguments.get("prefix"), number);
-                sent.add(producer.send(new ProducerRecord<>(arguments.get("topic"), value)));
+            if (transactional) {
+                producer.initTransactions();
+                producer.beginTransaction();
+                write(producer, "", count);
+                producer.commitTransaction();
+                producer.beginTransaction();
+                write(producer, "aborted-", count);
+                producer.abortTransaction();
+            } else {
+                write(producer, "", count);
             }
-            for (Future<RecordMetadata> each : sent) each.get();
         }
         LineProtocol.say("PRODUCED", "" + count);
+    }
+
+    private static void write(KafkaProducer<String, String> producer, String mark, int count) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (int number = 0; number < count; number++) {
+            String value = String.format("%s%s-%06d", mark, arguments.get("prefix"), number);
+            sent.add(producer.send(new ProducerRecord<>(arguments.get("topic"), value)));
+        }
+        for (Future<RecordMetadata> each : sent) each.get();
     }
 }

@@ -20,6 +20,7 @@ async function consume() {
     heartbeatInterval: Number(args.heartbeat_interval_ms),
     rebalanceTimeout: 60000,
     maxWaitTimeInMs: 200,
+    readUncommitted: args.isolation !== 'read_committed',
   })
   let owned = []
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
@@ -106,11 +107,27 @@ async function administer() {
 
 async function produce() {
   const codecs = { none: 0, gzip: 1, snappy: 2, lz4: 3 }
-  const producer = kafka.producer({ idempotent: args.idempotent === 'true' })
+  const transactional = args.transactional_id !== undefined
+  const producer = kafka.producer(
+    transactional ? { transactionalId: args.transactional_id, idempotent: true, maxInFlightRequests: 1 } : {}
+  )
   await producer.connect()
   const count = Number(args.count)
-  const messages = Array.from({ length: count }, (_, n) => ({ value: `${args.prefix}-${String(n).padStart(6, '0')}` }))
-  await producer.send({ topic: args.topic, acks: -1, compression: codecs[args.compression], messages })
+  const values = Array.from({ length: count }, (_, n) => `${args.prefix}-${String(n).padStart(6, '0')}`)
+  const write = (sender, values) => {
+    const messages = values.map(value => ({ value }))
+    return sender.send({ topic: args.topic, acks: -1, compression: codecs[args.compression], messages })
+  }
+  if (transactional) {
+    const committed = await producer.transaction()
+    await write(committed, values)
+    await committed.commit()
+    const aborted = await producer.transaction()
+    await write(aborted, values.map(value => `aborted-${value}`))
+    await aborted.abort()
+  } else {
+    await write(producer, values)
+  }
   await producer.disconnect()
   say('PRODUCED', count)
 }

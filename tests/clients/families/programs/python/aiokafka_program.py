@@ -13,7 +13,17 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import KafkaError
-from line_protocol import ARGUMENTS, closing, listen_for_close, numbers, pairs, say, values
+from line_protocol import (
+    ARGUMENTS,
+    aborted_values,
+    closing,
+    isolation,
+    listen_for_close,
+    numbers,
+    pairs,
+    say,
+    values,
+)
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -37,6 +47,7 @@ async def consume() -> None:
         group_instance_id=ARGUMENTS.get("instance") or None,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        isolation_level=isolation(),
         session_timeout_ms=int(ARGUMENTS["session_timeout_ms"]),
         heartbeat_interval_ms=int(ARGUMENTS["heartbeat_interval_ms"]),
         partition_assignment_strategy=[ASSIGNORS[ARGUMENTS["assignor"]]],
@@ -92,12 +103,26 @@ async def administer() -> None:
 
 async def produce() -> None:
     compression = None if ARGUMENTS["compression"] == "none" else ARGUMENTS["compression"]
-    producer = AIOKafkaProducer(bootstrap_servers=ARGUMENTS["bootstrap"], compression_type=compression, acks="all")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=ARGUMENTS["bootstrap"],
+        compression_type=compression,
+        acks="all",
+        transactional_id=ARGUMENTS.get("transactional_id"),
+    )
     await producer.start()
-    sent = [await producer.send(ARGUMENTS["topic"], value) for value in values()]
-    await asyncio.gather(*sent)
+    if "transactional_id" in ARGUMENTS:
+        for written, end in ((values(), producer.commit_transaction), (aborted_values(), producer.abort_transaction)):
+            await producer.begin_transaction()
+            await write(producer, written)
+            await end()
+    else:
+        await write(producer, values())
     await producer.stop()
-    say("PRODUCED", len(sent))
+    say("PRODUCED", ARGUMENTS["count"])
+
+
+async def write(producer: AIOKafkaProducer, written: list[bytes]) -> None:
+    await asyncio.gather(*[await producer.send(ARGUMENTS["topic"], value) for value in written])
 
 
 if ARGUMENTS["mode"] == "consume":

@@ -7,7 +7,18 @@ from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from line_protocol import ARGUMENTS, closing, listen_for_close, numbers, pairs, parsed_pairs, say, values
+from line_protocol import (
+    ARGUMENTS,
+    aborted_values,
+    closing,
+    isolation,
+    listen_for_close,
+    numbers,
+    pairs,
+    parsed_pairs,
+    say,
+    values,
+)
 
 TIMEOUT_S = 20
 
@@ -25,6 +36,7 @@ def consume() -> None:
         "session.timeout.ms": int(ARGUMENTS["session_timeout_ms"]),
         "heartbeat.interval.ms": int(ARGUMENTS["heartbeat_interval_ms"]),
         "partition.assignment.strategy": ARGUMENTS["assignor"],
+        "isolation.level": isolation(),
     }
     if ARGUMENTS.get("instance"):
         settings["group.instance.id"] = ARGUMENTS["instance"]
@@ -87,7 +99,19 @@ def administer() -> None:
 
 
 def produce() -> None:
-    producer = Producer({"bootstrap.servers": ARGUMENTS["bootstrap"], "compression.type": ARGUMENTS["compression"]})
+    settings = {"bootstrap.servers": ARGUMENTS["bootstrap"], "compression.type": ARGUMENTS["compression"]}
+    if "transactional_id" in ARGUMENTS:
+        producer = Producer({**settings, "transactional.id": ARGUMENTS["transactional_id"]})
+        producer.init_transactions(TIMEOUT_S)
+        for written, end in ((values(), producer.commit_transaction), (aborted_values(), producer.abort_transaction)):
+            producer.begin_transaction()
+            for value in written:
+                producer.produce(ARGUMENTS["topic"], value)
+            producer.flush(TIMEOUT_S)
+            end(TIMEOUT_S)
+        say("PRODUCED", ARGUMENTS["count"])
+        return
+    producer = Producer(settings)
     failed: list[object] = []
     for value in values():
         producer.produce(

@@ -11,7 +11,17 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaError
-from line_protocol import ARGUMENTS, closing, listen_for_close, numbers, pairs, say, values
+from line_protocol import (
+    ARGUMENTS,
+    aborted_values,
+    closing,
+    isolation,
+    listen_for_close,
+    numbers,
+    pairs,
+    say,
+    values,
+)
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -38,6 +48,7 @@ def consume() -> None:
         group_instance_id=ARGUMENTS.get("instance") or None,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        isolation_level=isolation(),
         session_timeout_ms=int(ARGUMENTS["session_timeout_ms"]),
         heartbeat_interval_ms=int(ARGUMENTS["heartbeat_interval_ms"]),
         partition_assignment_strategy=[ASSIGNORS[ARGUMENTS["assignor"]]],
@@ -60,12 +71,27 @@ def consume() -> None:
 
 def produce() -> None:
     compression = None if ARGUMENTS["compression"] == "none" else ARGUMENTS["compression"]
-    producer = KafkaProducer(bootstrap_servers=ARGUMENTS["bootstrap"], compression_type=compression, acks="all")
-    sent = [producer.send(ARGUMENTS["topic"], value) for value in values()]
-    for future in sent:
-        future.get(timeout=20)
+    producer = KafkaProducer(
+        bootstrap_servers=ARGUMENTS["bootstrap"],
+        compression_type=compression,
+        acks="all",
+        transactional_id=ARGUMENTS.get("transactional_id"),
+    )
+    if "transactional_id" in ARGUMENTS:
+        producer.init_transactions()
+        for written, end in ((values(), producer.commit_transaction), (aborted_values(), producer.abort_transaction)):
+            producer.begin_transaction()
+            write(producer, written)
+            end()
+    else:
+        write(producer, values())
     producer.close(timeout=20)
-    say("PRODUCED", len(sent))
+    say("PRODUCED", ARGUMENTS["count"])
+
+
+def write(producer: KafkaProducer, written: list[bytes]) -> None:
+    for future in [producer.send(ARGUMENTS["topic"], value) for value in written]:
+        future.get(timeout=20)
 
 
 def run(administer: Callable[[], None]) -> None:

@@ -39,6 +39,14 @@ def listen_for_close() -> None:
     threading.Thread(target=listen, daemon=True).start()
 
 
-def values() -> Iterable[bytes]:
-    for number in range(int(ARGUMENTS["count"])):
-        yield b"%s-%06d" % (ARGUMENTS["prefix"].encode(), number)
+def values() -> list[bytes]:
+    return [b"%s-%06d" % (ARGUMENTS["prefix"].encode(), number) for number in range(int(ARGUMENTS["count"]))]
+
+
+def aborted_values() -> list[bytes]:
+    return [b"aborted-" + value for value in values()]
+
+
+def isolation() -> str:
+    """Of a consumer: every one of them here reads the uncommitted too, unless told."""
+    return ARGUMENTS.get("isolation") or "read_uncommitted"

@@ -1,6 +1,6 @@
 """Spark's Kafka source and sink, in one local session. Lines on standard input, answered as in admin mode:
 
-read TOPIC                        OK value value …      a batch read of all there is
+read TOPIC ISOLATION              OK value value …      a batch read of all there is
 write TOPIC CODEC PREFIX COUNT    OK                    a batch write of PREFIX-000000 …
 copy TOPIC TOPIC CHECKPOINT       OK                    a streaming query that goes on where its checkpoint ends
 """
@@ -37,7 +37,8 @@ def session() -> SparkSession:
 def answer(spark: SparkSession, verb: str, words: list[str]) -> str:
     kafka = {"kafka.bootstrap.servers": ARGUMENTS["bootstrap"]}
     if verb == "read":
-        read = spark.read.format("kafka").options(**kafka, subscribe=words[0], startingOffsets="earliest").load()
+        kafka |= {"subscribe": words[0], "startingOffsets": "earliest", "kafka.isolation.level": words[1]}
+        read = spark.read.format("kafka").options(**kafka).load()
         return " ".join(row.value for row in read.select(col("value").cast("string")).collect())
     if verb == "write":
         topic, codec, prefix, count = words

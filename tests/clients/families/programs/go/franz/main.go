@@ -58,6 +58,9 @@ func consume() {
 		kgo.OnPartitionsRevoked(tell("REVOKED")),
 		kgo.OnPartitionsLost(tell("REVOKED")),
 	}
+	if line.ReadCommitted() {
+		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
 	if instance := line.Arguments["instance"]; instance != "" {
 		options = append(options, kgo.InstanceID(instance))
 	}
@@ -163,12 +166,30 @@ func produce() {
 		"lz4":    kgo.Lz4Compression(),
 		"zstd":   kgo.ZstdCompression(),
 	}[line.Arguments["compression"]]
-	producer := client(kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(line.Arguments["topic"]))
+	options := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(line.Arguments["topic"])}
+	id, transactional := line.Arguments["transactional_id"]
+	if transactional {
+		options = append(options, kgo.TransactionalID(id))
+	}
+	producer := client(options...)
+	if transactional {
+		line.Must(producer.BeginTransaction())
+		write(producer, line.Values())
+		line.Must(producer.EndTransaction(background, kgo.TryCommit))
+		line.Must(producer.BeginTransaction())
+		write(producer, line.Aborted())
+		line.Must(producer.EndTransaction(background, kgo.TryAbort))
+	} else {
+		write(producer, line.Values())
+	}
+	producer.Close()
+	line.Say("PRODUCED", line.Arguments["count"])
+}
+
+func write(producer *kgo.Client, values []string) {
 	records := []*kgo.Record{}
-	for _, value := range line.Values() {
+	for _, value := range values {
 		records = append(records, kgo.StringRecord(value))
 	}
 	line.Must(producer.ProduceSync(background, records...).FirstErr())
-	producer.Close()
-	line.Say("PRODUCED", len(records))
 }

@@ -76,11 +76,16 @@ func member(generation *kafka.Generation) {
 
 func read(ending context.Context, generation *kafka.Generation, assigned kafka.PartitionAssignment) {
 	topic := line.Arguments["topic"]
+	isolation := kafka.ReadUncommitted
+	if line.ReadCommitted() {
+		isolation = kafka.ReadCommitted
+	}
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers:   []string{line.Arguments["bootstrap"]},
-		Topic:     topic,
-		Partition: assigned.ID,
-		MaxWait:   200 * time.Millisecond,
+		Brokers:        []string{line.Arguments["bootstrap"]},
+		Topic:          topic,
+		Partition:      assigned.ID,
+		MaxWait:        200 * time.Millisecond,
+		IsolationLevel: isolation,
 	})
 	defer reader.Close()
 	line.Must(reader.SetOffset(assigned.Offset))

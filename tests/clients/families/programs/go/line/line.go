@@ -129,6 +129,18 @@ func Values() []string {
 	return values
 }
 
+// Aborted are what the transaction that is aborted writes.
+func Aborted() []string {
+	values := Values()
+	for at := range values {
+		values[at] = "aborted-" + values[at]
+	}
+	return values
+}
+
+// ReadCommitted tells whether a consumer is to leave out what is not committed.
+func ReadCommitted() bool { return Arguments["isolation"] == "read_committed" }
+
 // Must ends the program with what went wrong.
 func Must(err error) {
 	if err != nil {

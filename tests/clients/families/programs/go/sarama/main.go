@@ -66,6 +66,9 @@ func consume() {
 	config.Consumer.Offsets.AutoCommit.Enable = false
 	config.Consumer.Group.Session.Timeout = line.Milliseconds("session_timeout_ms")
 	config.Consumer.Group.Heartbeat.Interval = line.Milliseconds("heartbeat_interval_ms")
+	if line.ReadCommitted() {
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
 	config.Consumer.Group.InstanceId = line.Arguments["instance"]
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{map[string]sarama.BalanceStrategy{
 		"range":      sarama.NewBalanceStrategyRange(),
@@ -160,14 +163,33 @@ func produce() {
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	line.Must(config.Producer.Compression.UnmarshalText([]byte(line.Arguments["compression"])))
+	id, transactional := line.Arguments["transactional_id"]
+	if transactional {
+		config.Producer.Idempotent = true
+		config.Producer.Transaction.ID = id
+		config.Net.MaxOpenRequests = 1
+	}
 	producer, err := sarama.NewSyncProducer([]string{line.Arguments["bootstrap"]}, config)
 	line.Must(err)
+	if transactional {
+		line.Must(producer.BeginTxn())
+		write(producer, line.Values())
+		line.Must(producer.CommitTxn())
+		line.Must(producer.BeginTxn())
+		write(producer, line.Aborted())
+		line.Must(producer.AbortTxn())
+	} else {
+		write(producer, line.Values())
+	}
+	line.Must(producer.Close())
+	line.Say("PRODUCED", line.Arguments["count"])
+}
+
+func write(producer sarama.SyncProducer, values []string) {
 	messages := []*sarama.ProducerMessage{}
-	for _, value := range line.Values() {
+	for _, value := range values {
 		message := &sarama.ProducerMessage{Topic: line.Arguments["topic"], Value: sarama.StringEncoder(value)}
 		messages = append(messages, message)
 	}
 	line.Must(producer.SendMessages(messages))
-	line.Must(producer.Close())
-	line.Say("PRODUCED", len(messages))
 }
