@@ -182,16 +182,7 @@ class Daemon:
             self._servers.append(server)
             self.bound.append((endpoint.name, host, port))
             self.nodes.advertise(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
-        for recovery in self.data.recovered:
-            self.metrics.truncated_bytes += recovery.truncated_bytes
-            self._log.warning(
-                "log recovered after an unclean stop",
-                partition=f"{recovery.topic}-{recovery.partition}",
-                journal_writes=recovery.journal_writes,
-                truncated_bytes=recovery.truncated_bytes,
-                truncated_records=recovery.truncated_records,
-                reason=recovery.reason,
-            )
+        self._tell_of_recovery()
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
@@ -213,6 +204,22 @@ class Daemon:
                 if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
                     await asyncio.sleep(0)
                     slice_began_s = time.monotonic()
+
+    def _tell_of_recovery(self) -> None:
+        """What opening the log after an unclean stop had to do: one line, and one for each tail that was cut off."""
+        recovered = self.data.recovered
+        if recovered:
+            self._log.info("log recovered after an unclean stop", partitions=len(recovered))
+        for recovery in recovered:
+            self.metrics.truncated_bytes += recovery.truncated_bytes
+            if recovery.truncated_bytes:
+                self._log.warning(
+                    "torn tail cut off",
+                    partition=f"{recovery.topic}-{recovery.partition}",
+                    truncated_bytes=recovery.truncated_bytes,
+                    truncated_records=recovery.truncated_records,
+                    reason=recovery.reason,
+                )
 
     async def _listen(self, name: str, host: str, port: int) -> asyncio.Server:
         def connection() -> Connection:

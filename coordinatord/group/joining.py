@@ -37,7 +37,7 @@ from coordinatord.group.rebalance import (
     write_metadata,
 )
 from coordinatord.group.replay import write
-from coordinatord.group.result import SESSION, Joined, Result, Schedule, TimerKey
+from coordinatord.group.result import NO_REASON, SESSION, Joined, Result, Schedule, TimerKey
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -52,8 +52,6 @@ from coordinatord.group.vote import select_protocol, supports_protocols
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.errors import ErrorCode
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue
-
-NO_REASON = "not provided"
 
 
 def join(group: Group, event: Join, now_ms: int) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinatord.group.events import Leave
 from coordinatord.group.members import answer_join, join_error, refusal, remove_member
 from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
-from coordinatord.group.result import Result
+from coordinatord.group.result import NO_REASON, Result
 from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group
 from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.errors import ErrorCode
@@ -23,7 +23,8 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
     for identity in event.members:
         error = _leave_one(group, identity, result)
         if error is None:
-            gone.append(f"{identity.member_id or identity.group_instance_id} ({identity.reason or 'not provided'})")
+            who = identity.member_id or identity.group_instance_id
+            gone.append(f"{who} left; client reason: {identity.reason or NO_REASON}")
         responses.append(
             MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.NONE if error is None else error)
         )
@@ -34,7 +35,7 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
     if gone:
         if group.state is STABLE or group.state is COMPLETING_REBALANCE:
             # Also when it was only an id that had been handed out; Kafka does so too.
-            prepare_rebalance(group, f"left, with client reason: {', '.join(gone)}", now_ms, result)
+            prepare_rebalance(group, "; ".join(gone), now_ms, result)
         elif group.state is PREPARING_REBALANCE:
             maybe_complete_join(group, now_ms, result)
     return result

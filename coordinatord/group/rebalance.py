@@ -184,7 +184,7 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
     group.protocol_name = select_protocol(group)
     group.subscribed_topics = subscribed_topics(group)
     size = len(group.members)
-    group.transition_to(COMPLETING_REBALANCE, f"generation of {size}", now_ms, result)
+    group.transition_to(COMPLETING_REBALANCE, f"{size} member{'s' if size != 1 else ''} joined", now_ms, result)
     for member in group.members.values():
         answer_join(group, member, generation_response(group, member), result)
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)

@@ -19,6 +19,9 @@ SESSION = "session"
 JOIN = "join"
 SYNC = "sync"
 
+NO_REASON = "not provided"
+"""Stands for the client's own reason (KIP-800) where it gave none."""
+
 
 class TimerKey(NamedTuple):
     """Names a timer across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
