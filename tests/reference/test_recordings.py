@@ -7,18 +7,25 @@ from pathlib import Path
 import pytest
 
 from tests.reference.record import but_for_a_second, play_on_kafka
-from tests.reference.story import all_stories
+from tests.reference.story import Story, all_stories
 
-pytestmark = [pytest.mark.reference, pytest.mark.slow]
+pytestmark = pytest.mark.reference
+
+
+def differing(stories: list[Story]) -> list[Story]:
+    """The stories to which Kafka gives other answers now than those recorded."""
+    results = play_on_kafka(stories)
+    return [
+        story
+        for story in stories
+        if story.rendered(but_for_a_second(story, results[story.name])) != story.path.read_text()
+    ]
 
 
 @pytest.mark.timeout(900)
 def test_kafka_answers_as_recorded(kafka_libs: Path) -> None:
-    stories = all_stories()
-    results = play_on_kafka(stories)
-    changed = []
-    for story in stories:
-        played = but_for_a_second(story, results[story.name])
-        if story.rendered(played) != story.path.read_text():
-            changed.append(story.name)
+    suspects = differing([story for story in all_stories() if not story.slow])
+    # Many are played at once, and on a machine that is busy a request can overtake one that was sent before it on
+    # another connection. Played by themselves they tell what Kafka does.
+    changed = [story.name for story in suspects if differing([story])]
     assert changed == [], "see what changed: python -m tests.reference.record " + " ".join(changed)
