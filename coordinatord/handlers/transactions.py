@@ -5,12 +5,12 @@ Requests of producers that know only INVALID_PRODUCER_EPOCH get that instead of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from coordinatord.handlers.find import partition_for
 from coordinatord.handlers.refusals import refuse
+from coordinatord.pattern import Pattern, PatternError
 from coordinatord.request import RequestContext
 from coordinatord.topics.markers import Marker
 from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
@@ -52,9 +52,6 @@ BUMPING_ADD_FROM = 4
 """AddPartitionsToTxn from this version on comes from brokers, whose producers follow transaction version 2."""
 BUMPING_END_FROM = 5
 """EndTxn from this version on comes from producers that follow transaction version 2."""
-
-MAX_PATTERN_CHARACTERS = 1_000
-"""A pattern that backtracks takes time; Kafka has no limit."""
 
 
 class Topics(Protocol):
@@ -286,10 +283,8 @@ class TransactionApis:
         pattern = None
         if request.transactional_id_pattern:
             try:
-                if len(request.transactional_id_pattern) > MAX_PATTERN_CHARACTERS:
-                    raise re.error("too long")
-                pattern = re.compile(request.transactional_id_pattern)
-            except (re.error, RecursionError):
+                pattern = Pattern(request.transactional_id_pattern)
+            except PatternError:
                 return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         by_name = {state.shown: state for state in TransactionState}
         states = {by_name[name] for name in request.state_filters if name in by_name}
@@ -302,7 +297,7 @@ class TransactionApis:
                 (request.producer_id_filters and transaction.producer_id not in request.producer_id_filters)
                 or (request.state_filters and transaction.state not in states)
                 or (request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter)
-                or (pattern is not None and not pattern.fullmatch(transaction.transactional_id))
+                or (pattern is not None and not pattern.matches(transaction.transactional_id))
             ):
                 continue
             listed.append(
