@@ -1,9 +1,10 @@
 """Regular expressions from clients, in time that grows with the text and nothing else.
 
 Kafka matches what clients send with RE2, which cannot be made to hang; Python's `re` can, with thirty characters. So
-this builds a nondeterministic automaton and walks all its states at once. It knows what patterns for names are made of:
-literals, `.`, classes, `\\d \\w \\s` and their opposites, groups, `|`, `* + ? {m,n}` (also lazy) and anchors; and refuses
-the rest, above all backreferences and look-around, which RE2 refuses, too. A match is that of the whole text.
+this builds a nondeterministic automaton and walks all its states at once. It knows what patterns for names are made
+of: literals, `.`, classes, `\\d \\w \\s` and their opposites, groups, `|`, `* + ? {m,n}` (also lazy) and anchors at the
+ends; and refuses the rest, above all backreferences and look-around, which RE2 refuses, too. A match is that of the
+whole text.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Pattern:
         """Whether the pattern describes all of `text`."""
         current = self._closure([self._start])
         for character in text:
-            reached = []
+            reached: list[int] = []
             for state in current:
                 test = self._tests[state]
                 if test is not None and test(character):

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coordinatord.pattern import Pattern, PatternError
@@ -28,9 +28,9 @@ PIECES = st.recursive(
 def test_it_is_what_python_matches(pattern: str, texts: list[str]) -> None:
     try:
         compiled = Pattern(pattern)
-    except PatternError as error:
-        assert str(error) == "too large"
-        return
+    except PatternError:
+        assume(re.search(r"[{*+]", pattern) is None)  # repeated again and again: too large
+        raise
     for text in texts:
         assert compiled.matches(text) == (re.fullmatch(pattern, text, re.ASCII) is not None), (pattern, text)
 
