@@ -62,6 +62,35 @@ ALLOWED = (
         "answered NOT_COORDINATOR. We have the topic from the start and serve at once",
         "tests/reference/record.py",
     ),
+    Known(
+        "when EndTxn is answered",
+        "Kafka answers when the decision is durable, and who comes before the markers are written hears "
+        "CONCURRENT_TRANSACTIONS, which clients try again after 20 ms and more; we answer one flush later, when the "
+        "markers are durable, so that what is committed can be read and the next transaction can begin",
+        "coordinatord/transactions/steps.py",
+    ),
+    Known(
+        "while a transaction completes",
+        "to a Produce of v12 or later Kafka tries for 100 ms before it says CONCURRENT_TRANSACTIONS; we say it at once",
+        "coordinatord/topics/produce.py",
+    ),
+    Known(
+        "when a transaction times out",
+        "Kafka looks every transaction.abort.timed.out.transaction.cleanup.interval.ms, ten seconds; we have a timer",
+        "coordinatord/transactions/coordinator.py",
+    ),
+    Known(
+        "a partition that refuses a marker of our own coordinator",
+        "when the producer id has a newer epoch there, Kafka leaves the transaction in PrepareCommit or PrepareAbort; "
+        "we complete it",
+        "coordinatord/transactions/markers.py",
+    ),
+    Known(
+        "patterns of ListTransactions",
+        "what is not understood is INVALID_REGULAR_EXPRESSION: anchors within a pattern, named groups, flags, Unicode "
+        "classes, and what needs more than 250 states",
+        "coordinatord/pattern.py",
+    ),
 )
 """What no story tells."""
 
