@@ -26,6 +26,9 @@ from protocol.api.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
+LOOK_AGAIN_MS = 1_000
+"""The least time between two looks at a rebalance to which nobody came. Kafka has none and spins with a timeout of 0."""
+
 
 def rebalance_or_complete(group: Group, reason: str, now_ms: int, result: Result) -> None:
     """After a change of membership: begin a rebalance, or see whether the one under way has everybody now."""
@@ -91,8 +94,9 @@ def complete_join(group: Group, now_ms: int, result: Result) -> None:
         if member.join_reply_to is None and member.group_instance_id is None:
             remove_member(group, member.member_id, Cause.NOT_REJOINED, result)
     if group.members and not _elect_leader(group):
-        # Only static members are left, and none rejoined. Their sessions will end, or they come back.
-        _set_join_timer(group, group.rebalance_timeout_ms(), now_ms, result)
+        # Only static members are left, and none rejoined. Their sessions will end, or they come back: whoever does
+        # completes the rebalance itself, so with a rebalance timeout of 0 there is no need to look again at once.
+        _set_join_timer(group, max(group.rebalance_timeout_ms(), LOOK_AGAIN_MS), now_ms, result)
         return
     group.generation_id += 1
     group.pending_sync_members.clear()
