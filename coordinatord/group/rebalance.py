@@ -27,7 +27,7 @@ from protocol.errors import ErrorCode
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 LOOK_AGAIN_MS = 1_000
-"""The least time between two looks at a rebalance to which nobody came. Kafka has none and spins with a timeout of 0."""
+"""The least time between two looks at a rebalance to which nobody came. Kafka spins where the timeout is 0."""
 
 
 def rebalance_or_complete(group: Group, reason: str, now_ms: int, result: Result) -> None:
