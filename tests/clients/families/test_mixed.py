@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import KafkaAdminClient
@@ -23,11 +23,9 @@ ALONE = {
     "kafka-go 0.4.51": "its subscriptions say version 1 and end before the owned partitions: others cannot read them",
 }
 
-Start = Callable[[Client, str], Program]
-
 
 @pytest.fixture
-def members() -> list[Program]:
+def members() -> Iterator[list[Program]]:
     """Those that a test started, killed when it ends."""
     started: list[Program] = []
     yield started

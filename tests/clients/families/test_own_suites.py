@@ -107,6 +107,8 @@ def test_what_is_left_out_exists() -> None:
     try:
         integration = toolchains.source("kafka-python", VERSION) / "test" / "integration"
     except ToolMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
         pytest.skip(f"skipped: {missing}")
     assert {path.name for path in integration.glob("test_*.py")} == {*FILES, *LEFT_OUT_FILES}
     text = "".join((integration / name).read_text() for name in FILES)
