@@ -80,7 +80,10 @@ def test_a_first_assignment_comes_with_the_end_of_the_initial_delay(
 def test_the_first_record_comes_no_later_than_on_kafka(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """kafka-python, a new group each time, no initial delay: from the constructor to the first record, in turns."""
+    """kafka-python, a new group each time, no initial delay: from the constructor to the first record, in turns.
+
+    A tenth of a second of it is the client's own: it waits that long before it asks for metadata a second time.
+    """
     try:
         libs = kafka_libs()
     except ReferenceUnavailable as missing:
