@@ -21,11 +21,13 @@ from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.errors import ErrorCode
 from tests.reference.canonical import Names, filled, parts, put_in_order, rendered
 from tests.reference.random_requests import Seat, learn, request_for
-from tests.reference.random_steps import BURST_S, SEATS, SPAN_S, Program, Step
+from tests.reference.random_steps import BURST_S, MARGIN_S, SEATS, SPAN_S, Program, Step
 from tests.reference.raw_client import Answer, RawClient
 
 LOOK_S = 0.008
 """How long an answer that comes at once may take on its way."""
+STEP_S = 0.002
+"""Between two requests: what begins with one never ends at the same instant as what begins with the next."""
 ANSWER_TIMEOUT_S = 20
 COST_OF_A_BURST = 26
 """About a hundredth of a second each."""
@@ -122,6 +124,7 @@ class RandomPlayer:
         self.is_in_time = True
         self.now = asyncio.get_running_loop().time
         self.span_began_s = self.now()
+        self.span_ends_s = self.span_began_s + SPAN_S
 
     async def play(self, topic_ids: dict[str, bytes]) -> Played:
         """Play it, and leave the broker without its groups as far as that is quick."""
@@ -203,6 +206,7 @@ class RandomPlayer:
         self.story.append(told)
         if wire.inbox:
             _, told.answer = self._take(wire)
+        await asyncio.sleep(STEP_S)
         if kind in CHANGING and any(other.waiting and other is not wire for other in self.wires.values()):
             await self._pass_barrier()
             self._collect()
@@ -280,6 +284,10 @@ class RandomPlayer:
 
     # Time
 
+    def is_burst(self) -> bool:
+        """Whether members may act now, or very soon: nothing else should happen."""
+        return self.now() - self.span_began_s < BURST_S + MARGIN_S or self.span_ends_s - self.now() < MARGIN_S
+
     async def _keep_to_the_grid(self, kind: str) -> None:
         """Not too much in one burst."""
         cost = 1 + 2 * (kind in PARKABLE) + 2 * any(wire.waiting for wire in self.wires.values())
@@ -292,8 +300,11 @@ class RandomPlayer:
         if self.now() - began_s > BURST_S:
             self.is_in_time = False
         self.story.append(Told(f"wait {spans * SPAN_S:g} s"))
-        self.span_began_s = began_s + spans * SPAN_S
-        await asyncio.sleep(max(0, self.span_began_s - self.now()))
+        for number in range(spans):
+            self.span_began_s = began_s + number * SPAN_S
+            self.span_ends_s = self.span_began_s + SPAN_S
+            await asyncio.sleep(max(0, self.span_ends_s - self.now()))
+        self.span_began_s, self.span_ends_s = self.span_ends_s, self.span_ends_s + SPAN_S
         self.in_burst = 0
         self._collect(began_s)
 

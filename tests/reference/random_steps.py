@@ -6,7 +6,7 @@ broker has said so far (`random_player.py`). A step thus makes sense wherever it
 
 Time is a grid, so that no answer depends on how quick a broker is. Members act at the beginning of a span of 3.5 s, in
 less than half a second; sessions end half a second into a span, rebalances a second, and what these begin in turn ends
-later in a span, for as long as programs wait.
+later in a span. After many of these one may fall into a burst all the same; such a program is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ MAX_STEPS = 40
 SPAN_S = 3.5
 BURST_S = 0.4
 """How long members may act at the beginning of a span."""
+
+MARGIN_S = 0.05
 
 SESSION_TIMEOUTS_MS = (4_000, 7_500, 11_000)
 REBALANCE_TIMEOUTS_MS = (4_500, 8_000, 1_000)

@@ -139,4 +139,4 @@ def test_a_thousand_programs(kafka_libs: Path) -> None:
     minutes = float(os.environ.get("COORDINATORD_RANDOM_MINUTES", "15"))
     outcome = compare(kafka_libs, [program(seed) for seed in range(first, first + count)], minutes)
     assert not outcome.found, report(outcome)
-    assert outcome.played >= count * 0.99, report(outcome)
+    assert outcome.played - len(outcome.left_out) >= count * 0.97, report(outcome)
