@@ -12,6 +12,7 @@ import asyncio
 import gc
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
@@ -27,10 +28,11 @@ from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.handlers.transactions import TransactionApis
 from coordinatord.handlers.txn_offsets import TransactionalOffsets
+from coordinatord.listening import bound
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.loader import ReplayedBatch, replay
-from coordinatord.log.writer import FlushStats, LogWriter
+from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.nodes import Nodes
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
@@ -56,7 +58,15 @@ CLOCK_INTERVAL_S = 1.0
 class Daemon:
     """One coordinator with all its parts. `start`, then `wait`, then `stop`: also what tests do in their own loop."""
 
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int] | None = None):
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int] | None = None,
+        *,
+        log_worker: Worker | None = None,
+    ) -> None:
+        """`log_worker` writes and flushes the log, by default on a thread of its own."""
         self.settings = settings
         self.loop = loop
         self.clock = Clock()
@@ -78,6 +88,7 @@ class Daemon:
             flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
             flush_interval_ms=settings.log_flush_interval_ms,
             on_flush=self._flushed,
+            worker=log_worker,
         )
         self.timers = Timers(loop, self.now_ms, self._timed_out)
         self.topics = Topics(
@@ -177,9 +188,10 @@ class Daemon:
         if self.admin is not None:
             self.admin.start()
         for endpoint in self.settings.endpoints:
-            server = await self._listen(endpoint.name, endpoint.host, endpoint.port)
-            host, port = server.sockets[0].getsockname()[:2]
-            self._servers.append(server)
+            sockets = bound(endpoint.host, endpoint.port)
+            host, port = sockets[0].getsockname()[:2]
+            for each in sockets:
+                self._servers.append(await self._listen(endpoint.name, each))
             self.bound.append((endpoint.name, host, port))
             self.nodes.advertise(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
         self._tell_of_recovery()
@@ -221,12 +233,12 @@ class Daemon:
                     reason=recovery.reason,
                 )
 
-    async def _listen(self, name: str, host: str, port: int) -> asyncio.Server:
+    async def _listen(self, name: str, listening: socket.socket) -> asyncio.Server:
         def connection() -> Connection:
             return Connection(self.router, name)
 
         backlog = self.settings.socket_listen_backlog_size
-        return await self.loop.create_server(connection, host or None, port, backlog=backlog)
+        return await self.loop.create_server(connection, sock=listening, backlog=backlog)
 
     async def _load(self) -> None:
         """Replay the coordinators' logs without keeping the loop from anybody else. Groups first: what a transaction

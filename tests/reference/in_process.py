@@ -151,9 +151,12 @@ async def running_in_process(directory: Path, settings: Mapping[str, str]) -> As
     loop = asyncio.get_running_loop()
     own = {"listeners": f"PLAINTEXT://{HOST}:0", "log.dirs": str(directory), "log.flush": "never"}
     entries = [Entry(name, value, "story") for name, value in {**own, **settings}.items()]
-    daemon = Daemon(load(flags=entries).settings, loop, now_ms=lambda: START_MS + int(loop.time() * 1000))
-    daemon.writer._worker.stop()
-    daemon.writer._worker = _InlineWorker()
+    daemon = Daemon(
+        load(flags=entries).settings,
+        loop,
+        now_ms=lambda: START_MS + int(loop.time() * 1000),
+        log_worker=_InlineWorker(),
+    )
     await daemon.start()
     while daemon.coordinator.is_loading:  # noqa: ASYNC110  # it says when it is done to health alone
         await asyncio.sleep(0)

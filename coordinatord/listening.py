@@ -1,0 +1,69 @@
+"""Sockets that clients connect to, bound before there is an event loop.
+
+A host may stand for several addresses (none given: every interface, once in IPv4 and once in IPv6). All of them get one
+port, also where the kernel is to choose it: clients are told one number.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from typing import Any
+
+Address = tuple[int, tuple[Any, ...]]
+"""A family, and what `bind` takes in it: host and port first."""
+
+ATTEMPTS = 20
+"""How often another free port is tried where one is free in IPv4 and not in IPv6."""
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Bound, not yet listening, the first one first in getaddrinfo's order. OSError when that cannot be had."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses: list[Address] = list(dict.fromkeys((family, where) for family, _type, _protocol, _name, where in found))
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _all_bound(addresses)
+        except OSError as error:
+            if port or error.errno != errno.EADDRINUSE or attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _all_bound(addresses: list[Address]) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    unsupported: OSError | None = None
+    try:
+        for family, where in addresses:
+            if sockets and not where[1]:
+                where = (where[0], sockets[0].getsockname()[1], *where[2:])
+            try:
+                sockets.append(_one_bound(family, where))
+            except OSError as error:
+                # A kernel without IPv6 still resolves names to it.
+                if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL) or len(addresses) == 1:
+                    raise
+                unsupported = error
+    except BaseException:
+        for each in sockets:
+            each.close()
+        raise
+    if not sockets and unsupported is not None:
+        raise unsupported
+    return sockets
+
+
+def _one_bound(family: int, where: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        if os.name == "posix":
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(where)
+    except BaseException:
+        made.close()
+        raise
+    return made
