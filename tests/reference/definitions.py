@@ -13,8 +13,8 @@ from typing import Any
 
 from protocol.schema import NONE, ZERO_UUID, Versions
 
-JARS = ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator")
-FOLDER = "common/message/"
+JARS = ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-metadata")
+FOLDERS = ("common/message/", "common/metadata/")
 
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -70,7 +70,7 @@ def definitions(libs: Path) -> dict[str, KafkaMessage]:
         (path,) = libs.glob(f"{jar}-[0-9]*.jar")
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
-                if name.startswith(FOLDER) and name.endswith(".json"):
+                if name.startswith(FOLDERS) and name.endswith(".json"):
                     raw = json.loads(strip_comments(archive.read(name).decode()))
                     # The two coordinators share names of records that no message of ours has; the first jar wins.
                     found.setdefault(raw["name"], _message(raw))
