@@ -3,7 +3,6 @@
 - `meta.properties`: whose directory this is (cluster.id, node.id, version=1; others' keys are kept).
 - `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`: version, count, then `topic partition offset` a
   line.
-- `<partition>/leader-epoch-checkpoint`: version, count, then `epoch start-offset` a line.
 - `<partition>/partition.metadata`: version and topic id.
 """
 
@@ -20,7 +19,6 @@ META_PROPERTIES = "meta.properties"
 META_VERSION = 1
 LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
-LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 #: Kafka skips recovery when it finds this file, and so do we.
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -103,8 +101,3 @@ def read_topic_id(disk: Disk, directory: str) -> bytes | None:
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
     replace_text(disk, os.path.join(directory, PARTITION_METADATA), f"version: 0\ntopic_id: {uuid_text(topic_id)}\n")
-
-
-def write_leader_epochs(disk: Disk, directory: str) -> None:
-    """One replica, never re-elected: epoch 0 since offset 0."""
-    replace_text(disk, os.path.join(directory, LEADER_EPOCHS), "0\n1\n0 0\n")

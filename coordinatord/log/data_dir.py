@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 
-from coordinatord.log import checkpoint
+from coordinatord.log import checkpoint, epochs
 from coordinatord.log.config import LogConfig
 from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
@@ -142,6 +142,8 @@ class DataDirectory:
             if opened.recovery and (opened.recovery.truncated_bytes or opened.recovery.journal_writes):
                 self.recovered.append(opened.recovery)
         log = PartitionLog(directory, *key, topic_id, config, self.files, on_disk=True)
+        log.leader_epochs = epochs.read(self.disk, directory)
+        log.leader_epoch = log.leader_epochs[-1][0]
         first = opened.segments[0].base_offset if opened.segments else 0
         start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
         if key in self.start_offsets:
@@ -187,7 +189,7 @@ class DataDirectory:
         directory.
         """
         self.disk.makedirs(log.directory)
-        checkpoint.write_leader_epochs(self.disk, log.directory)
+        epochs.write(self.disk, log.directory)
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:

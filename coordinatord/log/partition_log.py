@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
 
+from coordinatord.log import epochs
 from coordinatord.log.config import MAX_BATCH_BYTES, LogConfig
 from coordinatord.log.disk import FilePool
 from coordinatord.log.errors import OffsetOutOfRange
@@ -86,6 +87,7 @@ class PartitionLog:
         "end_offset",
         "high_watermark",
         "leader_epoch",
+        "leader_epochs",
         "log_start_offset",
         "on_disk",
         "on_visible",
@@ -113,6 +115,7 @@ class PartitionLog:
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
+        self.leader_epochs = epochs.FIRST
         self.leader_epoch = 0
         self.log_start_offset = 0
         self.end_offset = 0

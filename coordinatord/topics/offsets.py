@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.log import epochs
 from coordinatord.topics.catalogue import Catalogue
 from protocol.api.list_offsets import (
     ListOffsetsPartition,
@@ -109,7 +110,7 @@ class Offsets:
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        """Consumers ask it before they go on after a change of leaders; here there is one epoch, and it goes on."""
+        """Consumers ask it before they go on after a change of leaders: one epoch here, others where Kafka has been."""
         return OffsetForLeaderEpochResponse(
             0,
             [
@@ -128,9 +129,8 @@ class Offsets:
         if error is not None:
             return EpochEndOffset(error, asked.partition)
         log = partition.log
-        if asked.leader_epoch != log.leader_epoch:
-            return EpochEndOffset(ErrorCode.NONE, asked.partition)
-        return EpochEndOffset(ErrorCode.NONE, asked.partition, log.leader_epoch, log.end_offset)
+        found = epochs.end_of(log.leader_epochs, asked.leader_epoch, log.end_offset)
+        return EpochEndOffset(ErrorCode.NONE, asked.partition, *(found or ()))
 
 
 def _nothing(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
