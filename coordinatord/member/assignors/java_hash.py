@@ -1,0 +1,107 @@
+"""The order in which Java's hash tables give back their keys: some assignments depend on it, so we keep to it.
+
+Kafka's sticky assignors walk a HashMap of members, and who comes first may keep a partition more; its range assignor
+walks a HashMap of topics. The order follows from the keys alone: bucket by bucket, and in order of insertion within a
+bucket (we leave out that Java turns buckets of more than eight keys into trees).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar
+
+K = TypeVar("K")
+
+TopicPartition = tuple[str, int]
+
+_SMALLEST_TABLE = 16
+_MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=65_536)
+def string_hash(text: str) -> int:
+    """String.hashCode, as an unsigned int: over UTF-16 units."""
+    value = 0
+    if text.isascii():
+        for unit in text.encode():
+            value = (31 * value + unit) & _MASK
+        return value
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & _MASK
+    return value
+
+
+def partition_hash(partition: TopicPartition) -> int:
+    """TopicPartition.hashCode, as an unsigned int."""
+    return (31 * (31 + partition[1]) + string_hash(partition[0])) & _MASK
+
+
+def table_size(count: int, table: int = _SMALLEST_TABLE) -> int:
+    """Buckets of a table that grew to `count` keys from `table` buckets: it is at most three quarters full."""
+    while count > table * 3 // 4:
+        table *= 2
+    return table
+
+
+def bucket(hash_code: int, table: int) -> int:
+    """The bucket of a key: the upper half of its hash counts too."""
+    return (hash_code ^ (hash_code >> 16)) & (table - 1)
+
+
+def hash_order(keys: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
+    """Distinct keys as a HashMap or HashSet that they were put into, in this order, gives them back."""
+    distinct = list(dict.fromkeys(keys))
+    table = table_size(len(distinct))
+    return sorted(distinct, key=lambda key: bucket(hash_of(key), table))
+
+
+def string_order(keys: Iterable[str]) -> list[str]:
+    """`hash_order` of strings."""
+    return hash_order(keys, string_hash)
+
+
+def grouped_order(keys: Iterable[str]) -> list[str]:
+    """Distinct strings as a HashMap gives them back to which computeIfAbsent was applied for each of these.
+
+    Unlike put it adds a key at the front of its bucket, and looks whether to grow before it looks for the key.
+    """
+    seen: dict[str, None] = {}
+    table = _SMALLEST_TABLE
+    for key in keys:
+        table = table_size(len(seen), table)
+        seen[key] = None
+    latest_first = list(reversed(seen))
+    return sorted(latest_first, key=lambda key: bucket(string_hash(key), table))
+
+
+def utf16(text: str) -> bytes:
+    """Sorts as String.compareTo does: by UTF-16 units, not by code points."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+class PartitionSet:
+    """A HashSet of partitions of which only the first is asked for. Its table grows and never shrinks."""
+
+    __slots__ = ("_partitions", "_table")
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, None] = {}
+        self._table = _SMALLEST_TABLE
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, partition: TopicPartition) -> None:
+        """Put it in."""
+        self._partitions[partition] = None
+        self._table = table_size(len(self._partitions), self._table)
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Take it out; it must be there."""
+        del self._partitions[partition]
+
+    def first(self) -> TopicPartition:
+        """What Java's iterator gives first; the set must not be empty."""
+        return min(self._partitions, key=lambda each: bucket(partition_hash(each), self._table))
