@@ -52,6 +52,7 @@ class Coordinator:
         *,
         group_settings: GroupSettings,
         partitions: int,
+        owns: Callable[[int], bool] = lambda _partition: True,
         max_groups: int,
         writer: Writer,
         append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
@@ -61,8 +62,9 @@ class Coordinator:
         new_id: Callable[[], str],
         metrics: Metrics,
     ) -> None:
+        """`owns(partition)`: whether this node serves the groups of a partition."""
         self.group_settings = group_settings
-        self.partitions = [LOADING] * partitions
+        self.partitions = [LOADING if owns(partition) else ABSENT for partition in range(partitions)]
         self.max_groups = max_groups
         self.writer = writer
         self.append = append

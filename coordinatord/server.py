@@ -110,6 +110,7 @@ class Daemon:
                 max_pending_members=settings.group_max_pending_members,
             ),
             partitions=self.topics.offsets_partitions,
+            owns=lambda partition: self.nodes.owns(OFFSETS_TOPIC, partition),
             max_groups=settings.max_groups,
             writer=self.writer,
             append=self._append,
@@ -134,6 +135,7 @@ class Daemon:
             schedule_at=self.timers.alarm,
             now_ms=self.now_ms,
             new_producer_id=self.topics.producer_ids.next,
+            owns=lambda partition: self.nodes.owns(TRANSACTION_TOPIC, partition),
         )
         self.topics.producing.transactions = self.transactions
         self.router = Router(
@@ -193,7 +195,7 @@ class Daemon:
             for each in sockets:
                 self._servers.append(await self._listen(endpoint.name, each))
             self.bound.append((endpoint.name, host, port))
-            self.nodes.advertise(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
+            self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
         self._tell_of_recovery()
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
@@ -246,11 +248,11 @@ class Daemon:
         """
         began_s = time.monotonic()
         coordinator, transactions = self.coordinator, self.transactions
-        for partition in range(len(coordinator.partitions)):
+        for partition in self._here(OFFSETS_TOPIC, len(coordinator.partitions)):
             batches = self._batches(OFFSETS_TOPIC, partition, self.settings.offsets_load_buffer_size)
             await self._load_partition(coordinator.load(partition, batches))
         buffer_bytes = self.settings.transaction_state_log_load_buffer_size
-        for partition in range(self.topics.transaction_partitions or 0):
+        for partition in self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0):
             batches = self._batches(TRANSACTION_TOPIC, partition, buffer_bytes)
             await self._load_partition(transactions.load(partition, batches))
         # What was loaded stays: the collector need not walk it again and again.
@@ -266,6 +268,10 @@ class Daemon:
                 seconds=round(seconds, 3),
             )
         self.health.ready()
+
+    def _here(self, topic: str, partitions: int) -> list[int]:
+        """Those of a coordinators' topic's partitions that this node leads."""
+        return [partition for partition in range(partitions) if self.nodes.owns(topic, partition)]
 
     async def _load_partition(self, loading: Iterator[int]) -> None:
         partition_began_s = slice_began_s = time.monotonic()

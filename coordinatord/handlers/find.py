@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from coordinatord.nodes import Nodes
 from coordinatord.request import RequestContext
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.api.find_coordinator import Coordinator as Found
 from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.errors import ErrorCode
@@ -70,12 +71,14 @@ class FindCoordinator:
 
     def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
-            return ErrorCode.NONE, self.nodes.owner(partition_for(key, self.partitions), context.connection.listener)
+            partition = partition_for(key, self.partitions)
+            return ErrorCode.NONE, self.nodes.coordinator(OFFSETS_TOPIC, partition, context.connection.listener)
         if key_type == TRANSACTION:
             error = self.transactions.ensure_topic()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
-            return error, self.nodes.owner(self.transactions.partition_for(key), context.connection.listener)
+            partition = self.transactions.partition_for(key)
+            return error, self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.connection.listener)
         # Share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share groups are off; a
         # retriable error would have the client ask for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE

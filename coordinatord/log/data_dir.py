@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from coordinatord.log import checkpoint, epochs
+from coordinatord.log.absent import AbsentLog
 from coordinatord.log.config import LogConfig
 from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
@@ -30,6 +31,8 @@ _MAX_NAME = 255
 _PARTITION_DIRECTORY = re.compile(r"^([A-Za-z0-9._-]{1,249})-(\d{1,10})$")
 
 TopicPartition = tuple[str, int]
+
+_ABSENT_CONFIG = LogConfig()
 
 
 def default_config(_topic: str) -> LogConfig:
@@ -183,6 +186,10 @@ class DataDirectory:
         for log in created:
             self.logs[log.topic, log.partition] = log
         return created
+
+    def elsewhere(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
+        """Stands for a partition that another process writes: nothing can be appended to it, and it is not kept."""
+        return AbsentLog(f"{topic}-{partition}", topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
 
     def make_directory(self, log: PartitionLog) -> None:
         """A partition's directory with what belongs into it before the first batch. The caller flushes the data

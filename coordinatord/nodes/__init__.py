@@ -1,12 +1,46 @@
-"""Which node owns which partition, and where clients reach it.
+"""Which node leads which partition, and where clients reach it. One process is one node; `--workers N` makes N of them.
 
-There is one node, which owns everything. What asks goes through here all the same, so that several can share the
-partitions later.
+A node leads partition p of a topic when (CRC-32 of the topic's name + p) mod N is its number. That needs no table and
+nobody's consent, every node knows it of all partitions, and another N at the next start moves no file. Group and
+transaction coordinators are the leaders of the partitions that their groups and ids live in, as in Kafka. So clients
+find their node by Metadata and FindCoordinator; one that comes to the wrong node hears NOT_LEADER_OR_FOLLOWER or
+NOT_COORDINATOR. No client's request is passed on to another node.
+
+    supervisor.py   binds the ports, recovers the data, forks the workers, starts those again that die
+    worker.py       what a worker does besides being a daemon: it tells the supervisor, and hears from it
+    shared.py       what all of them see: who has seen which change of the catalogue, and a lock for making one
+    peers.py        requests from one worker to another: Kafka's own, for transactions that both have a part in
+
+**The data directory** is one, in Kafka's layout. The supervisor holds its lock; the workers inherit that, so that it is
+held as long as one of them lives. Before it forks, the supervisor recovers everything, whoever wrote it and however
+many they were, and hands each worker its share of the checkpoints (`recovery-point-offset-checkpoint.worker-1`,
+`log-start-offset-checkpoint.worker-1`). A worker writes its own partitions, its own journals (`journal-worker-1-…`) and
+its own checkpoints, and nothing else; after it has died, its successor recovers just those. When all have stopped in
+order, the supervisor puts the checkpoints together again and marks the directory clean: what is left then is what one
+process leaves.
+
+**The catalogue** (`topics.json`) is everybody's. Who changes it holds a lock, reads it anew, decides, and replaces it;
+so every node can create and delete topics, as with Kafka's brokers, and none has to be asked. Others are told by way of
+the supervisor, and look by themselves when they are asked for metadata or for a topic that they do not know. A deletion
+stays in the file until every worker has removed its part; one that was dead meanwhile does it when it comes back.
+Producer ids are reserved in blocks under the same lock.
+
+**Ports.** The supervisor binds all sockets and keeps them. While a worker is down, those who connect to it wait in the
+kernel's queue, and are served by its successor a moment later; so nobody has to be told that it was down, and its
+groups' members go on in their generation.
+
+**Transactions.** A transaction's coordinator may be on one node, the partitions and the group that take part on others.
+Nodes ask each other what Kafka's brokers do, in Kafka's words: AddPartitionsToTxn (does the partition take part?) and
+WriteTxnMarkers, on a Unix socket of each worker, and again until it has worked.
+
+Limits (max.connections, max.groups and the like) count in each worker.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from zlib import crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +54,50 @@ class Node:
 
 
 class Nodes:
-    """The nodes, by listener: a client is told the address that belongs to the listener it came in by."""
+    """The nodes, by listener: a client is told the addresses that belong to the listener it came in by."""
 
-    def __init__(self, node_id: int, rack: str | None = None) -> None:
+    def __init__(self, node_id: int, rack: str | None = None, *, worker: int = 0, workers: int = 1) -> None:
+        """`node_id` is this node's, worker `worker` of `workers`; theirs are numbered through."""
         self.node_id = node_id
+        self.worker = worker
+        self.workers = workers
         self.rack = rack
-        self._addresses: dict[str, tuple[str, int]] = {}
+        self._addresses: dict[str, list[tuple[str, int]]] = {}
 
-    def advertise(self, listener: str, host: str, port: int) -> None:
-        """Clients of `listener` are to connect to host:port."""
-        self._addresses[listener] = (host, port)
+    @property
+    def controller_id(self) -> int:
+        """The first node. All of them do what clients ask of a controller, as Kafka's brokers do; clients want one."""
+        return self.node_id - self.worker
+
+    def advertise(self, listener: str, *addresses: tuple[str, int]) -> None:
+        """Clients of `listener` are to connect to these (host, port): one of each worker."""
+        assert len(addresses) == self.workers
+        self._addresses[listener] = list(addresses)
 
     def alive(self, listener: str) -> list[Node]:
         """The nodes that clients of `listener` may connect to."""
-        host, port = self._addresses[listener]
-        return [Node(self.node_id, host, port, self.rack)]
+        first_id = self.controller_id
+        addresses = self._addresses[listener]
+        return [Node(first_id + worker, host, port, self.rack) for worker, (host, port) in enumerate(addresses)]
 
-    def owner(self, partition: int, listener: str) -> tuple[int, str, int]:
-        """Node id, host and port of the owner of a partition of a coordinator's topic."""
-        host, port = self._addresses[listener]
-        return self.node_id, host, port
+    def worker_of(self, topic: str, partition: int) -> int:
+        """The number of the worker that leads a partition."""
+        return (crc32(topic.encode()) + partition) % self.workers
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The id of the node that leads a partition."""
+        return self.controller_id + self.worker_of(topic, partition)
+
+    def owns(self, topic: str, partition: int) -> bool:
+        """Whether that is this node."""
+        return self.worker_of(topic, partition) == self.worker
+
+    def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
+        """Node id, host and port of the leader of a partition of a coordinators' topic."""
+        worker = self.worker_of(topic, partition)
+        host, port = self._addresses[listener][worker]
+        return self.controller_id + worker, host, port
+
+    def select(self, node_ids: Collection[int], listener: str) -> list[Node]:
+        """Those of the nodes."""
+        return [node for node in self.alive(listener) if node.node_id in node_ids]

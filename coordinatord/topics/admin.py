@@ -398,6 +398,8 @@ class Administration:
         log = partition.log
         if name in RESERVED:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
+        if not partition.is_here:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0
         if log.config.compacts and not log.config.deletes:
             return ErrorCode.POLICY_VIOLATION, -1, 0
         before = log.high_watermark if offset == HIGH_WATERMARK else offset

@@ -24,6 +24,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import read_text, replace_text
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.nodes import Nodes
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.names import (
@@ -67,10 +68,11 @@ class Topic:
 class Catalogue:
     """All topics, by name and by id."""
 
-    def __init__(self, settings: Settings, data: DataDirectory, new_uuid: Callable[[], bytes]) -> None:
+    def __init__(self, settings: Settings, data: DataDirectory, nodes: Nodes, new_uuid: Callable[[], bytes]) -> None:
         """`new_uuid` gives 16 random bytes. LogDamaged when the file is not ours to understand."""
         self._settings = settings
         self._data = data
+        self._nodes = nodes
         self._disk = data.disk
         self._path = f"{data.path}/{FILE}"
         self._new_uuid = new_uuid
@@ -130,7 +132,7 @@ class Catalogue:
             if self._colliding.get(collision_key(name)) == name:
                 del self._colliding[collision_key(name)]
             self.partition_count -= len(topic.partitions)
-            logs.extend(partition.log for partition in topic.partitions)
+            logs.extend(partition.log for partition in topic.partitions if partition.is_here)
         return logs
 
     def deleted(self) -> None:
@@ -239,12 +241,18 @@ class Catalogue:
 
     def _extend(self, topic: Topic, count: int) -> None:
         have = len(topic.partitions)
-        missing = [index for index in range(have, count) if self._data.get(topic.name, index) is None]
+        here = [index for index in range(have, count) if self._nodes.owns(topic.name, index)]
+        missing = [index for index in here if self._data.get(topic.name, index) is None]
         self._data.create(topic.name, missing, topic.topic_id, topic.configs.log_config, lazy=True)
         for index in range(have, count):
             log = self._data.get(topic.name, index)
-            assert log is not None
-            topic.partitions.append(Partition(topic.topic_id, log, topic.configs, self._disk))
+            is_here = log is not None
+            if log is None:
+                log = self._data.elsewhere(topic.name, index, topic.topic_id)
+            leader_id = self._nodes.leader_of(topic.name, index)
+            topic.partitions.append(
+                Partition(topic.topic_id, log, topic.configs, self._disk, leader_id, is_here=is_here)
+            )
         self.partition_count += count - have
 
 

@@ -1,8 +1,8 @@
 """Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0: what there is, who leads
 it, and who writes to it.
 
-Every partition has one replica, on this node. A topic that is created because somebody asked for its metadata is in the
-answer at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
+Every partition has one replica, on the node that leads it. A topic that is created because somebody asked for its
+metadata is in the answer at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Describing:
                 for node in self.nodes.alive(context.connection.listener)
             ],
             self.cluster_id,
-            self.nodes.node_id,
+            self.nodes.controller_id,
             topics,
         )
         if request.include_cluster_authorized_operations:
@@ -138,10 +138,10 @@ class Describing:
         return MetadataResponseTopic(error, name, ZERO_UUID, name in INTERNAL)
 
     def _topic(self, topic: Topic) -> MetadataResponseTopic:
-        node_id = self.nodes.node_id
         partitions = [
             MetadataResponsePartition(0, index, node_id, partition.log.leader_epoch, [node_id], [node_id], [])
             for index, partition in enumerate(topic.partitions)
+            for node_id in (partition.leader_id,)
         ]
         return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.internal, partitions)
 
@@ -164,6 +164,8 @@ class Describing:
                     answered = PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
                 elif partition is None:
                     answered = PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                elif not partition.is_here:
+                    answered = PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 else:
                     answered = PartitionResponse(index, active_producers=_producers(partition))
                 partitions.append(answered)
@@ -183,7 +185,7 @@ class Describing:
             return DescribeClusterResponse(error_code=error, error_message=message)
         response = DescribeClusterResponse(
             cluster_id=self.cluster_id,
-            controller_id=self.nodes.node_id,
+            controller_id=self.nodes.controller_id,
             brokers=[
                 DescribeClusterBroker(node.node_id, node.host, node.port, node.rack)
                 for node in self.nodes.alive(context.connection.listener)
@@ -228,7 +230,6 @@ class Describing:
         return response
 
     def _described(self, topic: Topic, start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
-        node_id = self.nodes.node_id
         return DescribeTopicPartitionsResponseTopic(
             0,
             topic.name,
@@ -239,6 +240,7 @@ class Describing:
                     0, index, node_id, topic.partitions[index].log.leader_epoch, [node_id], [node_id], [], [], []
                 )
                 for index in range(start, stop)
+                for node_id in (topic.partitions[index].leader_id,)
             ],
             TOPIC_OPERATIONS,
         )

@@ -220,6 +220,8 @@ class _Fetch:
         log = partition.log
         if log.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not partition.is_here:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         error = partition.epoch_error(asked.current_leader_epoch)
         if error is not None:
             return error
@@ -344,7 +346,7 @@ class _Fetch:
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
             # KIP-951: where to go on instead of asking for metadata.
-            data.current_leader = LeaderIdAndEpoch(self.fetching.nodes.node_id, partition.log.leader_epoch)
+            data.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
         return data
 
     # Answering
@@ -396,9 +398,10 @@ class _Fetch:
         return responses
 
     def _endpoints(self, read: dict[PartitionKey, PartitionData]) -> list[NodeEndpoint]:
-        if not any(data.current_leader.leader_id >= 0 for data in read.values()):
+        leaders = {data.current_leader.leader_id for data in read.values() if data.current_leader.leader_id >= 0}
+        if not leaders:
             return []
-        nodes = self.fetching.nodes.alive(self.context.connection.listener)
+        nodes = self.fetching.nodes.select(leaders, self.context.connection.listener)
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
 

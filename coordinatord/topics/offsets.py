@@ -87,6 +87,8 @@ class Offsets:
         partition = self.catalogue.partition(name, index)
         if partition is None:
             return _nothing(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not partition.is_here:
+            return _nothing(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         error = partition.epoch_error(asked.current_leader_epoch)
         if error is not None:
             return _nothing(index, error)
@@ -125,6 +127,8 @@ class Offsets:
         partition = self.catalogue.partition(name, asked.partition)
         if partition is None:
             return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
+        if not partition.is_here:
+            return EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, asked.partition)
         error = partition.epoch_error(asked.current_leader_epoch)
         if error is not None:
             return EpochEndOffset(error, asked.partition)

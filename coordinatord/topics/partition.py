@@ -33,7 +33,9 @@ MAX_REREAD_OFFSETS = 1_000_000
 
 
 class Partition:
-    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here."""
+    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here. Where `is_here` is false,
+    another node leads it: there is only its `leader_id` then, and a log that cannot be used.
+    """
 
     __slots__ = (
         "_aborted",
@@ -41,15 +43,21 @@ class Partition:
         "_producers",
         "_since_snapshot",
         "configs",
+        "is_here",
         "last_epoch",
+        "leader_id",
         "log",
         "topic_id",
         "waiters",
     )
 
-    def __init__(self, topic_id: bytes, log: PartitionLog, configs: Configs, disk: Disk) -> None:
+    def __init__(
+        self, topic_id: bytes, log: PartitionLog, configs: Configs, disk: Disk, leader_id: int, *, is_here: bool
+    ) -> None:
         self.topic_id = topic_id
         self.log = log
+        self.leader_id = leader_id
+        self.is_here = is_here
         self.last_epoch = 0
         self.waiters: dict[object, Callable[[], object]] = {}
         self._disk = disk

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
+from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.producers import Refused
 from protocol.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES_AT = 21
 """Where a batch's attributes (int16) begin."""
+
+TELLS_LEADER_FROM = 10
+"""A response can say where a partition is led from this version on (KIP-951)."""
 
 ABORTABLE_FROM = 11
 """Producers know TRANSACTION_ABORTABLE from this version on."""
@@ -124,10 +129,17 @@ class Producing:
     """The handler. `verifies`: transaction.partition.verification.enable."""
 
     def __init__(
-        self, catalogue: Catalogue, writer: LogWriter, now_ms: Callable[[], int], *, verifies: bool = True
+        self,
+        catalogue: Catalogue,
+        writer: LogWriter,
+        nodes: Nodes,
+        now_ms: Callable[[], int],
+        *,
+        verifies: bool = True,
     ) -> None:
         self.catalogue = catalogue
         self.writer = writer
+        self.nodes = nodes
         self.now_ms = now_ms
         self.verifies = verifies
         self.transactions: TransactionCoordinator = Nobody()
@@ -176,6 +188,8 @@ class Producing:
             if topic is None or not 0 <= index < len(topic.partitions):
                 continue  # refused as that
             partition, key = topic.partitions[index], (topic.name, index)
+            if not partition.is_here:
+                continue  # this, too
             if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
                 errors[key] = ErrorCode.INVALID_PRODUCER_EPOCH
             elif not partition.producers.is_in_transaction(producer_id, producer_epoch):
@@ -222,7 +236,23 @@ class Producing:
                 partitions.append(done.response)
                 highest_epoch = max(highest_epoch, done.epoch)
             responses.append(TopicProduceResponse(produced.name, produced.topic_id, partitions))
-        return self._answer(context, request, ProduceResponse(responses), highest_epoch)
+        response = ProduceResponse(responses)
+        self._add_leaders(response, context)
+        return self._answer(context, request, response, highest_epoch)
+
+    def _add_leaders(self, response: ProduceResponse, context: RequestContext) -> None:
+        """KIP-951: the addresses of nodes that lead what was refused here."""
+        if self.nodes.workers == 1:
+            return
+        leaders = {
+            partition.current_leader.leader_id
+            for topic in response.responses
+            for partition in topic.partition_responses
+            if partition.current_leader.leader_id >= 0
+        }
+        if leaders:
+            nodes = self.nodes.select(leaders, context.connection.listener)
+            response.node_endpoints = [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
     def _answer(
         self, context: RequestContext, request: ProduceRequest, response: ProduceResponse, epoch: int
@@ -253,6 +283,8 @@ class Producing:
             # Kafka lets a client by that calls itself __admin_client; the coordinator would not know what it wrote.
             return _Done(_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
         partition = topic.partitions[index]
+        if not partition.is_here:
+            return _Done(_elsewhere(index, partition, version))
         configs = topic.configs
         checked = validate_produced(data.records, version, configs.limits, now_ms)
         if isinstance(checked, Rejected):
@@ -293,6 +325,14 @@ def _ok(index: int, base_offset: int, append_time_ms: int, log_start_offset: int
 
 def _error(index: int, error: ErrorCode, *, log_start_offset: int = -1) -> PartitionProduceResponse:
     return PartitionProduceResponse(index, error, -1, -1, log_start_offset, [], None, _NO_LEADER)
+
+
+def _elsewhere(index: int, partition: Partition, version: int) -> PartitionProduceResponse:
+    """Another node leads the partition; which one can be told since v10."""
+    answer = _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if version >= TELLS_LEADER_FROM:
+        answer.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
+    return answer
 
 
 def _refusal(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:

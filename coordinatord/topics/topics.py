@@ -43,7 +43,7 @@ class Topics:
     ) -> None:
         """`new_uuid` gives 16 random bytes, `schedule_at(deadline_ms, callback)` something with `cancel()`."""
         self.settings = settings
-        self.catalogue = Catalogue(settings, data, new_uuid)
+        self.catalogue = Catalogue(settings, data, nodes, new_uuid)
         self.writer = writer
         self._producers_expired_ms = now_ms()
         self._listeners: list[Callable[[str, bytes], object]] = []
@@ -56,7 +56,7 @@ class Topics:
         self.fetching = Fetching(settings, self.catalogue, nodes, self.sessions, now_ms, schedule_at)
         self.producer_ids = ProducerIds(data.disk, data.path)
         self.producing = Producing(
-            self.catalogue, writer, now_ms, verifies=settings.transaction_partition_verification_enable
+            self.catalogue, writer, nodes, now_ms, verifies=settings.transaction_partition_verification_enable
         )
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
         self.administration = Administration(settings, self.catalogue, writer, node_id, self._deleted)

@@ -41,6 +41,7 @@ from protocol.records.transactions import decode_key, decode_value, encode_key, 
 
 log = structlog.get_logger("coordinatord.transactions")
 
+ABSENT = 0
 LOADING = 1
 ACTIVE = 2
 
@@ -105,8 +106,11 @@ class Transactions:
         schedule_at: Callable[[int, Callable[[], object]], Cancellable],
         now_ms: Callable[[], int],
         new_producer_id: Callable[[], int],
+        owns: Callable[[int], bool] = lambda _partition: True,
     ) -> None:
-        """`append(partition, records)` gives the log's epoch; `new_producer_id` may raise OSError."""
+        """`append(partition, records)` gives the log's epoch; `new_producer_id` may raise OSError; `owns(partition)`:
+        whether this node serves the ids of a partition.
+        """
         self.settings = settings
         self.max_ids = max_ids
         self.topic = topic
@@ -116,7 +120,8 @@ class Transactions:
         self.schedule_at = schedule_at
         self.now_ms = now_ms
         self.new_producer_id = new_producer_id
-        self.partitions = [LOADING] * (topic.transaction_partitions or 0)
+        self._owns = owns
+        self.partitions = self._all_partitions(topic.transaction_partitions or 0, LOADING)
         self.actors: dict[str, TransactionActor] = {}
         self.draining = False
         self.unread: Counter[str] = Counter()
@@ -127,11 +132,19 @@ class Transactions:
         """Make `__transaction_state` if nobody needed it before."""
         if not self.partitions:
             try:
-                self.partitions = [ACTIVE] * self.topic.create_transaction_topic()
+                self.partitions = self._all_partitions(self.topic.create_transaction_topic(), ACTIVE)
             except OSError as error:
                 log.error("__transaction_state cannot be made", error=str(error))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE
+
+    def topic_made(self) -> None:
+        """Another node has made `__transaction_state`: there is nothing in it yet."""
+        if not self.partitions:
+            self.partitions = self._all_partitions(self.topic.transaction_partitions or 0, ACTIVE)
+
+    def _all_partitions(self, count: int, state: int) -> list[int]:
+        return [state if self._owns(partition) else ABSENT for partition in range(count)]
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that an id lives in; there must be the topic."""
@@ -146,8 +159,10 @@ class Transactions:
             return actor
         if not self.partitions:
             return ErrorCode.NOT_COORDINATOR  # FindCoordinator makes the topic
-        is_loading = self.partitions[self.partition_for(transactional_id)] == LOADING
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else None
+        state = self.partitions[self.partition_for(transactional_id)]
+        if state == ACTIVE:
+            return None
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state == LOADING else ErrorCode.NOT_COORDINATOR
 
     def actor_for(self, transactional_id: str) -> TransactionActor | ErrorCode:
         """The id's actor, made when there is none; one that no producer is initialised for is forgotten after the

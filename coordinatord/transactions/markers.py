@@ -64,6 +64,8 @@ class PartitionMarkers:
         found = self.appends.find(topic, index)
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not found.is_here:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if topic == OFFSETS_TOPIC and self.groups.availability(index) is not ErrorCode.NONE:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         written = self.appends.append_marker(found, marker)

@@ -73,7 +73,7 @@ class World:
         self.epoch = 0
         self.ids = iter(range(1, 1_000_000))
         self.nodes = Nodes(7)
-        self.nodes.advertise("PLAINTEXT", "coordinator.test", 9092)
+        self.nodes.advertise("PLAINTEXT", ("coordinator.test", 9092))
         limits = {name: settings.pop(name) for name in ("max_groups",) if name in settings}
         self.coordinator = Coordinator(
             group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),

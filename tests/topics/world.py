@@ -99,8 +99,7 @@ class World:
         )
         flush: Any = self.settings.log_flush
         self.writer = LogWriter(self.data, self.loop, self.failures.append, worker=self.worker, flush=flush)
-        nodes = Nodes(self.settings.node_id)
-        nodes.advertise("PLAINTEXT", "localhost", 9092)
+        nodes = self.nodes()
         self.topics = Topics(
             self.settings,
             self.data,
@@ -112,6 +111,11 @@ class World:
         )
         self.topics.on_deleted(lambda name, topic_id: self.deleted.append((name, topic_id)))
         self.handlers = self.topics.handlers()
+
+    def nodes(self) -> Nodes:
+        nodes = Nodes(self.settings.node_id)
+        nodes.advertise("PLAINTEXT", ("localhost", 9092))
+        return nodes
 
     def stop(self) -> None:
         """A clean stop."""

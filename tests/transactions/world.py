@@ -95,7 +95,7 @@ class World(TopicsWorld):
         )
         topics.producing.transactions = self.transactions
         nodes = Nodes(0)
-        nodes.advertise("PLAINTEXT", "localhost", 9092)
+        nodes.advertise("PLAINTEXT", ("localhost", 9092))
         self.handlers |= {
             **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
             **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),
