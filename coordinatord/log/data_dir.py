@@ -189,7 +189,12 @@ class DataDirectory:
 
     def elsewhere(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
         """Stands for a partition that another process writes: nothing can be appended to it, and it is not kept."""
-        return AbsentLog(f"{topic}-{partition}", topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
+        directory = self._file(f"{topic}-{partition}")
+        log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
+        if checkpoint.read_topic_id(self.disk, directory) == topic_id:
+            log.leader_epochs = epochs.read(self.disk, directory)
+            log.leader_epoch = log.leader_epochs[-1][0]
+        return log
 
     def make_directory(self, log: PartitionLog) -> None:
         """A partition's directory with what belongs into it before the first batch. The caller flushes the data
