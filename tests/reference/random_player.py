@@ -125,6 +125,7 @@ class RandomPlayer:
         self.now = asyncio.get_running_loop().time
         self.span_began_s = self.now()
         self.span_ends_s = self.span_began_s + SPAN_S
+        self.on_burst: Callable[[], None] = lambda: None
 
     async def play(self, topic_ids: dict[str, bytes]) -> Played:
         """Play it, and leave the broker without its groups as far as that is quick."""
@@ -307,6 +308,7 @@ class RandomPlayer:
         self.span_began_s, self.span_ends_s = self.span_ends_s, self.span_ends_s + SPAN_S
         self.in_burst = 0
         self._collect(began_s)
+        self.on_burst()
 
     async def _close(self, seat: Seat) -> None:
         wire = self.wires.pop(seat.connection, None)

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,10 +36,10 @@ from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.api.metadata import MetadataRequest
 from protocol.errors import ErrorCode
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
-from tests.reference.in_process import HOST, run, running_in_process
+from tests.reference.in_process import HOST, InProcess, run, running_in_process
 from tests.reference.leader_choice import LeaderChoice
 from tests.reference.random_player import Connect, Played, RandomPlayer, Told
-from tests.reference.random_steps import DELAYED, SETTINGS, TOPICS, Program, program
+from tests.reference.random_steps import BURST_S, DELAYED, MARGIN_S, SETTINGS, TOPICS, Program, program
 from tests.reference.raw_client import RawClient
 from tests.reference.record import coordinator_ready
 
@@ -162,8 +163,9 @@ async def on_ours(
         topic_ids = await ready_topics(ours.connect)
         for it, kafka in programs:
             with LeaderChoice().installed() as choice:
-                player = RandomPlayer(it, ours.connect, HOST, ours.port, f"p{it.seed}")
+                player = RandomPlayer(it, ours.connect, HOST, ours.port, f"p{it.seed}-{next(RUNS)}")
                 choice.wanted, choice.generation = kafka.leaders, player.generation
+                player.on_burst = partial(look_for_timers, player, ours)
                 with watched_timers(player):
                     played.append(await player.play(topic_ids))
     return played
@@ -174,6 +176,22 @@ def other_deadlines(group: Group, event: TimedOut) -> list[int]:
     if event.key.kind == SESSION:
         return [group.join_deadline_ms, group.sync_deadline_ms]
     return [member.session_deadline_ms for member in group.members.values()]
+
+
+def look_for_timers(player: RandomPlayer, ours: InProcess) -> None:
+    """As members begin to act: a timer that is to end among what they do. On one broker they are quicker than it and
+    unset it, on the other it ends first. A rebalance's timer can be there when it has been set anew many times.
+    """
+    now_ms = ours.daemon.now_ms()
+    until_ms = now_ms + int((BURST_S + MARGIN_S) * 1000)
+    for group_id, actor in ours.daemon.coordinator.actors.items():
+        group = actor.group
+        deadlines = [group.join_deadline_ms, group.sync_deadline_ms]
+        deadlines += [member.session_deadline_ms for member in group.members.values()]
+        # A deadline that has passed is that of a member whose timer is off: one that waits for an answer.
+        is_near = any(now_ms <= at_ms <= until_ms for at_ms in deadlines)
+        if is_near and group_id.startswith(f"{player.names.story}."):
+            player.is_in_time = False
 
 
 @contextlib.contextmanager
