@@ -7,7 +7,7 @@ DATA ?= ./data
 
 QUICK := not reference and not clients and not compose and not slow
 
-.PHONY: help run demo test lint format clean
+.PHONY: help run demo test lint bench bench-quick format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,11 @@ $(VENV)/.clients: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,clients]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	@echo "installing what the benchmarks draw with into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@ $(VENV)/.run
+
 run: $(VENV)/.run ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@exec $(BIN)/coordinatord serve --listen $(LISTEN) --data-dir $(DATA)
 
@@ -53,6 +58,12 @@ lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+bench: $(VENV)/.bench ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
+	@exec $(BIN)/python -m tests.bench $(ARGS)
+
+bench-quick: $(VENV)/.bench ## our side alone, in about a minute
+	@exec $(BIN)/python -m tests.bench --quick $(ARGS)
 
 format: $(VENV)/.lint ## ruff, in place
 	@$(BIN)/ruff check --fix .

@@ -32,7 +32,8 @@ LOG4J_VERSION = "2.25.4"  # the one Kafka 4.3.0 depends on; its binding to slf4j
 HOST = "127.0.0.1"
 
 JAVA_MIN_VERSION = 17
-HEAP = "-Xmx768m"
+# The tools' quick-start options, and the serial collector: a test broker lives for seconds on few cores.
+JVM = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 DOWNLOAD_TIMEOUT_S = 600
 FORMAT_TIMEOUT_S = 120
 START_TIMEOUT_S = 120
@@ -201,6 +202,7 @@ class KafkaBroker:
     properties_file: Path
     log_file: Path
     process: subprocess.Popen[bytes]
+    began_s: float  # when the process was started, by time.monotonic()
     host: str = HOST
     overrides: Mapping[str, str] = field(default_factory=dict)
 
@@ -252,7 +254,7 @@ def start_broker(
     for attempt in range(1, START_ATTEMPTS + 1):
         attempt_directory = directory / f"kafka-{attempt}"
         attempt_directory.mkdir(parents=True)
-        broker = _launch(libs, attempt_directory, overrides or {}, advertised_port)
+        broker = launch(libs, attempt_directory, overrides or {}, advertised_port)
         if wait_until_serving(broker):
             return broker
         broker.stop(kill=True)
@@ -261,7 +263,14 @@ def start_broker(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _launch(libs: Path, directory: Path, overrides: Mapping[str, str], advertised_port: int | None) -> KafkaBroker:
+def launch(
+    libs: Path,
+    directory: Path,
+    overrides: Mapping[str, str],
+    advertised_port: int | None = None,
+    jvm: Sequence[str] = JVM,
+) -> KafkaBroker:
+    """Format `directory` and begin to start; :func:`wait_until_serving` is the caller's."""
     port, controller_port = free_port(), free_port()
     data_dir = directory / "data"
     properties = {
@@ -281,13 +290,12 @@ def _launch(libs: Path, directory: Path, overrides: Mapping[str, str], advertise
     cluster_id = "coordinatordReferenceA"  # any 22 characters of URL-safe base64
     run_java(libs, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties_file), options=[logging])
 
-    # The tools' quick-start options, and the serial collector: a test broker lives for seconds on few cores.
-    command = ["java", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging]
-    command += ["-cp", f"{libs}/*", "kafka.Kafka", str(properties_file)]
+    command = ["java", *jvm, logging, "-cp", f"{libs}/*", "kafka.Kafka", str(properties_file)]
     log_file = directory / "broker.log"
+    began_s = time.monotonic()
     with log_file.open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=directory)
-    return KafkaBroker(libs, port, data_dir, properties_file, log_file, process, overrides=overrides)
+    return KafkaBroker(libs, port, data_dir, properties_file, log_file, process, began_s, overrides=overrides)
 
 
 def wait_until_serving(broker: KafkaBroker, timeout_s: float = START_TIMEOUT_S) -> bool:

@@ -1,0 +1,110 @@
+"""`python -m tests.bench`: see README.md beside this file."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tests.bench import report, rows, runner
+from tests.bench.picture import draw
+from tests.bench.registry import ROWS, Arena
+from tests.bench.servers import KINDS, cores, pin, preferred
+
+FILES = 15_000
+OURS_ALONE = ("ours", "limit")
+
+
+def more_files() -> None:
+    """Ten thousand connections are ten thousand files, here and in the servers, which inherit this."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FILES:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (FILES if hard == resource.RLIM_INFINITY else min(FILES, hard), hard)
+        )
+
+
+def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
+    """The rows of an earlier run, with those of this one in their places."""
+    if not earlier.exists():
+        return run
+    kept = {row["name"]: row for row in json.loads(earlier.read_text())["rows"]}
+    kept |= {row["name"]: row for row in run["rows"]}
+    return {**run, "rows": [kept[name] for name in ROWS if name in kept]}
+
+
+@click.command()
+@click.option(
+    "--only", "names", multiple=True, type=click.Choice(list(ROWS)), metavar="ROW", help="This row; repeat it."
+)
+@click.option("--quick", is_flag=True, help="Our side and the bare limit alone, in about a minute.")
+@click.option("--servers", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="This server.")
+@click.option("--rounds", default=None, type=click.IntRange(1, 99), help="Of each row: 3, or 2.")
+@click.option(
+    "--seconds", default=None, type=click.FloatRange(0.05, 60), help="Of each round: 1.5, or 0.5 with --quick."
+)
+@click.option("--out", default="build/bench", help="Where OUT.json and OUT.png go.", show_default=True)
+@click.option("--merge", is_flag=True, help="Keep the other rows that OUT.json has.")
+@click.option("--list", "listing", is_flag=True, help="Name the rows.")
+def main(
+    names: tuple[str, ...],
+    quick: bool,
+    kinds: tuple[str, ...],
+    rounds: int | None,
+    seconds: float | None,
+    out: str,
+    merge: bool,
+    listing: bool,
+) -> None:
+    """Measure coordinatord beside Kafka, kfake and the bare limit."""
+    if listing:
+        for row in ROWS.values():
+            print(f"{row.name:24} {row.title} ({row.unit})")
+        return
+    more_files()
+    pin(os.getpid(), cores()[0])
+    wanted = [ROWS[name] for name in names] or [row for row in ROWS.values() if row.quick or not quick]
+    chosen = kinds or (OURS_ALONE if quick else tuple(KINDS))
+    rounds, seconds = rounds or (2 if quick else 3), seconds or (0.5 if quick else 1.5)
+    console, began_s = Console(stderr=True), time.monotonic()
+
+    def say(text: str) -> None:
+        if console.is_terminal:
+            status.update(text)
+        else:
+            console.print(f"{time.monotonic() - began_s:6.1f} s  {text}", highlight=False, soft_wrap=True)
+
+    run = {**runner.heading(rounds, seconds), "rows": []}
+    with preferred(), tempfile.TemporaryDirectory(prefix="coordinatord-bench-") as place, console.status("") as status:
+        arena = Arena(Path(place))
+        try:
+            for row in wanted:
+                columns = [column for column in row.columns if column.kind in chosen]
+                run["rows"].append(runner.run_row(arena, row, columns, rounds, seconds, say))
+        finally:
+            arena.close()
+        run["absent"] = list(arena.absent.values())
+    run["took_s"] = round(time.monotonic() - began_s, 1)
+    path = Path(f"{out}.json")
+    if merge:
+        run = merged(path, run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(run, indent=1) + "\n")
+    draw(run, path.with_suffix(".png"))
+    report.print_table(run)
+    print(f"took {run['took_s']} s; written to {path} and {path.with_suffix('.png')}")
+    if any(row["wrong"] for row in run["rows"]):
+        raise SystemExit(1)
+
+
+assert rows.__all__  # imported for what it adds to ROWS
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The load generator: prebuilt bytes, plain sockets, one epoll, and hardly anything per request.
+
+A :class:`Flow` is a connection with a cycle of requests as one blob. The cycle is sent once, one request at a time, and
+its answers are decoded and looked at; from then on every byte that arrives is compared with the answers of that first
+time, which costs a `memcmp`, and as many requests are sent as answers have arrived: `in_flight` of them are always
+under way. So an answer is never taken for right because it came, and the generator spends one `recv`, one compare and
+one `send` on whatever number of answers a server writes at a time.
+
+A request's latency is the time from the `send` that it went with to the `recv` that its answer came with.
+
+`exchange` is for work whose answers are not known beforehand (joins): the same windows, and frames kept.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.bench import frames
+
+HOST = "127.0.0.1"
+READ_BYTES = 1 << 18
+STALLED_S = 60.0
+
+
+class WrongAnswer(AssertionError):
+    """A server did not do the work that was asked for: its figure would mean nothing."""
+
+
+class Line:
+    """A blocking connection: what to say, what came back."""
+
+    def __init__(self, port: int) -> None:
+        self.sock = socket.create_connection((HOST, port), timeout=STALLED_S)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rest = b""
+
+    def ask_bytes(self, request: bytes) -> bytes:
+        """One whole answer frame."""
+        self.sock.sendall(request)
+        return self.take()
+
+    def take(self) -> bytes:
+        """The next whole answer frame."""
+        buffer = self.rest
+        while len(buffer) < 4 or len(buffer) < 4 + int.from_bytes(buffer[:4], "big"):
+            more = self.sock.recv(READ_BYTES)
+            if not more:
+                raise WrongAnswer("the server has closed the connection")
+            buffer += more
+        size = 4 + int.from_bytes(buffer[:4], "big")
+        self.rest = buffer[size:]
+        return buffer[:size]
+
+    def ask(self, request: Any, version: int | None = None) -> Any:
+        return frames.response(request, self.ask_bytes(frames.frame(request, version)), version)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class Flow:
+    """A connection, its cycle of requests, and what it must be answered."""
+
+    def __init__(self, line: Line, requests: Sequence[Any], check: Callable[[Any, Any], object] | None) -> None:
+        """`check(request, response)` raises when a decoded answer is wrong. None: the peer knows only one answer."""
+        self.line = line
+        self.sock = line.sock
+        wire = [frames.frame(request) for request in requests]
+        answers = []
+        for request, each in zip(requests, wire, strict=True):
+            answer = line.ask_bytes(each)
+            if check is not None:
+                check(request, frames.response(request, answer))
+            answers.append(answer)
+        self.cycle = len(wire)
+        (self.answer_bytes,) = {len(each) for each in answers}  # or whole answers could not be counted by bytes
+        # Twice the cycle, so that any window of it is one slice.
+        self.requests = memoryview(b"".join(wire) * 2)
+        self.ends = [0]
+        for each in wire * 2:
+            self.ends.append(self.ends[-1] + len(each))
+        self.answers = b"".join(answers) * 2
+        self.answers_bytes = len(self.answers) // 2
+        self.begin(1)
+
+    def begin(self, in_flight: int) -> None:
+        """Forget the last round. The cycle is a multiple of nothing: a round goes on where it likes."""
+        self.in_flight = min(in_flight, self.cycle)
+        self.next = 0  # index of the next request in the cycle
+        self.read_at = 0  # where in the answers' cycle the next byte belongs
+        self.partial = 0  # bytes of an answer that has begun
+        self.sent_at: deque[tuple[int, float]] = deque()
+        self.waiting = 0
+
+    def send(self, count: int, now_s: float) -> None:
+        first = self.next
+        self.sock.sendall(self.requests[self.ends[first] : self.ends[first + count]])
+        self.next = (first + count) % self.cycle
+        self.sent_at.append((count, now_s))
+        self.waiting += count
+
+    def receive(self, now_s: float, latencies: list[tuple[float, int]]) -> int:
+        """Read what is there; how many answers became whole."""
+        data = self.sock.recv(READ_BYTES)
+        at, size = self.read_at, len(data)
+        if size == 0:
+            raise WrongAnswer("the server has closed the connection")
+        while size > self.answers_bytes:  # more than a whole cycle at once: compare it piece by piece
+            if data[: self.answers_bytes] != self.answers[at : at + self.answers_bytes]:
+                raise WrongAnswer("an answer differs from that to the same request before")
+            data, size = data[self.answers_bytes :], size - self.answers_bytes
+            self.partial += self.answers_bytes
+        if data != self.answers[at : at + size]:
+            raise WrongAnswer("an answer differs from that to the same request before")
+        self.read_at = (at + size) % self.answers_bytes
+        whole, self.partial = divmod(self.partial + size, self.answer_bytes)
+        self.waiting -= whole
+        left = whole
+        while left:
+            count, sent_s = self.sent_at[0]
+            if count <= left:
+                self.sent_at.popleft()
+                latencies.append((now_s - sent_s, count))
+                left -= count
+            else:
+                self.sent_at[0] = (count - left, sent_s)
+                latencies.append((now_s - sent_s, left))
+                left = 0
+        return whole
+
+
+@dataclass(slots=True)
+class Driven:
+    """What a round was, as the generator saw it."""
+
+    requests: int = 0
+    wall_s: float = 0.0
+    own_cpu_s: float = 0.0
+    latencies: list[tuple[float, int]] = field(default_factory=list)
+
+    def percentiles_ms(self) -> dict[str, float]:
+        return percentiles_ms(self.latencies)
+
+
+def percentiles_ms(latencies: Iterable[tuple[float, int]]) -> dict[str, float]:
+    """p50, p99 and p99.9 of (seconds, how many requests) in milliseconds."""
+    ordered = sorted(latencies)
+    total = sum(count for _, count in ordered)
+    wanted = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)]
+    found: dict[str, float] = {}
+    seen = 0
+    for seconds, count in ordered:
+        seen += count
+        while wanted and seen >= wanted[0][1] * total:
+            found[wanted.pop(0)[0]] = seconds * 1000
+    return found
+
+
+def drive(flows: Sequence[Flow], seconds: float, in_flight: int, *, min_requests: int = 0) -> Driven:
+    """Keep `in_flight` requests under way on each connection for `seconds`, then take the answers that are left."""
+    driven = Driven()
+    poller = select.epoll()
+    by_fd = {}
+    for flow in flows:
+        by_fd[flow.sock.fileno()] = flow
+        poller.register(flow.sock.fileno(), select.EPOLLIN)
+        flow.begin(in_flight)
+    latencies, clock, poll = driven.latencies, time.perf_counter, poller.poll
+    cpu_began_s = time.process_time()
+    began_s = now_s = clock()
+    until_s = began_s + seconds
+    try:
+        for flow in flows:
+            flow.send(flow.in_flight, now_s)
+        waiting = len(flows)
+        while waiting:
+            events = poll(STALLED_S)
+            if not events:
+                raise WrongAnswer(f"no answer for {STALLED_S:g} s")
+            now_s = clock()
+            for fd, _ in events:
+                flow = by_fd[fd]
+                whole = flow.receive(now_s, latencies)
+                if not whole:
+                    continue
+                driven.requests += whole
+                if now_s < until_s or driven.requests < min_requests:
+                    flow.send(whole, now_s)
+                elif not flow.waiting:
+                    waiting -= 1
+    finally:
+        poller.close()
+    driven.wall_s = clock() - began_s
+    driven.own_cpu_s = time.process_time() - cpu_began_s
+    return driven
+
+
+def exchange(lines: Sequence[Line], work: Sequence[Sequence[bytes]], in_flight: int) -> list[list[bytes]]:
+    """Send each line's frames with a window, and give the answers, whole, in their order."""
+    answers: list[list[bytes]] = [[] for _ in lines]
+    sent = [0] * len(lines)
+    poller = select.epoll()
+    by_fd = {line.sock.fileno(): number for number, line in enumerate(lines)}
+    open_lines = 0
+    try:
+        for number, line in enumerate(lines):
+            if work[number]:
+                poller.register(line.sock.fileno(), select.EPOLLIN)
+                sent[number] = min(in_flight, len(work[number]))
+                line.sock.sendall(b"".join(work[number][: sent[number]]))
+                open_lines += 1
+        while open_lines:
+            events = poller.poll(STALLED_S)
+            if not events:
+                raise WrongAnswer(f"no answer for {STALLED_S:g} s")
+            for fd, _ in events:
+                number = by_fd[fd]
+                line, mine, todo = lines[number], answers[number], work[number]
+                data = line.rest + line.sock.recv(READ_BYTES)
+                pos, end, before = 0, len(data), len(mine)
+                while end - pos >= 4 and end - pos >= (size := 4 + int.from_bytes(data[pos : pos + 4], "big")):
+                    mine.append(data[pos : pos + size])
+                    pos += size
+                line.rest = data[pos:]
+                first = sent[number]
+                sent[number] = min(first + len(mine) - before, len(todo))
+                if sent[number] > first:
+                    line.sock.sendall(b"".join(todo[first : sent[number]]))
+                if len(mine) == len(todo):
+                    open_lines -= 1
+                    poller.unregister(fd)
+    finally:
+        poller.close()
+    return answers

@@ -1,0 +1,5 @@
+"""The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
+
+from tests.bench.rows import steady
+
+__all__ = ["steady"]

@@ -1,0 +1,134 @@
+"""The harness itself, in a second or two: nothing here depends on how fast anything is."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from protocol.api.heartbeat import HeartbeatRequest
+from tests.bench import groups, report, rows, runner
+from tests.bench.generator import Flow, WrongAnswer, percentiles_ms
+from tests.bench.picture import draw
+from tests.bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_least, at_most
+from tests.bench.rows.steady import check_heartbeat
+from tests.bench.servers import TICKS_PER_S, cpu_from_proc_s, cpu_s
+
+ROUND_S = 0.05
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    made = Arena(tmp_path_factory.mktemp("bench"))
+    mine = os.sched_getaffinity(0)
+    try:
+        yield made
+    finally:
+        made.close()
+    assert os.sched_getaffinity(0) == mine, "only the servers are pinned"
+
+
+def run_of(*measured: runner.Json) -> runner.Json:
+    return {**runner.heading(1, ROUND_S), "rows": list(measured)}
+
+
+def printed(run: runner.Json) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    report.print_table(run, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "commit-always", "offset-fetch"])
+def test_a_row_is_measured(arena: Arena, name: str) -> None:
+    row = ROWS[name]
+    columns = [column for column in row.columns if column.kind in ("ours", "limit")]
+    measured = runner.run_row(arena, row, columns, 1, ROUND_S, lambda text: None)
+    assert measured["wrong"] == []
+    assert set(measured["columns"]) == {column.key for column in columns}
+    ours = measured["columns"]["ours"]
+    assert ours["value"] > 0
+    assert 0 < ours["latency_ms"]["p50"] <= ours["latency_ms"]["p99"] <= ours["latency_ms"]["p99.9"]
+    # Kafka was not there: its targets are neither met nor missed.
+    assert next(target["met"] for target in measured["targets"] if target["of"] == "kafka") is None
+    assert row.title in printed(run_of(measured))
+
+
+def test_wrong_answers_have_no_figure(arena: Arena) -> None:
+    """An answer is an error at once, or not what the same request was answered before."""
+    server = arena.server(OURS_ALWAYS)
+    line = server.line()
+    with pytest.raises(WrongAnswer, match="UNKNOWN_MEMBER_ID"):
+        Flow(line, [HeartbeatRequest("group-000000", 1, "a stranger")], check_heartbeat)
+    (member,) = groups.one_member_groups([line], ["wrong-answers"])
+    flow = Flow(line, [HeartbeatRequest(member.group, member.generation, member.member_id)], check_heartbeat)
+    flow.answers = bytes(len(flow.answers))
+    flow.send(1, 0.0)
+    with pytest.raises(WrongAnswer, match="differs"):
+        flow.receive(0.0, [])
+    line.close()
+
+    def measure(arena: Arena, column: Column, seconds: float) -> Sample:
+        raise WrongAnswer("it did something else")
+
+    row = Row("lies", "lies", "µs", [OURS], [at_most(1)], measure, 1, True, False)
+    measured = runner.run_row(arena, row, [OURS], 1, ROUND_S, lambda text: None)
+    assert measured["columns"] == {}
+    assert measured["targets"][0]["met"] is None
+    assert "NOT MEASURED: lies, coordinatord: it did something else" in printed(run_of(measured))
+
+
+def test_a_missed_target_is_marked(tmp_path: Path) -> None:
+    other = Column("kafka", "kafka", "Kafka")
+
+    def measure(arena: Arena, column: Column, seconds: float) -> Sample:
+        also = {"at rest": 2.0} if column is OURS else {}
+        return Sample(3.0 if column is OURS else 6.0, [(0.001, 98), (0.002, 2)], also=also)
+
+    targets = [at_most(1 / 4, of="kafka"), at_most(1, of="kafka", what="p99"), at_most(1.2, of="at rest"), at_least(2)]
+    row = Row("made-up", "a made-up row", "µs", [OURS, other], targets, measure, 9, True, False)
+    measured = runner.run_row(Arena(tmp_path), row, row.columns, 2, ROUND_S, lambda text: None)
+    assert [(target["reached"], target["met"]) for target in measured["targets"]] == [
+        (0.5, False),
+        (1.0, True),
+        (1.5, False),
+        (3.0, True),
+    ]
+    run = run_of(measured)
+    lines = printed(run).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("    ")] == ["MISSED", "met", "MISSED", "met"]
+    assert lines[-1].startswith("2 of 4 targets met; MISSED: made-up: ≤ 1/4 × kafka: 0.50 · made-up: ≤ 1.2 × at rest")
+    assert "**MISSED** ≤ 1/4 × kafka: 0.50" in report.markdown(run)
+    picture = tmp_path / "run.png"
+    draw(run, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_percentiles_weigh_each_latency_with_its_requests() -> None:
+    assert percentiles_ms([(0.003, 10), (0.001, 980), (0.004, 2), (0.002, 8)]) == {
+        "p50": 1.0,
+        "p99": 3.0,
+        "p99.9": 4.0,
+    }
+
+
+def test_the_cpu_clock_is_what_proc_says() -> None:
+    """A process that has worked for half a second of CPU; /proc counts in ticks."""
+    work = "import time, sys\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert cpu_s(process.pid) >= 0.5
+        assert cpu_s(process.pid) == pytest.approx(cpu_from_proc_s(process.pid), abs=5 / TICKS_PER_S)
+
+
+def test_all_rows_have_a_column_of_ours_first() -> None:
+    assert rows.__all__
+    for row in ROWS.values():
+        assert row.columns[0].kind == "ours", row.name
