@@ -187,7 +187,11 @@ class _DecodeWriter(_Writer):
             for index, field in enumerate(known):
                 self.emit(f"{'el' if index else ''}if {tag} == {field.tag}:")
                 self.depth += 1
-                self.value(field.type, targets[field.name], self.version in field.nullable, field.name)
+                nullable = self.version in field.nullable
+                if field.type.struct is not None:
+                    self.nested(field.type, targets[field.name], nullable, tagged=True)
+                else:
+                    self.value(field.type, targets[field.name], nullable, field.name)
                 self.emit(f"if pos != {stop}:", f"    raise TrailingBytesError('tagged field {field.name}')")
                 self.depth -= 1
             self.depth -= 1
@@ -265,14 +269,19 @@ class _DecodeWriter(_Writer):
             self.emit(f"{target}.append({item})")
         self.depth = depth
 
-    def nested(self, type_: Type, target: str, nullable: bool) -> None:
+    def nested(self, type_: Type, target: str, nullable: bool, *, tagged: bool = False) -> None:
         assert type_.struct is not None
         depth = self.depth
         if nullable:
-            # KIP-893: a nullable struct is led by an int8, -1 for null and 1 for present.
+            # KIP-893: a nullable struct is led by an int8, -1 for null and 1 for present. One that is a tagged field
+            # is led by an unsigned varint, 0 for null.
             marker = self.fresh("marker")
-            self.run.append(("b", marker))
-            self.emit(f"if {marker} < 0:", f"    {target} = None", "else:")
+            if tagged:
+                self.emit(f"{marker} = buf[pos]", "pos += 1")
+                self.emit(f"if {marker} > 127:", f"    {marker}, pos = read_uvarint(buf, pos, {marker})")
+            else:
+                self.run.append(("b", marker))
+            self.emit(f"if {marker} {'== 0' if tagged else '< 0'}:", f"    {target} = None", "else:")
             self.depth += 1
         expression = self.fields(schema_of(type_.struct), f"{target}_")
         self.emit(f"{target} = {expression}")
@@ -321,7 +330,11 @@ class _EncodeWriter(_Writer):
             self.depth += 1
             self.emit(f"{count} += 1", f"{part} = bytearray()")
             self.sink = part
-            self.value(field.type, value, self.version in field.nullable)
+            nullable = self.version in field.nullable
+            if field.type.struct is not None:
+                self.nested(field.type, value, nullable, tagged=True)
+            else:
+                self.value(field.type, value, nullable)
             self.settle()
             self.sink = outer
             self.emit(f"{block} += write_uvarint({field.tag})", f"{block} += write_uvarint(len({part}))")
@@ -403,13 +416,14 @@ class _EncodeWriter(_Writer):
         self.settle()
         self.depth = depth
 
-    def nested(self, type_: Type, source: str, nullable: bool) -> None:
+    def nested(self, type_: Type, source: str, nullable: bool, *, tagged: bool = False) -> None:
         assert type_.struct is not None
         depth = self.depth
         value = self.fresh("value")
         self.emit(f"{value} = {source}")
         if nullable:
-            self.emit(f"if {value} is None:", f"    {self.sink} += b'\\xff'", "else:")
+            null = r"\x00" if tagged else r"\xff"
+            self.emit(f"if {value} is None:", f"    {self.sink} += b'{null}'", "else:")
             self.depth += 1
             self.run.append(("b", "1"))
         self.fields(schema_of(type_.struct), value)

@@ -149,19 +149,24 @@ class CountedArray(Construct):  # type: ignore[misc]
 
 
 class NullableStruct(Construct):  # type: ignore[misc]
-    """KIP-893: an int8 that is negative for null, then the struct."""
+    """KIP-893: an int8 that is negative for null, then the struct. In a tagged field an unsigned varint, 0 for null."""
 
-    def __init__(self, inner: Construct) -> None:
+    def __init__(self, inner: Construct, *, tagged: bool = False) -> None:
         super().__init__()
         self.inner = inner
+        self.tagged = tagged
+        self.varint = UnsignedVarint()
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
-        if Int8sb._parsereport(stream, context, path) < 0:
+        if self.tagged:
+            if self.varint._parsereport(stream, context, path) == 0:
+                return None
+        elif Int8sb._parsereport(stream, context, path) < 0:
             return None
         return self.inner._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
-        Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        Int8sb._build(1 if obj is not None else 0 if self.tagged else -1, stream, context, path)
         if obj is not None:
             self.inner._build(obj, stream, context, path)
         return obj

@@ -30,13 +30,13 @@ TAGS = "_tagged_fields"
 _structs: dict[tuple[type[Any], int], Construct] = {}
 
 
-def _type(type_: Type, version: int, flexible: bool, nullable: bool) -> Construct:
+def _type(type_: Type, version: int, flexible: bool, nullable: bool, tagged: bool = False) -> Construct:
     if type_.kind in SCALARS:
         return SCALARS[type_.kind]
     if type_.kind == "struct":
         assert type_.struct is not None
         inner = _struct(schema_of(type_.struct), version, flexible)
-        return NullableStruct(inner) if nullable else inner
+        return NullableStruct(inner, tagged=tagged) if nullable else inner
     length = CompactLength() if flexible else SCALARS["int16" if type_.kind == "string" else "int32"]
     if type_.kind == "array":
         assert type_.element is not None
@@ -46,7 +46,7 @@ def _type(type_: Type, version: int, flexible: bool, nullable: bool) -> Construc
 
 
 def _field(field: Field, version: int, flexible: bool) -> Construct:
-    return _type(field.type, version, flexible, version in field.nullable)
+    return _type(field.type, version, flexible, version in field.nullable, version in field.tagged)
 
 
 def _struct(schema: Schema, version: int, flexible: bool) -> Construct:

@@ -49,7 +49,7 @@ _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 #: length, attributes, two deltas, two lengths, header count
-_MIN_RECORD_BYTES = 7
+MIN_RECORD_BYTES = 7
 
 _PREFIX = struct.Struct(">qi")
 _BASE_OFFSET = struct.Struct(">q")
@@ -223,7 +223,7 @@ def records(
 
 
 def check_count(header: BatchHeader, section_bytes: int) -> None:
-    if not 0 <= header.record_count <= section_bytes // _MIN_RECORD_BYTES:
+    if not 0 <= header.record_count <= section_bytes // MIN_RECORD_BYTES:
         raise LengthError(f"{header.record_count} records cannot be in {section_bytes} bytes")
 
 

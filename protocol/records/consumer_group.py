@@ -74,7 +74,7 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, "0+", nullable="0+", default=None, tagged="0+", tag=0
+        ClassicMemberMetadata, "0+", nullable="0+", tagged="0+", tag=0
     )
 
 
@@ -116,7 +116,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 class TopicPartitions:
     topic_id: bytes = uuid("0+")
     partitions: list[int] = array(int32, "0+")
-    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", default=None, tagged="0+", tag=0)
+    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=0)
 
 
 @message(versions="0", flexible="0+", api_key=8)

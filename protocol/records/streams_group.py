@@ -26,7 +26,7 @@ class StreamsGroupMetadataValue:
     metadata_hash: int = int64("0+")
     validated_topology_epoch: int = int32("0+", default=-1, tagged="0+", tag=0)
     last_assignment_configs: list[LastAssignmentConfig] | None = array(
-        LastAssignmentConfig, "0+", nullable="0+", default=None, tagged="0+", tag=1
+        LastAssignmentConfig, "0+", nullable="0+", tagged="0+", tag=1
     )
 
 
@@ -82,7 +82,7 @@ class StreamsGroupCurrentMemberAssignmentKey:
 class TaskIds:
     subtopology_id: str = string("0+")
     partitions: list[int] = array(int32, "0+")
-    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", default=None, tagged="0+", tag=0)
+    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=0)
 
 
 @message(versions="0", flexible="0+", api_key=22)

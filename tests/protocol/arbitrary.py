@@ -113,10 +113,7 @@ def _value(field: Field, version: int, choices: Choices, depth: int) -> Any:
     type_ = field.type
     if type_.element is None:
         return _single(type_, version, choices, depth)
-    # Java's writers leave an array out that is tagged, null by default and empty: read again, it is null. Nobody
-    # writes one.
-    least = 1 if version in field.tagged and field.default is None else 0
-    count = choices.integer(least, MAX_DEEP_ELEMENTS if depth else MAX_ELEMENTS)
+    count = choices.integer(0, MAX_DEEP_ELEMENTS if depth else MAX_ELEMENTS)
     return [_single(type_.element, version, choices, depth + 1) for _ in range(count)]
 
 

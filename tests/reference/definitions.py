@@ -116,8 +116,12 @@ def _field(raw: dict[str, Any], common: dict[str, Any]) -> KafkaField:
 
 
 def _default(type_: str, raw: Any, given: bool) -> Any:
-    """The default as our declarations hold it; of a struct or an array the text "empty", or None."""
-    if given and raw in ("null", None):
+    """The default as our declarations hold it; of a struct or an array the text "empty", or None.
+
+    A default of null without quotes is none at all to Kafka's generator: the text "null" is what makes one.
+    """
+    given = given and raw is not None
+    if given and raw == "null":
         return None
     if type_ not in ZEROS:
         return "empty"

@@ -1,0 +1,88 @@
+"""A flat declaration as a table of numbers, for the kernel that decodes millions of them.
+
+`protocol.compiler` makes Python functions of a declaration; this makes rows of integers that `kernels.run_programs`
+follows, so that the columnar decoder has no second description of OffsetCommitKey and OffsetCommitValue either: a new
+version in `protocol.records.offsets` is a new program here. Only flat messages fit (fixed-size fields, strings and
+uuids, in the body or tagged); others have arrays and go through the compiled decoders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.schema import Field, schema_of
+
+# What to do. A row is (operation, slot, parameter).
+INT = 1  # parameter: bytes; to a slot of integers
+UUID = 2  # to a slot of texts: where the sixteen bytes are
+STRING = 3  # parameter: 1 where null is allowed; to a slot of texts
+COMPACT_STRING = 4
+TAGS = 5  # parameter: how many rows of known tags follow; each is (operation, slot, tag * 16 + parameter)
+END = 6
+
+#: parameters of a field's own operation are below this, its tag above
+TAG_FACTOR = 16
+
+_INT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """All versions of one message. Slots of integers and of texts are numbered apart, by field, in all versions."""
+
+    name: str
+    #: field name -> slot
+    ints: dict[str, int]
+    #: what a slot of integers holds where the version lacks the field
+    int_defaults: list[int]
+    texts: dict[str, int]
+    #: rows of (operation, slot, parameter), all versions one after the other
+    code: npt.NDArray[np.int64]
+    #: version -> first row of its program, -1 for a version that does not exist
+    starts: npt.NDArray[np.int64]
+
+
+def programs_of(cls: type[Any]) -> Programs:
+    """The programs of a flat message; TypeError when it has arrays, bytes or structs."""
+    schema = schema_of(cls)
+    ints = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in _INT_BYTES)}
+    texts = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in ("string", "uuid"))}
+    if len(ints) + len(texts) != len(schema.fields):
+        raise TypeError(f"{schema.name} is not flat")
+    rows: list[tuple[int, int, int]] = []
+    starts = np.full(schema.versions.last + 1, -1, np.int64)
+    for version in schema.versions:
+        starts[version] = len(rows)
+        flexible = version in schema.flexible
+        slot = {**ints, **texts}
+        for field in schema.fields_of(version):
+            operation, parameter = _operation(field, version, flexible)
+            rows.append((operation, slot[field.name], parameter))
+        if flexible:
+            tagged = schema.tagged_fields_of(version)
+            rows.append((TAGS, 0, len(tagged)))
+            for field in tagged:
+                operation, parameter = _operation(field, version, flexible)
+                rows.append((operation, slot[field.name], field.tag * TAG_FACTOR + parameter))
+        rows.append((END, 0, 0))
+    return Programs(
+        name=schema.name,
+        ints=ints,
+        int_defaults=[f.default for f in schema.fields if f.name in ints],
+        texts=texts,
+        code=np.array(rows, np.int64),
+        starts=starts,
+    )
+
+
+def _operation(field: Field, version: int, flexible: bool) -> tuple[int, int]:
+    kind = field.type.kind
+    if kind in _INT_BYTES:
+        return INT, _INT_BYTES[kind]
+    if kind == "uuid":
+        return UUID, 0
+    return (COMPACT_STRING if flexible else STRING), int(version in field.nullable)
