@@ -1,8 +1,8 @@
 """The small text files beside the segments, in Kafka's forms: its broker and tools read ours and we read theirs.
 
 - `meta.properties`: whose directory this is (cluster.id, node.id, version=1; others' keys are kept).
-- `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`: version, count, then `topic partition offset` a
-  line.
+- `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`, `cleaner-offset-checkpoint`: version, count, then
+  `topic partition offset` a line.
 - `<partition>/partition.metadata`: version and topic id.
 """
 
@@ -19,6 +19,7 @@ META_PROPERTIES = "meta.properties"
 META_VERSION = 1
 LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
+CLEANER = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 #: Kafka skips recovery when it finds this file, and so do we.
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

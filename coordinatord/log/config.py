@@ -11,6 +11,8 @@ WEEK_MS = 7 * 24 * 60 * 60 * 1000
 #: (100 MiB); a group's metadata, with every member's subscription and assignment in one record, may have more.
 MAX_BATCH_BYTES = 1 << 30
 
+LONG_MAX = (1 << 63) - 1
+
 
 @dataclass(slots=True)
 class LogConfig:
@@ -23,6 +25,14 @@ class LogConfig:
     retention_bytes: int = -1
     #: "delete", "compact" or "compact,delete"
     cleanup_policy: str = "delete"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    #: LONG_MAX: a log is only cleaned for its ratio
+    max_compaction_lag_ms: int = LONG_MAX
+    #: of tombstones, and of markers of transactions that left nothing behind
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
+    #: limits what cleaning puts into one segment
+    segment_index_bytes: int = 10 * 1024 * 1024
 
     @property
     def deletes(self) -> bool:
@@ -31,3 +41,10 @@ class LogConfig:
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """Age of a segment's first record at which the next one begins: what has to be compacted by a certain time
+        must have left the active segment by then.
+        """
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms

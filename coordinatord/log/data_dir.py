@@ -55,6 +55,8 @@ class DataDirectory:
         self.flushed_offsets: dict[TopicPartition, int] = {}
         #: log start offsets that no segment's name tells
         self.start_offsets: dict[TopicPartition, int] = {}
+        #: what cleaner-offset-checkpoint says: compacted up to there
+        self.cleaned_offsets: dict[TopicPartition, int] = {}
         self.files = FilePool(disk, READ_FILES)
         self._lock = lock
 
@@ -107,6 +109,11 @@ class DataDirectory:
         if self.start_offsets:
             self.start_offsets = {key: offset for key, offset in self.start_offsets.items() if key in self.logs}
             self.write_start_offsets()
+        self.cleaned_offsets = {
+            key: offset
+            for key, offset in checkpoint.read_offsets(disk, self._file(checkpoint.CLEANER)).items()
+            if key in self.logs and offset <= self.logs[key].end_offset
+        }
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
         stale = [*journals, checkpoint.CLEAN_SHUTDOWN] if checkpoint.CLEAN_SHUTDOWN in names else journals
         for name in stale:
@@ -236,6 +243,10 @@ class DataDirectory:
     def write_recovery_points(self) -> None:
         checkpoint.write_offsets(self.disk, self._file(checkpoint.RECOVERY_POINT), self.flushed_offsets)
 
+    def write_cleaned_offsets(self) -> None:
+        """The caller holds the writer's lock."""
+        checkpoint.write_offsets(self.disk, self._file(checkpoint.CLEANER), self.cleaned_offsets)
+
     def mark_clean(self) -> None:
         """Everything is flushed and nothing will be written any more: the next start need not recover."""
         replace_text(self.disk, self._file(checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
@@ -255,6 +266,7 @@ class DataDirectory:
         for offsets, write in (
             (self.flushed_offsets, self.write_recovery_points),
             (self.start_offsets, self.write_start_offsets),
+            (self.cleaned_offsets, self.write_cleaned_offsets),
         ):
             known = [key for key in keys if key in offsets]
             for key in known:

@@ -58,6 +58,11 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written."""
+
+    def set_modified(self, path: str, modified_ms: int) -> None: ...
+
     def lock(self, path: str, owner: str) -> Lock:
         """Hold `path` for this process alone and leave `owner` in it; BlockingIOError when another holds it."""
 
@@ -182,6 +187,12 @@ class OsDisk:
                 raise
         finally:
             os.close(fd)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def lock(self, path: str, owner: str) -> Lock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -141,14 +141,19 @@ class Flusher:
         """
         with self.lock:
             for segment in segments:
-                self._unflushed.pop(segment, None)
+                self.forget_segment(segment)
                 for suffix in (*_SUFFIXES, TRANSACTION_INDEX_SUFFIX):
                     path = segment.path + suffix
-                    self._files.drop(path)
                     if not log.deleted and self._disk.exists(path):
                         self._disk.unlink(path)
             if not log.deleted:
                 self._disk.sync_dir(log.directory)
+
+    def forget_segment(self, segment: Segment) -> None:
+        """`segment` is about to be removed. The caller holds the lock."""
+        self._unflushed.pop(segment, None)
+        for suffix in _SUFFIXES:
+            self._files.drop(segment.path + suffix)
 
     def forget(self, log: PartitionLog) -> None:
         """`log` is about to be removed. The caller holds the lock."""

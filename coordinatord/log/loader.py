@@ -35,9 +35,14 @@ def replay(log: PartitionLog, *, chunk_bytes: int = LOAD_BUFFER_BYTES) -> Iterat
     """All visible batches of `log` from its start on. LogDamaged names the file and the position of the first that is
     not sound.
 
-    What is visible is fixed when it begins. Segments are opened one at a time; a generator that is dropped halfway
-    closes its file.
+    What is visible is fixed when it begins, and the cleaner leaves the log as it is until it ends. Segments are opened
+    one at a time; a generator that is dropped halfway closes its file.
     """
+    with log.pinned():
+        yield from _replay(log, chunk_bytes)
+
+
+def _replay(log: PartitionLog, chunk_bytes: int) -> Iterator[ReplayedBatch]:
     done = 0
     next_offset = 0
     for segment, visible_bytes in [(segment, segment.visible_bytes) for segment in log.segments]:

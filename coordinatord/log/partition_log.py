@@ -13,9 +13,9 @@ Kafka.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from operator import attrgetter
 
 from coordinatord.log import epochs
@@ -80,6 +80,7 @@ class PartitionLog:
         "_index_entries",
         "_read_hint",
         "_time_index_entries",
+        "cleaning",
         "config",
         "deleted",
         "directory",
@@ -90,9 +91,11 @@ class PartitionLog:
         "leader_epochs",
         "log_start_offset",
         "on_disk",
+        "on_replaced",
         "on_visible",
         "partition",
         "pending",
+        "pins",
         "segments",
         "topic",
         "topic_id",
@@ -125,7 +128,13 @@ class PartitionLog:
         self.on_disk = on_disk
         #: called when the high watermark has moved; set while somebody waits for that
         self.on_visible: Callable[[], object] | None = None
+        #: called with the base offset and the end of what has been rewritten
+        self.on_replaced: Callable[[int, int], object] | None = None
         self.deleted = False
+        #: the cleaner has it in hand: no segment may be removed
+        self.cleaning = False
+        #: how many are reading all of it
+        self.pins = 0
         self._files = files
         self._builder: BatchBuilder | None = None
         #: entries given out to the active segment's index files, written or not
@@ -244,7 +253,7 @@ class PartitionLog:
         ):
             return True
         first = segment.first_timestamp
-        return first is not None and first >= 0 and max_timestamp - first > self.config.segment_ms
+        return first is not None and first >= 0 and max_timestamp - first > self.config.roll_ms
 
     def _roll(self, base_offset: int) -> None:
         """Finish the active segment and begin one at `base_offset`."""
@@ -438,46 +447,46 @@ class PartitionLog:
                     return TimestampOffset(timestamp, offset)
         return None
 
-    # --- removing -----------------------------------------------------------------------------------------------------
-
-    def expired_segments(self, now_ms: int) -> int:
-        """How many of the oldest segments retention.ms and retention.bytes let go. Never the active one, never one
-        still unwritten.
-        """
-        if not self.config.deletes:
-            return 0
-        surplus = self.size_bytes - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
-        count = 0
-        for segment, successor in pairwise(self.segments):
-            if segment.visible_bytes < segment.size or not successor.on_disk:
-                break
-            too_old = 0 <= self.config.retention_ms < now_ms - segment.max_timestamp
-            if not too_old and surplus < segment.size:
-                break
-            surplus -= segment.size
-            count += 1
-        return count
-
-    def segments_below(self, offset: int) -> int:
-        """How many of the oldest segments hold nothing at or above `offset`."""
-        count = 0
-        for segment, successor in pairwise(self.segments):
-            if successor.base_offset > offset or segment.visible_bytes < segment.size or not successor.on_disk:
-                break
-            count += 1
-        return count
+    # --- removing and replacing ---------------------------------------------------------------------------------------
 
     def drop_segments(self, count: int) -> list[Segment]:
         """Forget the oldest `count` segments; the caller removes their files."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
             self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
-            self._read_hint = None
-            for segment in dropped:
-                self._files.drop(segment.log_path)
-                self._files.drop(segment.index_path)
-                self._files.drop(segment.time_index_path)
+            self.close_files(dropped)
         return dropped
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """`new` has what is left of the `old` ones, which are neighbours and finished. Whoever reads, reads it from now
+        on.
+        """
+        at = self.segments.index(old[0])
+        assert self.segments[at : at + len(old)] == list(old)
+        end_offset = self.segments[at + len(old)].base_offset
+        self.segments[at : at + len(old)] = [new]
+        self.close_files(old)
+        if self.on_replaced is not None:
+            self.on_replaced(new.base_offset, end_offset)
+
+    def close_files(self, segments: Iterable[Segment]) -> None:
+        """Their files are going away, or get other names."""
+        self._read_hint = None
+        for segment in segments:
+            self._files.drop(segment.log_path)
+            self._files.drop(segment.index_path)
+            self._files.drop(segment.time_index_path)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Somebody reads the whole log bit by bit: meanwhile no segment is replaced, so that he does not miss a
+        tombstone whose record he has seen (KAFKA-19862).
+        """
+        self.pins += 1
+        try:
+            yield
+        finally:
+            self.pins -= 1
 
     def forget_files(self) -> None:
         """The directory is going away: close what is open, read nothing more."""

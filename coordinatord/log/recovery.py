@@ -19,14 +19,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coordinatord.log import swap
 from coordinatord.log.disk import Disk, File, FilePool
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry
 from coordinatord.log.journal import JournalEntry
 from coordinatord.log.scan import find_position, scan, walk
 from coordinatord.log.segment import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_INT32,
@@ -80,12 +79,10 @@ class Opened:
 
 def list_segments(disk: Disk, directory: str) -> list[Segment]:
     """The segments in a partition's directory, oldest first. What an interrupted removal or cleaning left behind
-    is removed.
+    is removed or finished.
     """
+    swap.recover(disk, directory)
     names = disk.listdir(directory)
-    for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            disk.unlink(os.path.join(directory, name))
     bases = sorted(
         int(name[: -len(LOG_SUFFIX)])
         for name in names

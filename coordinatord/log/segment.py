@@ -44,12 +44,15 @@ class Segment:
         "on_disk",
         "path",
         "size",
+        "suffix",
         "time_index_count",
         "visible_bytes",
     )
 
     def __init__(self, directory: str, base_offset: int, *, on_disk: bool) -> None:
         self.path = f"{directory}/{segment_name(base_offset)}"
+        #: SWAP_SUFFIX while it is taking the place of others (swap.py)
+        self.suffix = ""
         self.base_offset = base_offset
         self.on_disk = on_disk
         self.size = 0
@@ -66,15 +69,15 @@ class Segment:
 
     @property
     def log_path(self) -> str:
-        return self.path + LOG_SUFFIX
+        return self.path + LOG_SUFFIX + self.suffix
 
     @property
     def index_path(self) -> str:
-        return self.path + INDEX_SUFFIX
+        return self.path + INDEX_SUFFIX + self.suffix
 
     @property
     def time_index_path(self) -> str:
-        return self.path + TIME_INDEX_SUFFIX
+        return self.path + TIME_INDEX_SUFFIX + self.suffix
 
     def note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
         if max_timestamp > self.max_timestamp:

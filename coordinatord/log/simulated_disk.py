@@ -28,12 +28,13 @@ class SimulatedCrash(BaseException):
 class _Inode:
     """A file's bytes as seen, as durable, and what happened in between."""
 
-    __slots__ = ("changes", "durable", "seen")
+    __slots__ = ("changes", "durable", "modified_ms", "seen")
 
     def __init__(self) -> None:
         self.seen = bytearray()
         self.durable = b""
         self.changes: list[tuple[int, bytes] | int] = []  # (position, data) or a size to truncate to
+        self.modified_ms = 0
 
     def write(self, data: bytes, position: int) -> None:
         _put(self.seen, data, position)
@@ -247,6 +248,19 @@ class SimulatedDisk:
     def sync_dir(self, path: str) -> None:
         self._step()
         self._directory(path).sync()
+
+    def modified_ms(self, path: str) -> int:
+        return self._file(path).modified_ms
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """There is no clock here: a file's time is what somebody sets, else 0."""
+        self._file(path).modified_ms = modified_ms
+
+    def _file(self, path: str) -> _Inode:
+        node = self._find(path)
+        if not isinstance(node, _Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return node
 
     def lock(self, path: str, owner: str) -> Lock:
         if path in self._locked:

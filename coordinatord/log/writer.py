@@ -27,11 +27,13 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal, Protocol
 
+from coordinatord.log import retention
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.flusher import Flusher
 from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog, SegmentWrite
+from coordinatord.log.segment import Segment
 from protocol.records.batch import KeyValue
 
 FlushPolicy = Literal["always", "interval", "never"]
@@ -311,15 +313,25 @@ class LogWriter:
             with self._flusher.lock:
                 self._data.start_offsets[log.topic, log.partition] = offset
             self._forming.start_offsets = True
-            self._remove_segments(log, log.segments_below(offset))
+            self._remove_segments(log, retention.below(log, offset))
             self._schedule()
         return self._forming.number
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop whole segments by retention.ms and retention.bytes; how many. For every
+        """Drop whole segments by retention.ms and retention.bytes, and below the log's start; how many. For every
         log.retention.check.interval.ms.
         """
-        return sum(self._remove_segments(log, log.expired_segments(now_ms)) for log in list(self._data.logs.values()))
+        return sum(
+            self._remove_segments(log, max(retention.expired(log, now_ms), retention.below(log, log.log_start_offset)))
+            for log in list(self._data.logs.values())
+        )
+
+    def roll(self, log: PartitionLog) -> None:
+        """Begin a new segment, so that what there is may be cleaned."""
+        if not self.failed and not self._closed:
+            log.roll()
+            self._dirty[log] = None
+            self._schedule()
 
     def _remove_segments(self, log: PartitionLog, count: int) -> int:
         segments = log.drop_segments(count)
@@ -335,6 +347,15 @@ class LogWriter:
                 job()
 
         self._worker.submit(run)
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held while files are written, and while directories come and go."""
+        return self._flusher.lock
+
+    def forget_segment(self, segment: Segment) -> None:
+        """It is about to be removed, by somebody who holds the lock."""
+        self._flusher.forget_segment(segment)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from coordinatord.log import DataDirectory, LogConfig, LogWriter, PartitionLog, replay
+from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.log.cleaning import Statistics
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 
@@ -70,6 +72,7 @@ class World:
         config: LogConfig | None = None,
         journal_bytes: int = 1 << 20,
         node_id: int = 0,
+        cleaner: CleanerSettings | None = None,
     ) -> None:
         self.disk = disk
         self.config = config or LogConfig()
@@ -85,6 +88,21 @@ class World:
             journal_bytes=journal_bytes,
             worker=self.worker,
         )
+        self.now_ms = 1_000_000
+        self.cleaner_worker = HandWorker()
+        self.cleaned: list[tuple[str, Statistics]] = []
+        self.cleaner = Cleaner(
+            self.data,
+            self.writer,
+            self.loop,
+            cleaner or CleanerSettings(),
+            workshop=Here(disk),
+            worker=self.cleaner_worker,
+            now_ms=lambda: self.now_ms,
+            on_cleaned=lambda log, statistics: self.cleaned.append((log.name, statistics)),
+            on_failed=lambda log, error: self.cleaner_failures.append(error),
+        )
+        self.cleaner_failures: list[BaseException] = []
 
     def log(self, topic: str = "events", partition: int = 0) -> PartitionLog:
         """The partition, made when it is not there."""
@@ -93,11 +111,20 @@ class World:
 
     def settle(self) -> None:
         """Turn until nothing is left to do."""
-        while self.loop.ready or self.worker.jobs:
+        while self.loop.ready or self.worker.jobs or self.cleaner_worker.jobs:
             self.loop.turn()
             self.worker.run_one()
+            self.cleaner_worker.run_one()
+
+    def clean(self) -> list[tuple[str, Statistics]]:
+        """Let the cleaner do all it wants to; what it has done."""
+        self.cleaned.clear()
+        self.cleaner.look()
+        self.settle()
+        return self.cleaned
 
     def close(self) -> None:
+        self.cleaner.close()
         self.writer.close()
         self.data.close()
 

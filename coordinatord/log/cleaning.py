@@ -1,0 +1,420 @@
+"""Rewriting a compacted log: of each key the last record stays. Pure but for the files that it reads and writes.
+
+`clean(disk, job)` does what Kafka's Cleaner does, in three readings:
+
+1. *Survey*, headers only: which transactions were aborted, where the first open one begins, which batch is the last of
+   each producer (survey.py).
+2. *Map*: the dirty part, oldest segment first, into an OffsetMap, until it is full.
+3. *Rewrite*: all segments from the log's first to the last mapped one, in groups that fit into one segment, each into
+   files of its own beside the old ones.
+
+What goes: records that a later one of the same key outdates; records without a key; what aborted transactions wrote;
+tombstones, and markers of transactions of which nothing is left, once their delete horizon is over. That begins with
+the first cleaning that sees them and is written into their batch (KIP-534). What stays: every offset, the last batch of
+each producer that is still active, as an empty one if need be, and the last batch of each rewritten segment, so that
+the file tells where it ends and a swap can be finished by whoever finds it half done.
+
+Nothing is swapped in here: `clean` yields each group when its files are flushed, and goes on when it is asked for the
+next. The caller replaces the old segments in between, oldest group first: a tombstone may only go when what it has
+deleted is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from coordinatord.log.disk import Disk, File
+from coordinatord.log.offset_map import OffsetMap
+from coordinatord.log.scan import Scanned, scan
+from coordinatord.log.segment import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_INT32,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    segment_name,
+)
+from coordinatord.log.survey import Fates, Survey, survey
+from protocol.records.batch import HEADER, BatchHeader, record_bytes
+from protocol.records.rewrite import emptied, rewritten, spans
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentSize:
+    """One segment of the log to be cleaned: what of its files may be read, in bytes."""
+
+    base_offset: int
+    log_bytes: int
+    index_bytes: int
+    time_index_bytes: int
+
+
+@dataclass(slots=True)
+class Job:
+    """One log to clean, told to whoever does it: plain values, so that it can be another process."""
+
+    directory: str
+    #: all of them, the active one too: its headers tell what became of transactions
+    segments: list[SegmentSize]
+    #: cleaned up to here before
+    first_dirty: int
+    #: the base offset of the first segment that has to stay as it is
+    first_uncleanable: int
+    now_ms: int
+    delete_retention_ms: int
+    #: limits of a rewritten segment and its indexes
+    segment_bytes: int
+    max_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    io_bytes: int
+    #: a producer that has written nothing for so long is forgotten
+    producer_expiration_ms: int
+    #: read and written together
+    max_bytes_per_second: float = 0.0
+    #: part of the new files' names: an orphan of a killed daemon must not write into its successor's
+    tag: str = "0"
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """A new segment, flushed, in `<base offset><suffix>.<tag>.cleaned`, and the old ones that it stands for."""
+
+    replaces: list[int]
+    log_bytes: int = 0
+    index_bytes: int = 0
+    time_index_bytes: int = 0
+    max_timestamp: int = -1
+    max_timestamp_offset: int = 0
+    #: after the last of the old ones' offsets
+    next_offset: int = 0
+    #: whether it has a transaction index
+    aborted: int = 0
+
+    @property
+    def base_offset(self) -> int:
+        return self.replaces[0]
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Of one job, yielded when it is done (Kafka's CleanerStats)."""
+
+    #: everything below is clean now
+    end_offset: int = 0
+    map_bytes_read: int = 0
+    map_entries: int = 0
+    map_utilization: float = 0.0
+    map_seconds: float = 0.0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+    seconds: float = 0.0
+    segments_before: int = 0
+    segments_after: int = 0
+
+
+def clean(
+    disk: Disk, job: Job, *, pulse: Callable[[], object] = lambda: None, sleep: Callable[[float], object] = time.sleep
+) -> Iterator[Cleaned | Statistics]:
+    """Clean one log; see the module's docstring. `pulse` is called every few hundred kilobytes and may raise."""
+    began_s = time.perf_counter()
+    work = _Cleaning(disk, job, _Throttle(job.max_bytes_per_second, pulse, sleep))
+    statistics = work.statistics
+    end_offset = work.build_map()
+    statistics.end_offset = end_offset
+    statistics.map_seconds = time.perf_counter() - began_s
+    if end_offset > job.first_dirty:
+        for group in groups(job, end_offset):
+            cleaned = work.rewrite(group)
+            statistics.segments_before += len(group)
+            statistics.segments_after += 1
+            yield cleaned
+    statistics.seconds = time.perf_counter() - began_s
+    yield statistics
+
+
+def groups(job: Job, end_offset: int) -> list[list[SegmentSize]]:
+    """The segments that begin below `end_offset`, neighbours together as far as they fit into one by their present
+    sizes.
+    """
+    found: list[list[SegmentSize]] = []
+    sizes = (0, 0, 0)
+    following = [*(segment.base_offset for segment in job.segments[1:]), job.first_uncleanable]
+    for segment, next_base in zip(job.segments, following, strict=True):
+        if segment.base_offset >= min(end_offset, job.first_uncleanable):
+            break
+        own = (segment.log_bytes, segment.index_bytes, segment.time_index_bytes)
+        sizes = (sizes[0] + own[0], sizes[1] + own[1], sizes[2] + own[2])
+        if (
+            found
+            and sizes[0] <= job.segment_bytes
+            and max(sizes[1:]) <= job.max_index_bytes
+            and next_base - 1 - found[-1][0].base_offset <= MAX_INT32
+        ):
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+            sizes = own
+    return found
+
+
+class _Throttle:
+    """log.cleaner.io.max.bytes.per.second."""
+
+    def __init__(self, bytes_per_second: float, pulse: Callable[[], object], sleep: Callable[[float], object]) -> None:
+        self._rate = bytes_per_second
+        self._pulse = pulse
+        self._sleep = sleep
+        self._began_s = time.monotonic()
+        self._bytes = 0
+        self._next_pulse = 0
+
+    def passed(self, size: int) -> None:
+        """So many bytes more were read or written."""
+        self._bytes += size
+        if self._bytes < self._next_pulse:
+            return
+        self._next_pulse = self._bytes + (256 << 10)
+        self._pulse()
+        if self._rate > 0:
+            ahead_s = self._bytes / self._rate - (time.monotonic() - self._began_s)
+            if ahead_s > 0:
+                self._sleep(ahead_s)
+
+
+@dataclass(slots=True)
+class _Output:
+    """The files that a group is written into."""
+
+    cleaned: Cleaned
+    segment: Segment
+    file: File
+    buffer: bytearray = field(default_factory=bytearray)
+    index: bytearray = field(default_factory=bytearray)
+    time_index: bytearray = field(default_factory=bytearray)
+    transaction_index: bytearray = field(default_factory=bytearray)
+
+
+class _Cleaning:
+    """One job while it is being done."""
+
+    def __init__(self, disk: Disk, job: Job, throttle: _Throttle) -> None:
+        self.statistics = Statistics()
+        self._disk = disk
+        self._job = job
+        self._throttle = throttle
+        self._survey: Survey = survey(
+            disk,
+            job.directory,
+            [(segment.base_offset, segment.log_bytes) for segment in job.segments],
+            active_since_ms=job.now_ms - job.producer_expiration_ms,
+            passed=throttle.passed,
+        )
+        # Whole segments only, and nothing at or behind the first record whose fate is not known.
+        unstable = self._survey.first_unstable
+        below = [segment.base_offset for segment in job.segments if segment.base_offset <= unstable]
+        if unstable < self._survey.end_offset and below:
+            job.first_uncleanable = min(job.first_uncleanable, below[-1])
+        self._map = OffsetMap(job.map_bytes)
+        self._fates = Fates(self._survey.aborted, 0)
+
+    def _path(self, base_offset: int, suffix: str) -> str:
+        return f"{self._job.directory}/{segment_name(base_offset)}{suffix}"
+
+    def _scan(self, segment: SegmentSize) -> Iterator[Scanned]:
+        path = self._path(segment.base_offset, LOG_SUFFIX)
+        file = self._disk.open(path)
+        try:
+            yield from scan(file, path, 0, segment.log_bytes, chunk_bytes=self._job.io_bytes)
+        finally:
+            file.close()
+
+    # The map
+
+    def build_map(self) -> int:
+        """Map the dirty part as far as the map takes it; the offset after that."""
+        job, known = self._job, self._map
+        known.latest = job.first_dirty - 1
+        fates: Fates | None = None
+        for segment, following in pairwise(job.segments):
+            end = following.base_offset
+            if segment.base_offset >= job.first_uncleanable:
+                break
+            if end <= job.first_dirty:
+                continue
+            fates = fates or Fates(self._survey.aborted, segment.base_offset)
+            if not self._map_segment(segment, fates):
+                break
+            known.latest = max(known.latest, end - 1)  # compaction may have left a gap at the segment's end
+        self.statistics.map_entries = len(known.last)
+        self.statistics.map_utilization = known.utilization
+        return known.latest + 1
+
+    def _map_segment(self, segment: SegmentSize, fates: Fates) -> bool:
+        """False when the map is full before the segment's end."""
+        known, first_dirty = self._map, self._job.first_dirty
+        for _position, header, buffer, at in self._scan(segment):
+            self._throttle.passed(header.size)
+            self.statistics.map_bytes_read += header.size
+            gone = fates.judge(header, buffer, at)
+            if header.last_offset < first_dirty:
+                continue
+            if known.full:
+                return False
+            if not gone and not header.is_control:
+                base_offset = header.base_offset
+                for _start, _stop, _time, delta, key, _value in spans(record_bytes(buffer, at, header), header):
+                    if key is not None and base_offset + delta >= first_dirty:
+                        known.put(key, base_offset + delta)
+            known.latest = header.last_offset
+        return True
+
+    # Rewriting
+
+    def rewrite(self, group: list[SegmentSize]) -> Cleaned:
+        """One group into new files, flushed on return."""
+        out = self._open(group)
+        end = sum(segment.log_bytes for segment in group)
+        try:
+            done = 0
+            for segment in group:
+                for _position, header, buffer, at in self._scan(segment):
+                    done += header.size
+                    self._throttle.passed(header.size)
+                    batch = self._filter(out, header, buffer, at, last=done == end)
+                    if batch:
+                        self._write(out, batch)
+                    out.cleaned.next_offset = header.next_offset
+            self._flush(out)
+        finally:
+            out.file.close()
+        modified_ms = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
+        self._disk.set_modified(self._new_path(group[0].base_offset, LOG_SUFFIX), modified_ms)
+        self.statistics.bytes_read += done
+        self.statistics.bytes_written += out.cleaned.log_bytes
+        return out.cleaned
+
+    def _filter(
+        self, out: _Output, header: BatchHeader, buffer: bytes, at: int, *, last: bool
+    ) -> bytes | bytearray | None:
+        """What stays of a batch, None for nothing. `last`: it ends the group."""
+        statistics = self.statistics
+        statistics.records_read += header.record_count
+        gone = self._fates.judge(header, buffer, at)
+        if header.is_control and self._fates.ended is not None:
+            out.transaction_index += self._fates.ended.packed()
+            out.cleaned.aborted += 1
+        horizon_ms = header.delete_horizon_ms
+        over = horizon_ms is not None and horizon_ms <= self._job.now_ms
+        if header.record_count and not (gone and (over or not header.is_control)):
+            if header.is_control:
+                statistics.records_kept += header.record_count
+                if not gone or horizon_ms is not None:
+                    return buffer[at : at + header.size]
+                section = record_bytes(buffer, at, header)
+                return rewritten(header, section, spans(section, header), self._horizon())
+            kept = self._retain(header, buffer, at, over=over)
+            if kept is not None:
+                return kept
+        if last or self._survey.is_last_of_producer(header):
+            return emptied(header)
+        return None
+
+    def _retain(self, header: BatchHeader, buffer: bytes, at: int, *, over: bool) -> bytes | bytearray | None:
+        """A batch with those of its records that stay; None when none does."""
+        section = record_bytes(buffer, at, header)
+        base_offset, latest, last = header.base_offset, self._map.latest, self._map.last
+        kept = []
+        tombstones = False
+        for span in spans(section, header):
+            key, has_value = span[4], span[5]
+            offset = base_offset + span[3]
+            if offset <= latest:
+                if key is None:
+                    self.statistics.records_without_key += 1
+                    continue
+                if last.get(key, -1) > offset or (over and not has_value):
+                    continue
+            if not has_value:
+                tombstones = True
+            kept.append(span)
+        if not kept:
+            return None
+        self.statistics.records_kept += len(kept)
+        horizon_ms = self._horizon() if tombstones and header.delete_horizon_ms is None else None
+        if horizon_ms is None and len(kept) == header.record_count:
+            return buffer[at : at + header.size]
+        return rewritten(header, section, kept, horizon_ms)
+
+    def _horizon(self) -> int:
+        return self._job.now_ms + self._job.delete_retention_ms
+
+    # Files
+
+    def _new_path(self, base_offset: int, suffix: str) -> str:
+        return cleaned_path(self._job.directory, base_offset, suffix, self._job.tag)
+
+    def _open(self, group: list[SegmentSize]) -> _Output:
+        base_offset = group[0].base_offset
+        file = self._disk.open(self._new_path(base_offset, LOG_SUFFIX), create=True)
+        file.truncate(0)
+        cleaned = Cleaned([segment.base_offset for segment in group], max_timestamp_offset=base_offset)
+        return _Output(cleaned, Segment(self._job.directory, base_offset, on_disk=False), file)
+
+    def _write(self, out: _Output, batch: bytes | bytearray) -> None:
+        header = BatchHeader._make(HEADER.unpack_from(batch))
+        segment = out.segment
+        segment.note_timestamp(header.max_timestamp, header.last_offset)
+        entry, time_entry = segment.index_entries(
+            segment.size, header.last_offset, len(batch), self._job.index_interval_bytes
+        )
+        out.index += entry
+        out.time_index += time_entry
+        out.buffer += batch
+        segment.size += len(batch)
+        if len(out.buffer) >= self._job.io_bytes:
+            self._drain(out)
+
+    def _drain(self, out: _Output) -> None:
+        out.file.pwrite(out.buffer, out.segment.size - len(out.buffer))
+        self._throttle.passed(len(out.buffer))
+        out.buffer.clear()
+
+    def _flush(self, out: _Output) -> None:
+        self._drain(out)
+        out.file.datasync()
+        cleaned, segment = out.cleaned, out.segment
+        out.time_index += segment.time_index_entry()
+        for suffix, data in (
+            (INDEX_SUFFIX, out.index),
+            (TIME_INDEX_SUFFIX, out.time_index),
+            (TRANSACTION_INDEX_SUFFIX, out.transaction_index),
+        ):
+            if suffix != TRANSACTION_INDEX_SUFFIX or data:
+                self._write_whole(self._new_path(cleaned.base_offset, suffix), data)
+        cleaned.log_bytes = segment.size
+        cleaned.index_bytes, cleaned.time_index_bytes = len(out.index), len(out.time_index)
+        cleaned.max_timestamp, cleaned.max_timestamp_offset = segment.max_timestamp, segment.max_timestamp_offset
+
+    def _write_whole(self, path: str, data: bytearray) -> None:
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            if data:
+                file.pwrite(data, 0)
+            file.datasync()
+        finally:
+            file.close()
+
+
+def cleaned_path(directory: str, base_offset: int, suffix: str, tag: str) -> str:
+    """Where a new segment's file is written."""
+    return f"{directory}/{segment_name(base_offset)}{suffix}.{tag}{CLEANED_SUFFIX}"

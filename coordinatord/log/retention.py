@@ -1,0 +1,49 @@
+"""Which of a log's oldest segments may go: by age, by size, or because everything in them was deleted.
+
+Never the active one, never one whose successor is not in the directory yet, because the last segment's name is what
+remembers the log's end; and none while the cleaner is at work on the log.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.segment import Segment
+
+
+def expired(log: PartitionLog, now_ms: int) -> int:
+    """How many retention.ms and retention.bytes let go."""
+    config = log.config
+    if not config.deletes or log.cleaning:
+        return 0
+    surplus = log.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
+    count = 0
+    for segment, successor in pairwise(log.segments):
+        if segment.visible_bytes < segment.size or not successor.on_disk:
+            break
+        too_old = config.retention_ms >= 0 and now_ms - _latest_ms(log, segment) > config.retention_ms
+        if not too_old and surplus < segment.size:
+            break
+        surplus -= segment.size
+        count += 1
+    return count
+
+
+def below(log: PartitionLog, offset: int) -> int:
+    """How many hold nothing at or above `offset`."""
+    if log.cleaning:
+        return 0
+    count = 0
+    for segment, successor in pairwise(log.segments):
+        if successor.base_offset > offset or segment.visible_bytes < segment.size or not successor.on_disk:
+            break
+        count += 1
+    return count
+
+
+def _latest_ms(log: PartitionLog, segment: Segment) -> int:
+    """The time of a segment's latest record; where records have none, when the file was written, as in Kafka."""
+    if segment.max_timestamp >= 0:
+        return segment.max_timestamp
+    return log.disk.modified_ms(segment.log_path)

@@ -1,0 +1,124 @@
+"""Putting a rewritten segment in the place of the old ones, in steps of which each can be the last.
+
+| step | on disk | who reads what |
+|---|---|---|
+| 1 written aside, flushed | `A.log.….cleaned` beside `A.log`, `B.log`, … | the old ones |
+| 2 `commit`: renamed, indexes first, directory flushed | `A.log.swap` beside the old ones | the old ones |
+| 3 the log's list of segments changes | | the new one, under its `.swap` name |
+| 4 `set_aside`: renamed to `….deleted`, directory flushed | `A.log.swap` alone | |
+| 5 `finish`: renamed, the log last | `A.log` | the new one |
+
+Steps 3 and 5 are done by the event loop's thread, which also does all reading: a reader never sees half. A crash before
+step 2 is over leaves the old segments, one after it the new one: `recover`, called before a directory is read,
+removes what is half written and finishes what is committed. The file itself tells which old segments it stands for,
+because cleaning keeps the last batch of what it replaces: those that begin within its offsets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from coordinatord.log.cleaning import Cleaned, cleaned_path
+from coordinatord.log.disk import Disk
+from coordinatord.log.scan import scan
+from coordinatord.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_name,
+)
+
+#: The order in which a segment's files get their names: with the last one it is there.
+_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
+
+
+def _present(cleaned: Cleaned) -> list[str]:
+    return [suffix for suffix in _SUFFIXES if suffix != TRANSACTION_INDEX_SUFFIX or cleaned.aborted]
+
+
+def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
+    """Step 2: from now on the new segment counts. Its files are flushed already."""
+    base_offset = cleaned.base_offset
+    for suffix in _present(cleaned):
+        path = f"{directory}/{segment_name(base_offset)}{suffix}{SWAP_SUFFIX}"
+        disk.rename(cleaned_path(directory, base_offset, suffix, tag), path)
+    disk.sync_dir(directory)
+
+
+def set_aside(disk: Disk, directory: str, base_offset: int) -> list[str]:
+    """Step 4, one old segment: its files lose their names; what to unlink when there is time."""
+    renamed = []
+    for suffix in _SUFFIXES:
+        path = f"{directory}/{segment_name(base_offset)}{suffix}"
+        with contextlib.suppress(FileNotFoundError):
+            disk.rename(path, path + DELETED_SUFFIX)
+            renamed.append(path + DELETED_SUFFIX)
+    return renamed
+
+
+def finish(disk: Disk, directory: str, cleaned: Cleaned) -> None:
+    """Step 5. Nobody has to flush this: `recover` would do it again."""
+    for suffix in _present(cleaned):
+        path = f"{directory}/{segment_name(cleaned.base_offset)}{suffix}"
+        disk.rename(path + SWAP_SUFFIX, path)
+
+
+def discard(disk: Disk, directory: str) -> None:
+    """Remove what an earlier cleaning has begun and not brought to step 3."""
+    for name in disk.listdir(directory):
+        if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
+            with contextlib.suppress(FileNotFoundError):
+                disk.unlink(f"{directory}/{name}")
+
+
+def recover(disk: Disk, directory: str) -> None:
+    """Bring a directory into the state before or after a swap. LogDamaged, and nothing removed, when a committed
+    segment is not sound.
+    """
+    names = disk.listdir(directory)
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    committed = sorted(_base(name) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    ends = {base_offset: _end(disk, directory, base_offset) for base_offset in committed}
+    for name in names:
+        unfinished = name.endswith(SWAP_SUFFIX) and _base(name) not in ends
+        if unfinished or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+            disk.unlink(f"{directory}/{name}")
+    for base_offset, end in ends.items():
+        for name in sorted(names):
+            suffix = os.path.splitext(name)[1]
+            if suffix not in _SUFFIXES or not base_offset <= _base(name) < end:
+                continue
+            # Its own indexes may be in place already; the log itself gets its name last, over the old one.
+            if _base(name) > base_offset or suffix == TRANSACTION_INDEX_SUFFIX:
+                disk.unlink(f"{directory}/{name}")
+        disk.sync_dir(directory)
+        for suffix in _SUFFIXES:
+            path = f"{directory}/{segment_name(base_offset)}{suffix}"
+            if f"{segment_name(base_offset)}{suffix}{SWAP_SUFFIX}" in swaps:
+                disk.rename(path + SWAP_SUFFIX, path)
+    if ends:
+        disk.sync_dir(directory)
+
+
+def _base(name: str) -> int:
+    """The base offset that a segment file's name begins with; -1 for other files."""
+    digits = name.split(".", 1)[0]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _end(disk: Disk, directory: str, base_offset: int) -> int:
+    """The offset after a committed segment's last batch; every byte of it is checked before anything is removed."""
+    path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
+    file = disk.open(path)
+    try:
+        end = base_offset + 1
+        for batch in scan(file, path, 0, file.size()):
+            end = batch.header.next_offset
+        return end
+    finally:
+        file.close()
