@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from coordinatord.clock import Clock
+from coordinatord.compaction import Compaction
 from coordinatord.config import Settings
 from coordinatord.connection import Connection
 from coordinatord.coordinator import Coordinator
@@ -53,6 +54,9 @@ EXPIRY_SLICE_S = 0.001
 """The same for a look at all groups' offsets."""
 
 CLOCK_INTERVAL_S = 1.0
+
+LEAST_CLEANER_BACKOFF_S = 0.01
+"""log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
 
 
 class Daemon:
@@ -121,6 +125,7 @@ class Daemon:
             metrics=self.metrics,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
+        self.compaction = Compaction(settings, self.data, self.writer, loop, self.topics, self.metrics, self.now_ms)
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
         self.transactions = Transactions(
             settings=TransactionSettings(
@@ -204,6 +209,9 @@ class Daemon:
         self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
+        if self.settings.log_cleaner_enable:
+            backoff_s = max(self.settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S)
+            self._every(backoff_s, self.compaction.look)
         expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
         self._every(expiration_s, self.transactions.expire_ids)
         self._spawn(self._expire_offsets())
@@ -330,6 +338,7 @@ class Daemon:
             connection.close()
         await self._until(lambda: not self.router.connections, deadline_s)
         try:
+            self.compaction.close()
             self.writer.close()
             self.data.close()
         except (LogError, OSError) as error:

@@ -51,6 +51,8 @@ def as_kafka_writes(value: object) -> str:
         return "null"
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, float):
+        return str(value).replace("e+", "E")
     return written(value)
 
 
@@ -225,8 +227,9 @@ def test_a_file_that_asks_for_access_control_is_told_that_there_is_none() -> Non
 
 
 def test_settings_without_effect_yet_are_named_only_where_they_are_changed() -> None:
-    assert load(flags=flags("log.cleaner.enable=true")).warnings == ()
-    assert load(flags=flags("log.cleaner.enable=false")).warnings == ("log.cleaner.enable has no effect here.",)
+    assert load(flags=flags("offsets.commit.timeout.ms=5000")).warnings == ()
+    loaded = load(flags=flags("offsets.commit.timeout.ms=6000"))
+    assert loaded.warnings == ("offsets.commit.timeout.ms has no effect here.",)
 
 
 def test_the_environment_knows_the_short_names_and_leaves_other_programs_alone() -> None:

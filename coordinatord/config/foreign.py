@@ -77,7 +77,6 @@ NAMES = frozenset(
         "inter.broker.protocol.version",
         "leader.imbalance.check.interval.seconds",
         "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "log.dir.failure.timeout.ms",
         "log.flush.interval.messages",

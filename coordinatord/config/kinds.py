@@ -120,6 +120,21 @@ def ratio(default: float, doc: str, *, not_yet: bool = False) -> float:
     return _field(parse, "number, 0 to 1", default, doc, "", (), not_yet)  # type: ignore[no-any-return]
 
 
+def rate(default: float, doc: str) -> float:
+    """A positive number of so much per second."""
+
+    def parse(value: object) -> float:
+        try:
+            number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0.0 < number < math.inf:
+            raise Unacceptable(f"must be a number above 0, not {shown(value)}")
+        return number
+
+    return _field(parse, "number above 0", default, doc, "", (), False)  # type: ignore[no-any-return]
+
+
 def boolean(default: bool, doc: str, *, ours: str = "", not_yet: bool = False) -> bool:
     def parse(value: object) -> bool:
         if isinstance(value, bool):

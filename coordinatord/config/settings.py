@@ -31,10 +31,13 @@ from coordinatord.config.kinds import (
     listed,
     optional_integer,
     parsed,
+    rate,
     ratio,
     text,
     words,
 )
+
+DOUBLE_MAX = 1.7976931348623157e308
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -198,29 +201,29 @@ class Settings:
     log_message_timestamp_after_max_ms: int = integer(
         3_600_000, "How far a producer's time may lie ahead of this machine's clock.", maximum=LONG_MAX
     )
-    log_cleaner_enable: bool = boolean(True, "Whether compacted topics are compacted.", not_yet=True)
+    log_cleaner_enable: bool = boolean(True, "Whether compacted topics are compacted.")
     log_cleaner_backoff_ms: int = integer(
-        15_000, "How long the cleaner sleeps when there is nothing to clean.", maximum=LONG_MAX, not_yet=True
+        15_000, "How long the cleaner sleeps when there is nothing to clean.", maximum=LONG_MAX
     )
     log_cleaner_dedupe_buffer_size: int = integer(
         128 * MIB,
         "Memory for the cleaner's map of last offsets per key.",
         minimum=MIB,
         maximum=LONG_MAX,
-        not_yet=True,
     )
     log_cleaner_delete_retention_ms: int = integer(
-        86_400_000, "How long a tombstone stays after compaction.", maximum=LONG_MAX, not_yet=True
+        86_400_000, "How long a tombstone stays after compaction.", maximum=LONG_MAX
     )
-    log_cleaner_io_buffer_size: int = integer(512 * KIB, "The cleaner's read and write buffers.", not_yet=True)
-    log_cleaner_min_cleanable_ratio: float = ratio(
-        0.5, "Share of a log that must be uncleaned before it is cleaned.", not_yet=True
+    log_cleaner_io_buffer_size: int = integer(512 * KIB, "The cleaner's read and write buffers.")
+    log_cleaner_io_max_bytes_per_second: float = rate(
+        DOUBLE_MAX, "What the cleaner reads and writes per second at most, in bytes."
     )
+    log_cleaner_min_cleanable_ratio: float = ratio(0.5, "Share of a log that must be uncleaned before it is cleaned.")
     log_cleaner_min_compaction_lag_ms: int = integer(
-        0, "Age below which a record is not compacted away.", maximum=LONG_MAX, not_yet=True
+        0, "Age below which a record is not compacted away.", maximum=LONG_MAX
     )
     log_cleaner_max_compaction_lag_ms: int = integer(
-        LONG_MAX, "Age at which a log is compacted whatever its ratio.", minimum=1, maximum=LONG_MAX, not_yet=True
+        LONG_MAX, "Age at which a log is compacted whatever its ratio.", minimum=1, maximum=LONG_MAX
     )
 
     # ---- Topics ------------------------------------------------------------------------------------------------------

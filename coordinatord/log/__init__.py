@@ -10,8 +10,9 @@
     writer.close(); data.close()
 
 data_dir.py → recovery.py (what a crash left) → partition_log.py (offsets, segments, reading) → writer.py (epochs) →
-flusher.py + journal.py (durability). Files are reached only through disk.py, so that simulated_disk.py can stand in
-for them.
+flusher.py + journal.py (durability). cleaner.py (when) → cleaning.py (what stays; in a process of its own) → swap.py
+(how it takes the old segments' place) compact what is compacted. Files are reached only through disk.py, so that
+simulated_disk.py can stand in for them.
 """
 
 from coordinatord.log.config import LogConfig

@@ -65,9 +65,9 @@ class ThreadWorker:
     than the write.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "log-writer") -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Callable[[], None]) -> None:

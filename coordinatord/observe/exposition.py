@@ -86,6 +86,10 @@ OUR_COUNTERS: tuple[tuple[str, str, Callable[[Metrics], int]], ...] = (
     ("sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     ("log_appends", "Record batches appended to the log.", lambda metrics: metrics.log_appends),
     ("log_appended_bytes", "Bytes appended to the log.", lambda metrics: metrics.log_appended_bytes),
+    ("log_cleanings", "Cleanings of compacted logs.", lambda metrics: metrics.log_cleanings),
+    ("log_cleaned_bytes", "Bytes read by the log cleaner.", lambda metrics: metrics.log_cleaned_bytes),
+    ("log_rewritten_bytes", "Bytes written by the log cleaner.", lambda metrics: metrics.log_rewritten_bytes),
+    ("log_cleaning_failures", "Cleanings that failed.", lambda metrics: metrics.log_cleaning_failures),
     ("loaded_records", "Records read while loading groups.", lambda metrics: metrics.loaded_records),
     ("loaded_bytes", "Bytes read while loading groups.", lambda metrics: metrics.loaded_bytes),
     ("truncated_bytes", "Bytes of torn tails cut off at start.", lambda metrics: metrics.truncated_bytes),
@@ -171,7 +175,7 @@ class ShellCollector(Collector):
             if reading is None:
                 continue
             labels = (label,) if label else ()
-            prefix = KAFKA if name in KAFKA_WATCHES else OURS
+            prefix = KAFKA if name in KAFKA_WATCHES else "" if name.startswith("kafka_") else OURS
             family = GaugeMetricFamily(prefix + name, doc, labels=labels)
             readings = reading if isinstance(reading, Mapping) else {"": reading}
             if name == "classic_group_count":

@@ -79,6 +79,15 @@ WATCHES: dict[str, tuple[str, str]] = {
     "log_segments": ("", "Segments of all partitions."),
     "log_bytes": ("", "Bytes in all segments."),
     "log_unflushed_bytes": ("", "Bytes appended and not yet flushed."),
+    # What Kafka's LogCleaner and LogCleanerManager measure, under the names that jmx_exporter gives it.
+    "kafka_log_logcleaner_cleaner_recopy_percent": ("", "Share of what was read that the last cleaning has kept."),
+    "kafka_log_logcleaner_max_buffer_utilization_percent": ("", "Used share of the last cleaning's map of keys."),
+    "kafka_log_logcleaner_max_clean_time_secs": ("", "Duration of the last cleaning."),
+    "kafka_log_logcleaner_max_compaction_delay_secs": ("", "By how much max.compaction.lag.ms is exceeded."),
+    "kafka_log_logcleanermanager_max_dirty_percent": ("", "Cleanable share of the dirtiest compacted log."),
+    "kafka_log_logcleanermanager_time_since_last_run_ms": ("", "Since somebody looked for logs to clean."),
+    "kafka_log_logcleanermanager_uncleanable_partitions_count": ("", "Logs that could not be cleaned."),
+    "kafka_log_logcleanermanager_uncleanable_bytes": ("", "Their bytes."),
     "fetch_sessions": ("", "Incremental fetch sessions."),
     "producers": ("", "Idempotent producers whose sequence numbers are held."),
     "load_progress_ratio": ("", "Share of the offsets log that has been loaded since the start, 0 to 1."),
@@ -106,7 +115,11 @@ class Metrics:
         "loaded_records",
         "log_appended_bytes",
         "log_appends",
+        "log_cleaned_bytes",
+        "log_cleaning_failures",
+        "log_cleanings",
         "log_flush_seconds",
+        "log_rewritten_bytes",
         "loop_lag_seconds",
         "members_removed",
         "offset_commits",
@@ -163,6 +176,13 @@ class Metrics:
         self.log_appends = 0
         """Batches."""
         self.log_appended_bytes = 0
+
+        self.log_cleanings = 0
+        self.log_cleaned_bytes = 0
+        """Read from compacted logs in order to be cleaned."""
+        self.log_rewritten_bytes = 0
+        """What of that was kept."""
+        self.log_cleaning_failures = 0
 
         self.load_seconds = Histogram()
         """Loading one partition of __consumer_offsets."""

@@ -58,6 +58,15 @@ class AbortedTransactions:
         """A transaction was aborted."""
         self._unsaved.append(aborted)
 
+    def compacted(self, offset: int, end_offset: int) -> None:
+        """[offset, end_offset) has been rewritten: what aborted transactions wrote there is gone, and their markers go
+        sooner or later. Nobody may be told of a transaction that has no marker: a consumer would take what its producer
+        writes next for aborted, too.
+        """
+        self._unsaved = [entry for entry in self._unsaved if not offset <= entry.last_offset < end_offset]
+        self._bases = [base for base in self._bases if not offset <= base < end_offset]
+        self._cached = (-1, [])
+
     def between(self, offset: int, end_offset: int) -> list[Aborted]:
         """Those that have records in [offset, end_offset), in the order of their markers."""
         found: list[Aborted] = []

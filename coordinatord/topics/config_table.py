@@ -117,7 +117,6 @@ _ROWS = (
     TopicConfig(
         "delete.retention.ms", _L, 86_400_000, "How long a tombstone stays after compaction.", minimum=0,
         broker_names=("log.cleaner.delete.retention.ms",), from_settings=_broker("log.cleaner.delete.retention.ms"),
-        has_effect=False,
     ),
     TopicConfig(
         "file.delete.delay.ms", _L, 60_000, "Time between dropping a segment and deleting its files.", minimum=0,
@@ -156,7 +155,6 @@ _ROWS = (
     TopicConfig(
         "max.compaction.lag.ms", _L, LONG_MAX, "Age at which a log is compacted whatever its ratio.", minimum=1,
         broker_names=("log.cleaner.max.compaction.lag.ms",), from_settings=_broker("log.cleaner.max.compaction.lag.ms"),
-        has_effect=False,
     ),
     TopicConfig(
         "max.message.bytes", _I, MIB + 12, "The largest record batch.", minimum=0,
@@ -180,12 +178,10 @@ _ROWS = (
     TopicConfig(
         "min.cleanable.dirty.ratio", _D, 0.5, "Share that must be dirty before compaction.", minimum=0, maximum=1,
         broker_names=("log.cleaner.min.cleanable.ratio",), from_settings=_broker("log.cleaner.min.cleanable.ratio"),
-        has_effect=False,
     ),
     TopicConfig(
         "min.compaction.lag.ms", _L, 0, "Age below which a record is not compacted away.", minimum=0,
         broker_names=("log.cleaner.min.compaction.lag.ms",), from_settings=_broker("log.cleaner.min.compaction.lag.ms"),
-        has_effect=False,
     ),
     TopicConfig(
         "min.insync.replicas", _I, 1, "Replicas that must have a record for acks=all.", minimum=1,
@@ -215,7 +211,6 @@ _ROWS = (
     TopicConfig(
         "segment.index.bytes", _I, 10 * MIB, "The largest index of a segment.", minimum=4,
         broker_names=("log.index.size.max.bytes",), from_settings=_broker("log.index.size.max.bytes"),
-        has_effect=False,
     ),
     TopicConfig(
         "segment.jitter.ms", _L, 0, "Spread of segment.ms.", minimum=0,

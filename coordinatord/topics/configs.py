@@ -52,7 +52,7 @@ def text_of(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
         return ",".join(str(item) for item in value)
-    return str(value)
+    return str(value).replace("e+", "E") if isinstance(value, float) else str(value)
 
 
 def row_of(name: str) -> TopicConfig:
@@ -170,6 +170,11 @@ class Configs:
             retention_ms=self._number("retention.ms"),
             retention_bytes=self._number("retention.bytes"),
             cleanup_policy=",".join(policy),
+            min_cleanable_dirty_ratio=float(self.value("min.cleanable.dirty.ratio")),  # type: ignore[arg-type]  # DOUBLE
+            min_compaction_lag_ms=self._number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=self._number("max.compaction.lag.ms"),
+            delete_retention_ms=self._number("delete.retention.ms"),
+            segment_index_bytes=self._number("segment.index.bytes"),
         )
         self.limits = Limits(
             max_message_bytes=self._number("max.message.bytes"),

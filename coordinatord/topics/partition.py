@@ -64,6 +64,7 @@ class Partition:
         self._producers: Producers | None = None
         self._aborted = AbortedTransactions(log, disk)
         self._since_snapshot = 0
+        log.on_replaced = self._aborted.compacted
         self.configure(configs)
 
     def configure(self, configs: Configs) -> None:
@@ -82,6 +83,11 @@ class Partition:
             return high_watermark
         first = producers.first_unstable_offset(high_watermark)
         return high_watermark if first is None else max(min(first, high_watermark), self.log.log_start_offset)
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """The same, or the log's end as long as nobody has needed to know its producers."""
+        return self.log.end_offset if self._producers is None else self.last_stable_offset
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[Aborted]:
         """The aborted transactions with records in [offset, end_offset), for consumers to leave them out."""

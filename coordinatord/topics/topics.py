@@ -8,6 +8,7 @@ from typing import Any
 from coordinatord.config import Settings
 from coordinatord.log.config import LogConfig
 from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
 from coordinatord.topics.admin import Administration
@@ -114,6 +115,11 @@ class Topics:
         """Whether a topic has this partition."""
         topic = self.catalogue.by_name.get(name)
         return topic is not None and 0 <= partition < len(topic.partitions)
+
+    def first_unstable_offset(self, log: PartitionLog) -> int:
+        """Where the first open transaction that is known of begins in a partition, or its end."""
+        partition = self.catalogue.partition(log.topic, log.partition)
+        return log.end_offset if partition is None else partition.first_unstable_offset
 
     def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
         """Call `listener(name, id)` after each topic that is deleted; its offsets are of no use then."""
