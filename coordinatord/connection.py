@@ -35,6 +35,7 @@ MAX_UNSENT_BYTES = 1024 * 1024
 time; a fetch of several megabytes is one."""
 
 _frame_head = struct.Struct(">ii").pack
+"""A response frame's first eight bytes: its size, which is what follows, and its correlation id."""
 _pack_size = struct.Struct(">i").pack_into
 
 
@@ -67,7 +68,6 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_dirty",
         "_dispatching",
-        "_held",
         "_out",
         "_parked",
         "_parked_s",
@@ -82,6 +82,7 @@ class Connection(asyncio.Protocol):
         "client_id_bytes",
         "closed",
         "closed_for",
+        "held",
         "last_active_ms",
         "listener",
         "peer",
@@ -101,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(router.max_frame_bytes)
         self._transport: Any = None
         self._out = bytearray()
-        self._held: deque[_Held] = deque()
+        self.held: deque[_Held] = deque()
         self._parked: RequestContext | None = None
         self._parked_s = 0.0
         self._waiting: deque[tuple[bytes, int, int]] = deque()
@@ -125,7 +126,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._parked = None
         self._waiting.clear()
-        self._held.clear()
+        self.held.clear()
         self.router.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -178,7 +179,7 @@ class Connection(asyncio.Protocol):
     @property
     def held_count(self) -> int:
         """Answers that wait for the log, or behind one that does."""
-        return len(self._held)
+        return len(self.held)
 
     @property
     def is_parked(self) -> bool:
@@ -188,12 +189,12 @@ class Connection(asyncio.Protocol):
     @property
     def is_waiting(self) -> bool:
         """The client waits for an answer of ours: its silence is our doing."""
-        return self._parked is not None or bool(self._held)
+        return self._parked is not None or bool(self.held)
 
     @property
     def has_unsent(self) -> bool:
         """Answers are held for the log, or wait for the peer to read them."""
-        return bool(self._held or self._out or (not self.closed and self._transport.get_write_buffer_size()))
+        return bool(self.held or self._out or (not self.closed and self._transport.get_write_buffer_size()))
 
     def park(self, context: RequestContext) -> None:
         """Hold back what comes after `context` until it is answered."""
@@ -204,12 +205,18 @@ class Connection(asyncio.Protocol):
         """Send a response, after those that are before it in line."""
         if not self._settle(context):
             return
-        if self._held:
+        if self.held:
             data = bytearray()
             encode_response(context, response, data)
-            self._held.append(_Held(data))
+            self.held.append(_Held(data))
         else:
             encode_response(context, response, self._out)
+            self._flush_soon()
+
+    def answer_error(self, correlation_id: int, size: int, rest: bytes) -> None:
+        """Send a prebuilt response, of a request that nothing is in line before."""
+        self._out += _frame_head(size, correlation_id) + rest
+        if not self._dispatching:
             self._flush_soon()
 
     def answer_at(self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
@@ -219,7 +226,7 @@ class Connection(asyncio.Protocol):
         data = bytearray()
         encode_response(context, response, data)
         held = _Held(None)
-        self._held.append(held)
+        self.held.append(held)
         began_s = perf_counter()
 
         def durable() -> None:
@@ -276,7 +283,7 @@ class Connection(asyncio.Protocol):
 
     def _release(self, held: _Held, data: bytearray) -> None:
         held.data = data
-        line = self._held
+        line = self.held
         while line and line[0].data is not None:
             self._out += line.popleft().data or b""
         self._flush_soon()

@@ -34,6 +34,9 @@ from protocol.schema import Versions
 
 Handler = Callable[[RequestContext, Any], Any]
 
+AtOnce = Callable[[Any, int], int | None]
+"""(request, now_ms) -> the error code that is all of its response, or None: not now, ask the handler."""
+
 _read_head = struct.Struct(">Iih").unpack_from
 HEAD_BYTES = 10
 
@@ -50,14 +53,30 @@ GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 15, 42, 47})
 """Requests that are a step of a group, which Kafka measures as event-processing-time."""
 
 
+class _Answers(dict[int, tuple[int, bytes]]):
+    """Error code -> (size of the response, its bytes after the correlation id), encoded when it is first needed."""
+
+    def __init__(self, codec: Codec) -> None:
+        super().__init__()
+        self._codec = codec
+
+    def __missing__(self, error_code: int) -> tuple[int, bytes]:
+        out = bytearray(b"\0" if self._codec.response_header_flexible else b"")
+        self._codec.encode_response(self._codec.response(error_code=error_code), out)
+        made = self[error_code] = 4 + len(out), bytes(out)
+        return made
+
+
 class Route:
-    """One API in one version: its codec, its handler, and how often it was asked for."""
+    """One API in one version: its codec, its handlers, and how often it was asked for."""
 
-    __slots__ = ("codec", "count", "handler", "seconds")
+    __slots__ = ("answers", "at_once", "codec", "count", "handler", "seconds")
 
-    def __init__(self, codec: Codec, handler: Handler, seconds: Histogram) -> None:
+    def __init__(self, codec: Codec, handler: Handler, at_once: AtOnce | None, seconds: Histogram) -> None:
         self.codec = codec
         self.handler = handler
+        self.at_once = at_once
+        self.answers = _Answers(codec)
         self.count = 0
         self.seconds = seconds
 
@@ -65,16 +84,19 @@ class Route:
 class Routes(dict[int, Route]):
     """Routes by a frame's first four bytes (api key and version), made when first asked for."""
 
-    def __init__(self, handlers: Mapping[int, Handler], metrics: Metrics) -> None:
+    def __init__(self, handlers: Mapping[int, Handler], at_once: Mapping[int, AtOnce], metrics: Metrics) -> None:
         super().__init__()
         self.handlers = handlers
+        self.at_once = at_once
         self.metrics = metrics
 
     def __missing__(self, key: int) -> Route:
         handler = self.handlers.get(key >> 16)
         if handler is None:
             raise UnknownApiError(f"api key {key >> 16} is not served")
-        made = self[key] = Route(registry.CODECS[key], handler, self.metrics.request_seconds[key >> 16])
+        api_key = key >> 16
+        seconds = self.metrics.request_seconds[api_key]
+        made = self[key] = Route(registry.CODECS[key], handler, self.at_once.get(api_key), seconds)
         return made
 
 
@@ -92,17 +114,21 @@ class Router:
         hold: Callable[[int, Callable[[], object], Callable[[], object]], None],
         metrics: Metrics,
         features: Mapping[str, int] | None = None,
+        at_once: Mapping[int, AtOnce] | None = None,
     ) -> None:
-        """`features`: names that clients look for in ApiVersions, and the levels that are in effect (KIP-584)."""
+        """`features`: names that clients look for in ApiVersions, and the levels that are in effect (KIP-584).
+        `at_once`: by api key, for APIs whose response is an error code and nothing else: asked before the handler.
+        """
         self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
         self.features = features or {}
-        self.routes = Routes(self.handlers, metrics)
+        self.routes = Routes(self.handlers, at_once or {}, metrics)
         self.max_frame_bytes = max_frame_bytes
         self.max_connections = max_connections
         self.now_ms = now_ms
         self.call_soon = call_soon
         self.hold = hold
         self.metrics = metrics
+        self._requests = metrics.requests
         self.connections: set[Connection] = set()
         self.draining = False
         self._offered: list[ApiVersion] | None = None
@@ -158,7 +184,10 @@ class Router:
             codec = route.codec
             pos = start + HEAD_BYTES
             if size > 0:
-                pos = self._client_id(connection, buf, pos, pos + size, end)
+                stop = pos + size
+                if buf[pos:stop] != connection.client_id_bytes:
+                    self._client_id(connection, buf, pos, stop, end)
+                pos = stop
             elif size < -1:
                 raise LengthError(f"length {size} of client_id")
             else:
@@ -175,22 +204,38 @@ class Router:
         except (DecodeError, IndexError) as error:
             self._undecodable(connection, buf, start, end, error)
             return
-        self.metrics.requests[codec.api_key] += 1
-        route.count += 1
-        if route.count <= TIMED_ALL or not route.count % TIMED_EVERY:
+        self._requests[key >> 16] += 1
+        count = route.count = route.count + 1
+        if count <= TIMED_ALL or not count % TIMED_EVERY:
             self._timed(connection, route, correlation_id, request)
             return
-        self._handle(connection, route, correlation_id, request)
+        if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
+            self._handle(connection, route, correlation_id, request)
 
     def _timed(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
         """Handle a request and see how long it takes; not counting the time for which it is parked or held."""
         began_s = perf_counter()
-        self._handle(connection, route, correlation_id, request)
+        if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
+            self._handle(connection, route, correlation_id, request)
         times = 1 if route.count <= TIMED_ALL else TIMED_EVERY
         took_s = perf_counter() - began_s
         route.seconds.observe(took_s, times)
         if route.codec.api_key in GROUP_APIS:
             self.metrics.event_processing_seconds.observe(took_s, times)
+
+    def _at_once(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> bool:
+        """Answer with a prebuilt response, if the request has one now."""
+        if connection.held:
+            return False
+        assert route.at_once is not None
+        error_code = route.at_once(request, connection.last_active_ms)
+        if error_code is None:
+            return False
+        size, rest = route.answers[error_code]
+        connection.answer_error(correlation_id, size, rest)
+        if error_code:
+            self.metrics.error(route.codec.api_key, error_code)
+        return True
 
     def _handle(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
         codec = route.codec
@@ -207,18 +252,16 @@ class Router:
         elif not context.done:
             connection.park(context)
 
-    def _client_id(self, connection: Connection, buf: bytes, start: int, stop: int, end: int) -> int:
-        """Read the client id, which hardly ever changes on a connection; returns where it ends."""
+    def _client_id(self, connection: Connection, buf: bytes, start: int, stop: int, end: int) -> None:
+        """Read the client id, which hardly ever changes on a connection."""
         if stop > end:
             raise TruncatedError(f"client_id of {stop - start} bytes, {end - start} are left")
         raw = buf[start:stop]
-        if raw != connection.client_id_bytes:
-            try:
-                connection.client_id = raw.decode()
-            except UnicodeDecodeError as error:
-                raise DecodeError(f"client_id: {error}") from error
-            connection.client_id_bytes = raw
-        return stop
+        try:
+            connection.client_id = raw.decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"client_id: {error}") from error
+        connection.client_id_bytes = raw
 
     def _undecodable(self, connection: Connection, buf: bytes, start: int, end: int, error: Exception) -> None:
         """Answer an ApiVersions request of a version that we don't know; close the connection on all else."""

@@ -143,8 +143,14 @@ class Daemon:
             owns=lambda partition: self.nodes.owns(TRANSACTION_TOPIC, partition),
         )
         self.topics.producing.transactions = self.transactions
+        self.membership = Membership(
+            self.coordinator,
+            max_group_id_bytes=settings.group_id_max_bytes,
+            max_metadata_bytes=settings.group_max_member_metadata_bytes,
+        )
         self.router = Router(
             self._handlers(),
+            at_once=self.membership.at_once(),
             max_frame_bytes=settings.socket_request_max_bytes,
             max_connections=settings.max_connections,
             now_ms=self.now_ms,
@@ -160,15 +166,10 @@ class Daemon:
 
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
-        membership = Membership(
-            self.coordinator,
-            max_group_id_bytes=settings.group_id_max_bytes,
-            max_metadata_bytes=settings.group_max_member_metadata_bytes,
-        )
         return {
             **self.topics.handlers(),
             **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
-            **membership.handlers(),
+            **self.membership.handlers(),
             **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
             **TransactionApis(

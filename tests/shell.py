@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinatord.connection import Connection
 from coordinatord.observe.metrics import Metrics
-from coordinatord.router import Handler, Router
+from coordinatord.router import AtOnce, Handler, Router
 from protocol import registry
 from protocol.compiler import read_tags
 from protocol.headers import RequestHeader, write_request_header
@@ -156,6 +156,7 @@ def make_router(
     max_frame_bytes: int = 1000,
     max_connections: int = 10,
     now_ms: Callable[[], int] = lambda: 1_000_000,
+    at_once: dict[int, AtOnce] | None = None,
 ) -> Router:
     """A router whose loop and log are the test's."""
     return Router(
@@ -166,4 +167,5 @@ def make_router(
         call_soon=turns.call_soon,
         hold=(gate or Gate()).hold,
         metrics=Metrics(),
+        at_once=at_once,
     )

@@ -220,6 +220,25 @@ def test_an_answer_waits_for_what_its_group_wrote_and_not_for_others() -> None:
     assert (len(one.answers), len(again.answers)) == (4, 1)
 
 
+def test_a_heartbeat_that_need_not_wait_is_answered_after_what_is_before_it_on_its_connection() -> None:
+    world = World()
+    wire = world.wire()
+    member = stable(world, wire)
+    stable(world, wire, "h")
+    world.gate.flushed_epoch = world.epoch
+    wire.send(commit_request(("orders", [0]), generation=1, member=member), 8)
+    wire.send(HeartbeatRequest("h", 1, "test-id2"), 4)
+    wire.send(HeartbeatRequest("h", 2, "test-id2"), 0)
+    assert len(wire.answers) == 6
+    world.gate.flush(world.epoch)
+    world.turns.run()
+    wire.send(HeartbeatRequest("h", 2, "test-id2"), 0)
+    ids, answers = zip(*wire.answers[6:], strict=True)
+    assert ids == (7, 8, 9, 10)
+    assert [answer.error_code for answer in answers[1:]] == [0, *[ErrorCode.ILLEGAL_GENERATION] * 2]
+    assert world.router.metrics.errors[12, ErrorCode.ILLEGAL_GENERATION] == 2
+
+
 def test_a_session_timer_that_goes_off_removes_the_member() -> None:
     world = World()
     stable(world, world.wire())

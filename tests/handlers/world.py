@@ -101,6 +101,7 @@ class World:
             self.gate,
             max_frame_bytes=1 << 20,
             max_connections=100,
+            at_once=self.membership.at_once(),
         )
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
