@@ -20,7 +20,7 @@ from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
 from protocol.errors import ErrorCode
-from protocol.records.keys import encode_key, encode_value
+from protocol.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator
@@ -40,14 +40,28 @@ class GroupActor:
     def tell(self, event: Any) -> Any:
         """Let the event happen; returns the response to it, None when it is parked or has none."""
         result = step(self.group, event, self.coordinator.now_ms())
+        if result.offsets:
+            self._log_offsets(result)
         if result.records or result.replies or result.timers or result.transitions or result.changes or result.dropped:
             self.apply(result)
         if not self.group.exists:
             self.coordinator.forget(self)
         return result.reply
 
+    def _log_offsets(self, result: Result) -> None:
+        """Log what a commit has set, all of it in one batch. Such a step has no other records."""
+        assert not result.records
+        group_id = self.group.group_id
+        topics = result.offsets
+        encoded = encode_offsets(group_id, *topics[0])
+        for topic, values in topics[1:]:
+            encoded += encode_offsets(group_id, topic, values)
+        coordinator = self.coordinator
+        self.epoch = coordinator.append(self.partition, encoded)
+        coordinator.metrics.offset_commits += len(encoded)
+
     def apply(self, result: Result) -> None:
-        """Do what a step has asked for. Records first: the answers wait for them."""
+        """Do what else a step has asked for. Records first: the answers wait for them."""
         coordinator = self.coordinator
         if result.records:
             encoded = [

@@ -40,12 +40,35 @@ _pack_size = struct.Struct(">i").pack_into
 
 
 class _Held:
-    """A response in line: `data` is None while it waits for the log."""
+    """Responses in line that leave together: when the log's `epoch` is durable.
 
-    __slots__ = ("data",)
+    They lie one after the other in `data`. `parts` says where each ends, whose it is, and what is sent instead if the
+    log fails: None for one that does not depend on it and is only behind others that do.
+    """
 
-    def __init__(self, data: bytearray | None) -> None:
-        self.data = data
+    __slots__ = ("began_s", "data", "epoch", "parts")
+
+    def __init__(self, epoch: int, began_s: float) -> None:
+        self.epoch = epoch
+        self.began_s = began_s
+        self.data = bytearray()
+        self.parts: list[tuple[int, RequestContext, Callable[[], Any] | None]] = []
+
+    def add(self, context: RequestContext, response: Any, failure: Callable[[], Any] | None) -> None:
+        encode_response(context, response, self.data)
+        self.parts.append((len(self.data), context, failure))
+
+    def failed(self) -> bytearray:
+        """What leaves when the log has failed."""
+        out = bytearray()
+        start = 0
+        for stop, context, failure in self.parts:
+            if failure is None:
+                out += self.data[start:stop]
+            else:
+                encode_response(context, failure(), out)
+            start = stop
+        return out
 
 
 def encode_response(context: RequestContext, response: Any, out: bytearray) -> None:
@@ -179,7 +202,7 @@ class Connection(asyncio.Protocol):
     @property
     def held_count(self) -> int:
         """Answers that wait for the log, or behind one that does."""
-        return len(self.held)
+        return sum(len(held.parts) for held in list(self.held))
 
     @property
     def is_parked(self) -> bool:
@@ -206,9 +229,7 @@ class Connection(asyncio.Protocol):
         if not self._settle(context):
             return
         if self.held:
-            data = bytearray()
-            encode_response(context, response, data)
-            self.held.append(_Held(data))
+            self.held[-1].add(context, response, None)
         else:
             encode_response(context, response, self._out)
             self._flush_soon()
@@ -223,22 +244,16 @@ class Connection(asyncio.Protocol):
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
         if not self._settle(context):
             return
-        data = bytearray()
-        encode_response(context, response, data)
-        held = _Held(None)
-        self.held.append(held)
-        began_s = perf_counter()
-
-        def durable() -> None:
-            self.router.metrics.event_purgatory_seconds.observe(perf_counter() - began_s)
-            self._release(held, data)
-
-        def failed() -> None:
-            instead = bytearray()
-            encode_response(context, failure(), instead)
-            self._release(held, instead)
-
-        self.router.hold(epoch, durable, failed)
+        line = self.held
+        # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
+        # wait for one epoch are released by one call.
+        if line and line[-1].epoch >= epoch:
+            line[-1].add(context, response, failure)
+            return
+        held = _Held(epoch, perf_counter())
+        held.add(context, response, failure)
+        line.append(held)
+        self.router.hold(epoch, self._durable, self._failed)
 
     def finish(self, context: RequestContext) -> None:
         """Let go of a request that gets no response."""
@@ -281,12 +296,20 @@ class Connection(asyncio.Protocol):
                 self._resume_soon()
         return not self.closed
 
-    def _release(self, held: _Held, data: bytearray) -> None:
-        held.data = data
-        line = self.held
-        while line and line[0].data is not None:
-            self._out += line.popleft().data or b""
+    def _durable(self) -> None:
+        """The log has flushed what the first in line waits for: each of the line has asked to be told, in this order."""
+        if not self.held:
+            return  # the connection was lost meanwhile
+        held = self.held.popleft()
+        self.router.metrics.event_purgatory_seconds.observe(perf_counter() - held.began_s, len(held.parts))
+        self._out += held.data
         self._flush_soon()
+
+    def _failed(self) -> None:
+        """The log has failed before."""
+        if self.held:
+            self._out += self.held.popleft().failed()
+            self._flush_soon()
 
     def _flush_soon(self) -> None:
         """What is answered outside of `data_received` goes out at the end of the event loop's turn."""

@@ -23,7 +23,6 @@ from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
 from coordinatord.timers import Timers
 from protocol.api.delete_groups import DeletableGroupResult
-from protocol.api.offset_commit import OffsetCommitResponse
 from protocol.api.offset_delete import OffsetDeleteResponse
 from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.errors import DecodeError, ErrorCode
@@ -235,8 +234,8 @@ class Coordinator:
     # What people look at
 
     def count(self, result: Result) -> None:
-        """Count what a step has logged: offsets committed and deleted."""
-        if type(result.reply) in (OffsetCommitResponse, TxnOffsetCommitResponse):
+        """Count what a step has logged: offsets committed by transactions, and deleted."""
+        if type(result.reply) is TxnOffsetCommitResponse:
             self.metrics.offset_commits += len(result.records)
         elif type(result.reply) in (OffsetDeleteResponse, DeletableGroupResult):
             self.metrics.offset_deletions += sum(type(key) is OffsetCommitKey for key, _ in result.records)

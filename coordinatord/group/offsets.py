@@ -17,7 +17,7 @@ from collections.abc import Container
 from coordinatord.group.bury import bury
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
-from coordinatord.group.replay import write
+from coordinatord.group.replay import write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
@@ -31,7 +31,6 @@ from coordinatord.group.state import (
 from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -53,6 +52,7 @@ from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCo
 from protocol.schema import ZERO_UUID
 
 NO_RETENTION = -1
+NO_EPOCH = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 
 
@@ -75,17 +75,27 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
     max_metadata = group.settings.offset_metadata_max_bytes
     topics = []
     for topic in request.topics:
+        values = []
         partitions = []
+        topic_id = topic.topic_id
         for partition in topic.partitions:
-            metadata = partition.committed_metadata
+            index = partition.partition_index
+            metadata = partition.committed_metadata or ""
+            error_code = ErrorCode.NONE
             if metadata and metadata_is_too_long(metadata, max_metadata):
                 error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif expire_ms == NO_TIMESTAMP:
+                epoch = partition.committed_leader_epoch
+                value = OffsetCommitValue(partition.committed_offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id)
+                values.append((index, value))
             else:
-                error_code = ErrorCode.NONE
-                key = OffsetCommitKey(group.group_id, topic.name, partition.partition_index)
-                write(group, key, _offset_value(partition, topic.topic_id, now_ms, expire_ms), result)
-            partitions.append(OffsetCommitResponsePartition(partition.partition_index, error_code))
-        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+                # Logged as a v1 value, which has no more: remember what we would load.
+                value = OffsetCommitValue(partition.committed_offset, NO_EPOCH, metadata, now_ms, expire_ms)
+                values.append((index, value))
+            partitions.append(OffsetCommitResponsePartition(index, error_code))
+        if values:
+            write_offsets(group, topic.name, values, result)
+        topics.append(OffsetCommitResponseTopic(topic.name, topic_id, partitions))
     result.reply = OffsetCommitResponse(topics=topics)
     return result
 
@@ -258,20 +268,6 @@ def _commit_refusal(group: Group, event: Commit) -> ErrorCode | None:
         return ErrorCode.UNKNOWN_MEMBER_ID  # there are members, and this is none of them
     # Its partitions may be somebody else's in the generation that is about to begin.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING_REBALANCE else None
-
-
-def _offset_value(
-    partition: OffsetCommitRequestPartition, topic_id: bytes, now_ms: int, expire_ms: int
-) -> OffsetCommitValue:
-    value = OffsetCommitValue(
-        offset=partition.committed_offset, metadata=partition.committed_metadata or "", commit_timestamp=now_ms
-    )
-    if expire_ms == NO_TIMESTAMP:
-        value.leader_epoch = partition.committed_leader_epoch
-        value.topic_id = topic_id
-    else:
-        value.expire_timestamp = expire_ms  # logged as a v1 value, which has no more: remember what we would load
-    return value
 
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

@@ -56,6 +56,19 @@ def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue |
         group.pending = pending or None
 
 
+def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]]) -> None:
+    """The same for several partitions of one topic, of which none is deleted."""
+    group.exists = True
+    if group.pending is not None:
+        for partition, _ in values:
+            group.pending.overtake((topic, partition))
+    partitions = group.offsets.get(topic)
+    if partitions is None:
+        group.offsets[topic] = dict(values)
+    else:
+        partitions.update(values)
+
+
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
     """An offset that a transaction has committed is nobody's until its marker comes."""
     group.exists = True
@@ -84,6 +97,12 @@ def write(group: Group, key: Any, value: Any, result: Result) -> None:
     """How steps change durable state: apply the record and hand it to the log."""
     replay(group, key, value)
     result.records.append((key, value))
+
+
+def write_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]], result: Result) -> None:
+    """The same for offsets of one topic."""
+    replay_offsets(group, topic, values)
+    result.offsets.append((topic, values))
 
 
 def write_pending(

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+
 if TYPE_CHECKING:
     from coordinatord.group.state import GroupState
 
@@ -75,6 +77,9 @@ class Dropped(NamedTuple):
 Record = tuple[Any, Any]
 """A key message of `protocol.records` and its value message; None for a tombstone."""
 
+Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
+"""A topic, and the partitions of it for which an offset is committed."""
+
 
 @dataclass(slots=True)
 class Result:
@@ -82,6 +87,7 @@ class Result:
 
     reply: Any = None
     records: list[Record] = field(default_factory=list)
+    offsets: list[Offsets] = field(default_factory=list)  # records, too, of which there are so many: without keys
     producer: tuple[int, int] | None = None  # (producer id, epoch): the records are part of its transaction
     replies: list[tuple[Any, Any]] = field(default_factory=list)
     dropped: list[Any] = field(default_factory=list)
@@ -96,6 +102,15 @@ class Result:
             self.reply = response
         else:
             self.replies.append((reply_to, response))
+
+    def all_records(self, group_id: str) -> list[Record]:
+        """`records`, then `offsets` as such, in the order in which the log gets them."""
+        offsets = [
+            (OffsetCommitKey(group_id, topic, partition), value)
+            for topic, values in self.offsets
+            for partition, value in values
+        ]
+        return self.records + offsets
 
 
 NOTHING = Result()

@@ -52,6 +52,7 @@ class TopicNames(Protocol):
 
     def topic_id(self, name: str) -> bytes | None: ...
     def topic_name(self, topic_id: bytes) -> str | None: ...
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None: ...
     def exists(self, name: str, partition: int) -> bool: ...
 
 
@@ -97,17 +98,17 @@ class Offsets:
                     _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
                     continue
                 topic.name = name
-            else:
-                topic_id = topics.topic_id(topic.name)
-                if topic_id is None:
-                    _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    continue
-                topic.topic_id = topic_id
-            absent = [p for p in topic.partitions if not topics.exists(topic.name, p.partition_index)]
-            if absent:
+            found = topics.id_and_size(topic.name)
+            if found is None:
+                _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            topic.topic_id, size = found
+            there = [p for p in topic.partitions if 0 <= p.partition_index < size]
+            if len(there) < len(topic.partitions):
+                absent = [p for p in topic.partitions if not 0 <= p.partition_index < size]
                 _refuse(refused, topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                topic.partitions = [p for p in topic.partitions if topics.exists(topic.name, p.partition_index)]
-            if topic.partitions:
+                topic.partitions = there
+            if there:
                 known.append(topic)
         request.topics = known
         return refused

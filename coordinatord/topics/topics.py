@@ -111,6 +111,11 @@ class Topics:
         topic = self.catalogue.by_id.get(topic_id)
         return topic.name if topic is not None else None
 
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None:
+        """The id of a topic and how many partitions it has; None when there is no such topic."""
+        topic = self.catalogue.by_name.get(name)
+        return (topic.topic_id, len(topic.partitions)) if topic is not None else None
+
     def exists(self, name: str, partition: int) -> bool:
         """Whether a topic has this partition."""
         topic = self.catalogue.by_name.get(name)

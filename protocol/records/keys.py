@@ -7,6 +7,8 @@ v3, OffsetCommit v4, but v1 where OffsetCommit v2-v4 asked for a retention time,
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from typing import Any
 
 from protocol import errors
@@ -38,6 +40,10 @@ class UnknownRecordError(errors.DecodeError):
         self.record_type = record_type
 
 
+_pack_partition = struct.Struct(">i").pack
+_pack_short_value = struct.Struct(">hqib").pack
+"""OffsetCommitValue v4 up to its metadata: version, offset, leader_epoch, and the length of an empty text plus one."""
+
 _encode_offset_commit_key = encoder(OffsetCommitKey, 0)
 _encode_group_metadata_key = encoder(GroupMetadataKey, 0)
 
@@ -67,6 +73,32 @@ def encode_value(value: Any) -> bytes:
     out = bytearray((0, version))
     encoder(type(value), version)(value, out)
     return bytes(out)
+
+
+def encode_offsets(
+    group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]
+) -> list[tuple[bytes, bytes | None]]:
+    """Records of offsets for partitions of one topic: the bytes that `encode_key` and `encode_value` make of them,
+    without a key object for each, and what is the same in all of a commit made once. Every commit comes through here.
+    """
+    prefix = encode_key(OffsetCommitKey(group, topic, 0))[:-4]
+    like: OffsetCommitValue | None = None
+    rest = b""
+    records: list[tuple[bytes, bytes | None]] = []
+    for partition, value in values:
+        if value.metadata or value.expire_timestamp >= 0:
+            encoded = encode_value(value)
+        else:
+            if (
+                like is None
+                or value.commit_timestamp != like.commit_timestamp
+                or value.topic_id is not like.topic_id
+            ):
+                like = value
+                rest = encode_value(value)[15:]
+            encoded = _pack_short_value(OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1) + rest
+        records.append((prefix + _pack_partition(partition), encoded))
+    return records
 
 
 def _int16(data: bytes, what: str) -> int:

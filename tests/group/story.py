@@ -209,7 +209,7 @@ class Story:
                 self.say(f"{change.member_id} is gone: {change.cause}")
         for transition in result.transitions:
             self.say(f"{transition.old.value} -> {transition.new.value}, because: {transition.reason}")
-        for key, value in result.records:
+        for key, value in result.all_records(self.world.group.group_id):
             self.say(f"logged: {_record(key, value)}")
         for reply_to in result.dropped:
             client, what = self.senders[reply_to]

@@ -96,7 +96,7 @@ class World:
             )
         if isinstance(event, events.EndTransaction):
             self.log.append((event, None))
-        self.log += copy.deepcopy(result.records)
+        self.log += copy.deepcopy(result.all_records(self.group.group_id))
         for timer in result.timers:
             if isinstance(timer, Cancel):
                 self.wheel.cancel(timer.key)

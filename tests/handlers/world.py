@@ -32,6 +32,9 @@ class TopicTable:
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name, (known, _) in self.table.items() if known == topic_id), None)
 
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None:
+        return self.table.get(name)
+
     def exists(self, name: str, partition: int) -> bool:
         return name in self.table and 0 <= partition < self.table[name][1]
 
