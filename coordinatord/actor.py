@@ -57,7 +57,7 @@ class GroupActor:
         for topic, values in topics[1:]:
             encoded += encode_offsets(group_id, topic, values)
         coordinator = self.coordinator
-        self.epoch = coordinator.append(self.partition, encoded)
+        self.epoch = coordinator.append_offsets(self.partition, encoded)
         coordinator.metrics.offset_commits += len(encoded)
 
     def apply(self, result: Result) -> None:

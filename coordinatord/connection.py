@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
         return not self.closed
 
     def _durable(self) -> None:
-        """The log has flushed what the first in line waits for: each of the line has asked to be told, in this order."""
+        """The log has flushed what the first in line waits for; all of the line are told, in their order."""
         if not self.held:
             return  # the connection was lost meanwhile
         held = self.held.popleft()

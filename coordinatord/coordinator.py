@@ -55,6 +55,7 @@ class Coordinator:
         max_groups: int,
         writer: Writer,
         append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
+        append_offsets: Callable[[int, list[bytes]], int],
         append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
         timers: Timers,
         now_ms: Callable[[], int],
@@ -67,6 +68,7 @@ class Coordinator:
         self.max_groups = max_groups
         self.writer = writer
         self.append = append
+        self.append_offsets = append_offsets
         self.append_transactional = append_transactional
         self.timers = timers
         self.now_ms = now_ms

@@ -26,9 +26,9 @@ from protocol.api.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from protocol.compiler import read_tags
 from protocol.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
 from protocol.headers import API_VERSIONS
+from protocol.lengths import read_tags
 from protocol.registry import Codec
 from protocol.schema import Versions
 

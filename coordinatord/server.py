@@ -118,6 +118,7 @@ class Daemon:
             max_groups=settings.max_groups,
             writer=self.writer,
             append=self._append,
+            append_offsets=self._append_offsets,
             append_transactional=self._append_transactional,
             timers=self.timers,
             now_ms=self.now_ms,
@@ -361,6 +362,11 @@ class Daemon:
         log = self.data.get(OFFSETS_TOPIC, partition)
         assert log is not None, "the offsets topic has all its partitions"
         return self.writer.append_records(log, records, self.now_ms())
+
+    def _append_offsets(self, partition: int, bodies: list[bytes]) -> int:
+        log = self.data.get(OFFSETS_TOPIC, partition)
+        assert log is not None, "the offsets topic has all its partitions"
+        return self.writer.append_bodies(log, bodies, self.now_ms())
 
     def _append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int

@@ -134,7 +134,7 @@ def decode_response(api: str, version: int, data: str) -> None:
         click.echo(f"header: correlation_id {int.from_bytes(frame[:4], 'big', signed=True)}")
         pos = 4
         if codec.response_header_flexible:
-            from protocol.compiler import read_tags
+            from protocol.lengths import read_tags
 
             _, pos = read_tags(frame, pos, len(frame))
         _parse(codec.response, version, frame[pos:])

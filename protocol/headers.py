@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 from protocol import errors
-from protocol.compiler import read_tags
+from protocol.lengths import read_tags
 
 API_VERSIONS = 18
 

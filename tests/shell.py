@@ -13,8 +13,10 @@ from coordinatord.connection import Connection
 from coordinatord.observe.metrics import Metrics
 from coordinatord.router import AtOnce, Handler, Router
 from protocol import registry
-from protocol.compiler import read_tags
 from protocol.headers import RequestHeader, write_request_header
+from protocol.lengths import read_tags
+from protocol.records.batch import BatchBuilder, read_header
+from protocol.records.key_values import key_values
 from protocol.registry import Codec
 from protocol.schema import schema_of
 
@@ -169,3 +171,11 @@ def make_router(
         metrics=Metrics(),
         at_once=at_once,
     )
+
+
+def read_bodies(bodies: list[bytes]) -> list[tuple[bytes, bytes | None]]:
+    """The (key, value) of record bodies, by way of a batch of them."""
+    builder = BatchBuilder()
+    builder.extend_bodies(bodies, 0)
+    batch = builder.finish()
+    return [(key or b"", value) for _, _, key, value in key_values(batch, 0, read_header(batch))]

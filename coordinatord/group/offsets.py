@@ -48,12 +48,19 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
+from protocol.make import maker
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from protocol.schema import ZERO_UUID
 
 NO_RETENTION = -1
 NO_EPOCH = -1
+NO_OFFSET = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
+
+_value = maker(OffsetCommitValue)
+_committed = maker(OffsetCommitResponsePartition)
+_committed_topic = maker(OffsetCommitResponseTopic)
+_fetched_partition = maker(OffsetFetchResponsePartitions)
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
@@ -86,17 +93,18 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                 error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif expire_ms == NO_TIMESTAMP:
                 epoch = partition.committed_leader_epoch
-                value = OffsetCommitValue(partition.committed_offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id)
-                values.append((index, value))
+                values.append(
+                    (index, _value(partition.committed_offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id))
+                )
             else:
                 # Logged as a v1 value, which has no more: remember what we would load.
                 value = OffsetCommitValue(partition.committed_offset, NO_EPOCH, metadata, now_ms, expire_ms)
                 values.append((index, value))
-            partitions.append(OffsetCommitResponsePartition(index, error_code))
+            partitions.append(_committed(index, error_code))
         if values:
             write_offsets(group, topic.name, values, result)
-        topics.append(OffsetCommitResponseTopic(topic.name, topic_id, partitions))
-    result.reply = OffsetCommitResponse(topics=topics)
+        topics.append(_committed_topic(topic.name, topic_id, partitions))
+    result.reply = OffsetCommitResponse(0, topics)
     return result
 
 
@@ -272,8 +280,8 @@ def _commit_refusal(group: Group, event: Commit) -> ErrorCode | None:
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
     if value is None:
-        return OffsetFetchResponsePartitions(partition, -1, -1, "")
-    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
+        return _fetched_partition(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.NONE)
+    return _fetched_partition(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
 
 def _unstable(partition: int) -> OffsetFetchResponsePartitions:

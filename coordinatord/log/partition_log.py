@@ -189,16 +189,22 @@ class PartitionLog:
         """Add records to this turn's batch. All of one call are in one batch: they are replayed together or not at
         all.
         """
-        if not records:
-            return
+        if records:
+            self._shared_batch().extend(records, timestamp_ms)
+            self.end_offset += len(records)
+
+    def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+        """The same for records whose bodies are made (protocol.records.batch.record_body)."""
+        if bodies:
+            self._shared_batch().extend_bodies(bodies, timestamp_ms)
+            self.end_offset += len(bodies)
+
+    def _shared_batch(self) -> BatchBuilder:
         builder = self._builder
-        if builder is None:
-            builder = self._builder = BatchBuilder()
-        elif len(builder.out) > MAX_SHARED_BATCH_BYTES:
+        if builder is None or len(builder.out) > MAX_SHARED_BATCH_BYTES:
             self.seal()
             builder = self._builder = BatchBuilder()
-        builder.extend(records, timestamp_ms)
-        self.end_offset += len(records)
+        return builder
 
     def seal(self) -> None:
         """Close the turn's batch and give it its place."""

@@ -166,6 +166,16 @@ class LogWriter:
             self._schedule()
         return self._forming.number
 
+    def append_bodies(self, log: PartitionLog, bodies: Sequence[bytes], timestamp_ms: int) -> int:
+        """The same for records whose bodies are made (protocol.records.batch.record_body)."""
+        if self.failed or self._closed:
+            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+        log.append_bodies(bodies, timestamp_ms)
+        self._dirty[log] = None
+        if not self._turn_end_due:
+            self._schedule()
+        return self._forming.number
+
     def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
         """Call `callback` when `epoch` is durable, at once if it is; `failed` instead when the log fails first."""
         if epoch <= self.flushed_epoch:

@@ -308,6 +308,28 @@ class BatchBuilder:
             count += 1
         self.count = count
 
+    def extend_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+        """Append records of which everything from the key's length on is made already: see `record_body`."""
+        count = self.count
+        if not count:
+            self.base_timestamp = timestamp_ms
+        if timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        start = b"\0" + VARINT[timestamp_ms - self.base_timestamp]
+        fixed = len(start)
+        varints = VARINT
+        parts: list[bytes] = []
+        add = parts.append
+        for body in bodies:
+            delta = varints[count]
+            add(varints[fixed + len(delta) + len(body)])
+            add(start)
+            add(delta)
+            add(body)
+            count += 1
+        self.out += b"".join(parts)
+        self.count = count
+
     def add(
         self,
         key: bytes | None,
@@ -374,6 +396,11 @@ class BatchBuilder:
         )
         write_crc(out)
         return out
+
+
+def record_body(key: bytes | None, value: bytes | None) -> bytes:
+    """What of a record without headers does not depend on its place in a batch: key, value, and that is all."""
+    return _nullable(key) + _nullable(value) + b"\0"
 
 
 def _nullable(data: bytes | None) -> bytes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.compiler import decoder, encoder, read_uvarint, write_uvarint
+from protocol.compiler import decoder, encoder
 from protocol.errors import DecodeError, TruncatedError
+from protocol.lengths import read_uvarint, write_uvarint
 from protocol.schema import array, int8, int16, int32, int64, message, schema_of, string, uuid
 
 FRAME_VERSION = 1

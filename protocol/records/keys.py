@@ -14,6 +14,8 @@ from typing import Any
 from protocol import errors
 from protocol.compiler import decoder, encoder
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.records.varint import VARINT
+from protocol.schema import ZERO_UUID
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
@@ -41,8 +43,14 @@ class UnknownRecordError(errors.DecodeError):
 
 
 _pack_partition = struct.Struct(">i").pack
+_pack_length = struct.Struct(">h").pack
+_pack_timestamp = struct.Struct(">q").pack
 _pack_short_value = struct.Struct(">hqib").pack
 """OffsetCommitValue v4 up to its metadata: version, offset, leader_epoch, and the length of an empty text plus one."""
+_SHORT_VALUE_BYTES = 15
+_KEY_FIXED_BYTES = 10
+"""An OffsetCommitKey without its texts: type, two lengths, partition."""
+NO_TIMESTAMP = -1
 
 _encode_offset_commit_key = encoder(OffsetCommitKey, 0)
 _encode_group_metadata_key = encoder(GroupMetadataKey, 0)
@@ -75,30 +83,41 @@ def encode_value(value: Any) -> bytes:
     return bytes(out)
 
 
-def encode_offsets(
-    group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]
-) -> list[tuple[bytes, bytes | None]]:
-    """Records of offsets for partitions of one topic: the bytes that `encode_key` and `encode_value` make of them,
-    without a key object for each, and what is the same in all of a commit made once. Every commit comes through here.
+def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]) -> list[bytes]:
+    """Record bodies of offsets for partitions of one topic: `record_body` of what `encode_key` and `encode_value` make.
+
+    Every commit comes through here, so what is the same in all of its records is made once, and there are neither keys
+    nor values of their own.
     """
-    prefix = encode_key(OffsetCommitKey(group, topic, 0))[:-4]
-    like: OffsetCommitValue | None = None
-    rest = b""
-    records: list[tuple[bytes, bytes | None]] = []
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    size = _KEY_FIXED_BYTES + len(group_bytes) + len(topic_bytes)
+    prefix = b"".join(
+        (
+            VARINT[size],
+            b"\0\1",
+            _pack_length(len(group_bytes)),
+            group_bytes,
+            _pack_length(len(topic_bytes)),
+            topic_bytes,
+        )
+    )
+    timestamp = NO_TIMESTAMP
+    topic_id = rest = b""
+    middle = VARINT[0]
+    bodies: list[bytes] = []
     for partition, value in values:
         if value.metadata or value.expire_timestamp >= 0:
             encoded = encode_value(value)
-        else:
-            if (
-                like is None
-                or value.commit_timestamp != like.commit_timestamp
-                or value.topic_id is not like.topic_id
-            ):
-                like = value
-                rest = encode_value(value)[15:]
-            encoded = _pack_short_value(OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1) + rest
-        records.append((prefix + _pack_partition(partition), encoded))
-    return records
+            bodies.append(b"".join((prefix, _pack_partition(partition), VARINT[len(encoded)], encoded, b"\0")))
+            continue
+        if value.commit_timestamp != timestamp or value.topic_id is not topic_id:
+            timestamp, topic_id = value.commit_timestamp, value.topic_id
+            rest = _pack_timestamp(timestamp) + (b"\0" if topic_id == ZERO_UUID else b"\1\0\x10" + topic_id)
+            middle = VARINT[_SHORT_VALUE_BYTES + len(rest)]
+            rest += b"\0"  # no headers
+        head = _pack_short_value(OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1)
+        bodies.append(b"".join((prefix, _pack_partition(partition), middle, head, rest)))
+    return bodies
 
 
 def _int16(data: bytes, what: str) -> int:

@@ -15,7 +15,7 @@ from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
 from protocol.errors import ErrorCode
 from protocol.records.keys import decode_key, decode_value
-from tests.shell import Gate, Turns, Wire, make_router
+from tests.shell import Gate, Turns, Wire, make_router, read_bodies
 
 PARTITIONS = 50
 
@@ -84,6 +84,7 @@ class World:
             max_groups=limits.get("max_groups", 1000),
             writer=self.gate,
             append=self.append,
+            append_offsets=self.append_offsets,
             append_transactional=self.append_transactional,
             timers=self.timers,  # type: ignore[arg-type]
             now_ms=lambda: self.now,
@@ -113,6 +114,9 @@ class World:
             self.log.append((partition, key, None if value_bytes is None else decode_value(key, value_bytes)))
         self.epoch += 1
         return self.epoch
+
+    def append_offsets(self, partition: int, bodies: list[bytes]) -> int:
+        return self.append(partition, read_bodies(bodies))
 
     def append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int

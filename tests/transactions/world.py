@@ -39,6 +39,7 @@ from protocol.api.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from protocol.records.batch import TRANSACTIONAL, iterate_batches, records
+from tests.shell import read_bodies
 from tests.topics.world import Context, batch
 from tests.topics.world import World as TopicsWorld
 
@@ -74,6 +75,7 @@ class World(TopicsWorld):
             max_groups=100,
             writer=self.writer,
             append=lambda partition, records: self._append(OFFSETS_TOPIC, partition, records),
+            append_offsets=lambda partition, bodies: self._append(OFFSETS_TOPIC, partition, read_bodies(bodies)),
             append_transactional=self._append_transactional,
             timers=NoTimers(),  # type: ignore[arg-type]
             now_ms=lambda: self.time_ms,
