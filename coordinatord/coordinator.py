@@ -13,21 +13,18 @@ from typing import Protocol
 import structlog
 
 from coordinatord.actor import GroupActor
-from coordinatord.group.classic import restore
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
-from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
+from coordinatord.partition_load import PartitionLoad
 from coordinatord.timers import Timers
 from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_delete import OffsetDeleteResponse
 from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
-from protocol.errors import DecodeError, ErrorCode
-from protocol.records.control import ControlType
-from protocol.records.keys import UnknownRecordError, decode_key, decode_value
+from protocol.errors import ErrorCode
 from protocol.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
@@ -78,7 +75,10 @@ class Coordinator:
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
         self.draining = False
+        # While loading: records that could not be read, by kind; strings and topic ids that many offsets share.
         self.unread: Counter[str] = Counter()
+        self.names: dict[str, str] = {}
+        self.topic_ids: dict[bytes, bytes] = {}
 
     # Look-up
 
@@ -97,7 +97,7 @@ class Coordinator:
         if len(self.actors) >= self.max_groups:
             log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
             return ErrorCode.POLICY_VIOLATION
-        actor = self.actors[group_id] = self._new_actor(group_id, partition)
+        actor = self.actors[group_id] = self.new_actor(group_id, partition)
         return actor
 
     def find(self, group_id: str) -> GroupActor | ErrorCode | None:
@@ -113,11 +113,6 @@ class Coordinator:
         """Not all groups are known yet."""
         return LOADING in self.partitions
 
-    @property
-    def loaded_ratio(self) -> float:
-        """Share of the partitions that is loaded, 0 to 1."""
-        return 1 - self.partitions.count(LOADING) / len(self.partitions)
-
     def availability(self, partition: int) -> ErrorCode:
         """NONE when the partition's groups are served here."""
         if self.draining:
@@ -132,7 +127,8 @@ class Coordinator:
         if self.actors.get(actor.group.group_id) is actor:
             del self.actors[actor.group.group_id]
 
-    def _new_actor(self, group_id: str, partition: int) -> GroupActor:
+    def new_actor(self, group_id: str, partition: int) -> GroupActor:
+        """An actor that nobody knows yet."""
         return GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
 
     # What happens by itself
@@ -191,47 +187,14 @@ class Coordinator:
 
         What cannot be read stays in the log and is stepped over: counted, and logged once a kind.
         """
-        loaded: dict[str, GroupActor] = {}
-        for batch in batches:
-            producer_id = batch.header.producer_id
-            if batch.control is None:
-                for _, _, key, value in batch.records:
-                    if key is not None:
-                        self._load_one(partition, key, value, producer_id, loaded)
-            elif batch.control in (ControlType.COMMIT, ControlType.ABORT):
-                for group_id in self.pending.pop((partition, producer_id), ()):
-                    replay_marker(loaded[group_id].group, producer_id, committed=batch.control is ControlType.COMMIT)
-            yield len(batch.records)
-        now_ms = self.now_ms()
-        for group_id, actor in loaded.items():
-            if actor.group.exists:
-                self.actors[group_id] = actor
-                actor.apply(restore(actor.group, now_ms))
-        self.partitions[partition] = ACTIVE
+        return PartitionLoad(self, partition).run(batches)
 
-    def _load_one(
-        self,
-        partition: int,
-        key_bytes: bytes,
-        value_bytes: bytes | None,
-        producer_id: int,
-        loaded: dict[str, GroupActor],
-    ) -> None:
-        try:
-            key = decode_key(key_bytes)
-            value = None if value_bytes is None else decode_value(key, value_bytes)
-        except DecodeError as error:
-            what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
-            self.unread[what] += 1
-            if self.unread[what] == 1:
-                log.warning("records of the offsets log are kept and not read", partition=partition, what=str(error))
-            return
-        actor = loaded.get(key.group)
-        if actor is None:
-            actor = loaded[key.group] = self._new_actor(key.group, partition)
-        replay(actor.group, key, value, producer_id)
-        if producer_id != NO_PRODUCER_ID and actor.group.pending is not None:
-            self.pending.setdefault((partition, producer_id), set()).add(key.group)
+    def loaded(self, partition: int) -> None:
+        """All groups of the partition are here."""
+        self.partitions[partition] = ACTIVE
+        if not self.is_loading:
+            self.names.clear()
+            self.topic_ids.clear()
 
     # What people look at
 

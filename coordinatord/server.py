@@ -9,12 +9,11 @@ start replays what is durable (DESIGN: fail-stop).
 from __future__ import annotations
 
 import asyncio
-import gc
 import secrets
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from coordinatord.clock import Clock
@@ -30,9 +29,9 @@ from coordinatord.handlers.offsets import Offsets
 from coordinatord.handlers.transactions import TransactionApis
 from coordinatord.handlers.txn_offsets import TransactionalOffsets
 from coordinatord.listening import bound
+from coordinatord.loading import Loading, Share
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
-from coordinatord.log.loader import ReplayedBatch, replay
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.nodes import Nodes
 from coordinatord.observe.admin import AdminServer
@@ -47,11 +46,8 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 
-LOAD_SLICE_S = 0.005
-"""How long loading may keep the loop before somebody else gets a turn."""
-
 EXPIRY_SLICE_S = 0.001
-"""The same for a look at all groups' offsets."""
+"""How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
 
 CLOCK_INTERVAL_S = 1.0
 
@@ -149,6 +145,7 @@ class Daemon:
             max_group_id_bytes=settings.group_id_max_bytes,
             max_metadata_bytes=settings.group_max_member_metadata_bytes,
         )
+        self.loading = Loading(self.data, self.topics.transactional, self.metrics)
         self.router = Router(
             self._handlers(),
             at_once=self.membership.at_once(),
@@ -253,60 +250,28 @@ class Daemon:
         return await self.loop.create_server(connection, sock=listening, backlog=backlog)
 
     async def _load(self) -> None:
-        """Replay the coordinators' logs without keeping the loop from anybody else. Groups first: what a transaction
-        has left undone may be for them.
-        """
-        began_s = time.monotonic()
-        coordinator, transactions = self.coordinator, self.transactions
-        for partition in self._here(OFFSETS_TOPIC, len(coordinator.partitions)):
-            batches = self._batches(OFFSETS_TOPIC, partition, self.settings.offsets_load_buffer_size)
-            await self._load_partition(coordinator.load(partition, batches))
-        buffer_bytes = self.settings.transaction_state_log_load_buffer_size
-        for partition in self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0):
-            batches = self._batches(TRANSACTION_TOPIC, partition, buffer_bytes)
-            await self._load_partition(transactions.load(partition, batches))
-        # What was loaded stays: the collector need not walk it again and again.
-        gc.collect()
-        gc.freeze()
-        seconds = time.monotonic() - began_s
+        """Replay the coordinators' logs. Groups first: what a transaction has left undone may be for them."""
+        settings, coordinator, transactions = self.settings, self.coordinator, self.transactions
+        groups = self._here(OFFSETS_TOPIC, len(coordinator.partitions))
+        ids = self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0)
+        await self.loading.run(
+            Share(coordinator, OFFSETS_TOPIC, groups, settings.offsets_load_buffer_size),
+            Share(transactions, TRANSACTION_TOPIC, ids, settings.transaction_state_log_load_buffer_size),
+        )
         if coordinator.actors or transactions.actors:
             self._log.info(
                 "groups loaded",
                 groups=len(coordinator.actors),
                 transactional_ids=len(transactions.actors),
-                records=self.metrics.loaded_records,
-                seconds=round(seconds, 3),
+                records=self.loading.records,
+                records_per_second=round(self.loading.records_per_second),
+                seconds=round(self.loading.seconds, 3),
             )
         self.health.ready()
 
     def _here(self, topic: str, partitions: int) -> list[int]:
         """Those of a coordinators' topic's partitions that this node leads."""
         return [partition for partition in range(partitions) if self.nodes.owns(topic, partition)]
-
-    async def _load_partition(self, loading: Iterator[int]) -> None:
-        partition_began_s = slice_began_s = time.monotonic()
-        count = 0
-        for loaded in loading:
-            self.metrics.loaded_records += loaded
-            count += loaded
-            if time.monotonic() - slice_began_s > LOAD_SLICE_S:
-                await asyncio.sleep(0)
-                slice_began_s = time.monotonic()
-        if count:
-            self.metrics.load_seconds.observe(time.monotonic() - partition_began_s)
-
-    def _batches(self, topic: str, index: int, buffer_bytes: int) -> Iterator[ReplayedBatch]:
-        """All batches of a partition, measured, and looked at by the partition for its producers."""
-        log = self.data.get(topic, index)
-        partition = self.topics.transactional.find(topic, index)
-        assert log is not None, "coordinators' topics have all their partitions"
-        assert partition is not None
-        return self.topics.transactional.watch(partition, self._measured(replay(log, chunk_bytes=buffer_bytes)))
-
-    def _measured(self, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
-        for batch in batches:
-            self.metrics.loaded_bytes += batch.header.size
-            yield batch
 
     # Run and stop
 
@@ -431,7 +396,9 @@ class Daemon:
         watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
         watch("held_replies", lambda: sum(each.held_count for each in list(connections)))
         watch("parked_replies", lambda: sum(each.is_parked for each in list(connections)))
-        watch("load_progress_ratio", lambda: coordinator.loaded_ratio)
+        watch("load_progress_ratio", lambda: self.loading.ratio)
+        watch("load_duration_seconds", lambda: self.loading.elapsed_seconds)
+        watch("load_records_per_second", lambda: self.loading.records_per_second)
         watch("topics", lambda: len(self.topics.catalogue.by_name))
         watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
         watch("fetch_sessions", lambda: len(self.topics.sessions))

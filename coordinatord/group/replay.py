@@ -88,9 +88,11 @@ def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
 
 
 def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
-    """The last one counts; the tombstone ends the group."""
+    """The last one counts; the tombstone ends the group, unless offsets are left: of a group that went over to the
+    consumer protocol, in Kafka, it ends the classic half.
+    """
     group.metadata = value
-    group.exists = value is not None
+    group.exists = value is not None or bool(group.offsets) or group.pending is not None
 
 
 def write(group: Group, key: Any, value: Any, result: Result) -> None:

@@ -1,34 +1,70 @@
 """Replay: every record of a partition, once, in order, in one pass and bounded memory.
 
-`replay(log)` yields batches; each has its records as plain tuples (offset, timestamp, key, value), made by one flat
-loop, because a start with a million commits has to be through in seconds. Only one chunk of the file and one batch's
-records are in memory at a time. Each CRC is checked.
+`replay(log)` yields batches; each has its records as bytes, and as plain tuples (offset, timestamp, key, value) for
+those who ask: a start with a million commits has to be through in seconds, and does not need most of them. Only one
+chunk of the file is in memory at a time. Each CRC is checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import LOAD_BUFFER_BYTES, scan
 from protocol.errors import DecodeError
-from protocol.records.batch import CONTROL, BatchHeader
+from protocol.records.batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, record_bytes
 from protocol.records.control import ControlType, decode_key
 from protocol.records.key_values import OffsetKeyValue, key_values
 
 
-@dataclass(slots=True)
 class ReplayedBatch:
-    """One batch. A control batch has `control` (its marker's type) and its record, which is not data, in `records`."""
+    """One batch. Whoever wants its records as tuples takes `records`; they lie in `span`. A control batch has `control`
+    (its marker's type), and its one record is not data.
+    """
 
-    header: BatchHeader
-    records: list[OffsetKeyValue]
-    control: ControlType | None
-    #: bytes of the partition read so far, this batch included: for progress
-    bytes_read: int
+    __slots__ = ("_at", "_buffer", "_path", "_position", "bytes_read", "control", "header")
+
+    def __init__(self, header: BatchHeader, buffer: bytes, at: int, path: str, position: int, bytes_read: int) -> None:
+        self.header = header
+        #: bytes of the partition read so far, this batch included: for progress
+        self.bytes_read = bytes_read
+        self._buffer = buffer
+        self._at = at
+        self._path = path
+        self._position = position
+        self.control: ControlType | None = self._control_type() if header.attributes & CONTROL else None
+
+    @property
+    def records(self) -> list[OffsetKeyValue]:
+        """(offset, timestamp, key, value) of each; made anew by every call."""
+        try:
+            return key_values(self._buffer, self._at, self.header)
+        except DecodeError as error:
+            raise self.damaged(error) from None
+
+    def span(self) -> tuple[bytes, int, int]:
+        """(buffer, begin, end): where the records are, decompressed."""
+        header, at = self.header, self._at
+        if not header.attributes & CODEC_MASK:
+            return self._buffer, at + HEADER_BYTES, at + header.length + LENGTH_OVERHEAD
+        try:
+            section = record_bytes(self._buffer, at, header)
+        except DecodeError as error:
+            raise self.damaged(error) from None
+        return section, 0, len(section)
+
+    def damaged(self, error: DecodeError) -> LogDamaged:
+        """What is to be raised when the records cannot be taken apart."""
+        return LogDamaged(self._path, self._position, f"the CRC matches, but the records cannot be read: {error}")
+
+    def _control_type(self) -> ControlType:
+        records = self.records
+        try:
+            return decode_key(records[0][2]) if records else ControlType.UNKNOWN
+        except DecodeError as error:
+            raise self.damaged(error) from None
 
 
 def replay(log: PartitionLog, *, chunk_bytes: int = LOAD_BUFFER_BYTES) -> Iterator[ReplayedBatch]:
@@ -63,11 +99,4 @@ def _replay_segment(
     file: File, path: str, end: int, next_offset: int, done: int, chunk_bytes: int
 ) -> Iterator[ReplayedBatch]:
     for position, header, buffer, at in scan(file, path, 0, end, next_offset=next_offset, chunk_bytes=chunk_bytes):
-        try:
-            records = key_values(buffer, at, header)
-            control = None
-            if header.attributes & CONTROL:
-                control = decode_key(records[0][2]) if records else ControlType.UNKNOWN
-        except DecodeError as error:
-            raise LogDamaged(path, position, f"the CRC matches, but the records cannot be read: {error}") from None
-        yield ReplayedBatch(header, records, control, done + position + header.size)
+        yield ReplayedBatch(header, buffer, at, path, position, done + position + header.length + LENGTH_OVERHEAD)

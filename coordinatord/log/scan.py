@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from coordinatord.log.config import MAX_BATCH_BYTES
 from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
 from protocol.errors import DecodeError, TruncatedError
-from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from protocol.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 
 #: Kafka's offsets.load.buffer.size
 LOAD_BUFFER_BYTES = 5 * 1024 * 1024
@@ -45,35 +56,55 @@ def scan(
     that is not whole and sound.
     """
     size = chunk_bytes
+    new, unpack = tuple.__new__, HEADER.unpack_from
     while position < end:
         buffer = file.pread(min(size, end - position), position)
+        view = memoryview(buffer)
         have = len(buffer)
         at = 0
         size = chunk_bytes
         while at < have:
-            try:
-                header = read_header(buffer, at, have)
-                check_crc(buffer, at, header)
-            except TruncatedError as error:
-                size = _whole_batch_bytes(buffer, at)
-                if position + at + size > end or size > MAX_BATCH_BYTES:
-                    raise LogDamaged(path, position + at, f"the last batch is cut short ({error})") from None
-                size = max(size, chunk_bytes)
-                break
-            except DecodeError as error:
-                raise LogDamaged(path, position + at, str(error)) from None
+            # Written out, as a log may be of batches with one record: read_header and check_crc say what is wrong.
+            header = BatchHeader._make(unpack(buffer, at)) if have - at >= HEADER_BYTES else None
+            if (
+                header is None
+                or header.magic != MAGIC
+                or not HEADER_BYTES - LENGTH_OVERHEAD <= header.length <= have - at - LENGTH_OVERHEAD
+                or crc32c(view[at + ATTRIBUTES_AT : at + LENGTH_OVERHEAD + header.length]) != header.crc
+            ):
+                rest = _more_of(buffer, at, path, position, end)
+                if rest:
+                    size = max(rest, chunk_bytes)
+                    break
+                raise AssertionError("a batch was unsound and is not")
             if header.base_offset < next_offset or header.last_offset_delta < 0:
                 raise LogDamaged(
                     path,
                     position + at,
                     f"offsets {header.base_offset} to {header.last_offset} where {next_offset} was next",
                 )
-            next_offset = header.next_offset
-            yield Scanned(position + at, header, buffer, at)
-            at += header.size
+            next_offset = header.base_offset + header.last_offset_delta + 1
+            yield new(Scanned, (position + at, header, buffer, at))
+            at += header.length + LENGTH_OVERHEAD
         if not have:
             raise LogDamaged(path, position, f"the file ends here, {end} bytes were expected")
         position += at
+
+
+def _more_of(buffer: bytes, at: int, path: str, position: int, end: int) -> int:
+    """How many bytes the batch at `at` has when it is only cut off by the buffer's end. LogDamaged when it is unsound
+    or cut off by the file's end.
+    """
+    try:
+        check_crc(buffer, at, read_header(buffer, at, len(buffer)))
+    except TruncatedError as error:
+        size = _whole_batch_bytes(buffer, at)
+        if position + at + size > end or size > MAX_BATCH_BYTES:
+            raise LogDamaged(path, position + at, f"the last batch is cut short ({error})") from None
+        return size
+    except DecodeError as error:
+        raise LogDamaged(path, position + at, str(error)) from None
+    return 0
 
 
 def _whole_batch_bytes(buffer: bytes, at: int) -> int:

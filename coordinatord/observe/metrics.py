@@ -90,7 +90,9 @@ WATCHES: dict[str, tuple[str, str]] = {
     "kafka_log_logcleanermanager_uncleanable_bytes": ("", "Their bytes."),
     "fetch_sessions": ("", "Incremental fetch sessions."),
     "producers": ("", "Idempotent producers whose sequence numbers are held."),
-    "load_progress_ratio": ("", "Share of the offsets log that has been loaded since the start, 0 to 1."),
+    "load_progress_ratio": ("", "Share of the coordinators' logs that has been loaded since the start, 0 to 1."),
+    "load_duration_seconds": ("", "How long loading them has taken, so far or in all."),
+    "load_records_per_second": ("", "How many of their records a second, so far or in all."),
 }
 """State that is read when somebody asks, through what the shell registers with `Metrics.watch`."""
 

@@ -53,6 +53,10 @@ class TransactionalAppends:
         aborted = []
         for batch in batches:
             header = batch.header
+            if header.producer_id < 0:
+                producers.end_offset = header.next_offset
+                yield batch
+                continue
             marker = read_end_marker(*batch.records[0][2:]) if batch.control is not None and batch.records else None
             if marker is None:
                 producers.replay(header)

@@ -46,7 +46,7 @@ MAGIC = 2
 
 _MAGIC_AT = 16
 _CRC_AT = 17
-_ATTRIBUTES_AT = 21
+ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 #: length, attributes, two deltas, two lengths, header count
 MIN_RECORD_BYTES = 7
@@ -193,7 +193,7 @@ def iterate_batches(
 
 def check_crc(data: Buffer, pos: int, header: BatchHeader) -> None:
     """CorruptBatchError unless the CRC of the batch at `pos` matches its bytes."""
-    computed = crc32c(memoryview(data)[pos + _ATTRIBUTES_AT : pos + header.length + LENGTH_OVERHEAD])
+    computed = crc32c(memoryview(data)[pos + ATTRIBUTES_AT : pos + header.length + LENGTH_OVERHEAD])
     if computed != header.crc:
         raise CorruptBatchError(f"record batch is corrupt (stored crc {header.crc:#010x}, computed {computed:#010x})")
 
@@ -440,7 +440,7 @@ def control_type(data: Buffer, pos: int, header: BatchHeader) -> ControlType:
 
 def write_crc(batch: bytearray) -> None:
     """Compute a single batch's CRC and put it in its place."""
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
 def assign_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
@@ -451,16 +451,16 @@ def assign_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None
 
 def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
     """message.timestamp.type=LogAppendTime: every record of the batch has this time from now on."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
     write_crc(batch)
 
 
 def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
     """message.timestamp.type=CreateTime: the greatest of the records' own times."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
     write_crc(batch)
 
@@ -471,6 +471,6 @@ def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DEC
     section = record_bytes(batch, 0, header, max_bytes)
     out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)
     _PREFIX.pack_into(out, 0, header.base_offset, len(out) - LENGTH_OVERHEAD)
-    _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)
+    _ATTRIBUTES.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)
     write_crc(out)
     return out

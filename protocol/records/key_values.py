@@ -44,7 +44,7 @@ def key_values(
             if size > 127:
                 high = section[at]
                 if high > 127:
-                    size, at = _length(section, at - 1)
+                    size, at = read_length(section, at - 1)
                 else:
                     size = size & 127 | high << 7
                     at += 1
@@ -66,7 +66,7 @@ def key_values(
             size = section[at]
             at += 1
             if size > 127:
-                size, at = _length(section, at - 1)
+                size, at = read_length(section, at - 1)
             if size & 1:
                 key = None
                 if size != 1:
@@ -78,7 +78,7 @@ def key_values(
             size = section[at]
             at += 1
             if size > 127:
-                size, at = _length(section, at - 1)
+                size, at = read_length(section, at - 1)
             if size & 1:
                 value = None
                 if size != 1:
@@ -101,7 +101,7 @@ def key_values(
     return out
 
 
-def _length(section: bytes, at: int) -> tuple[int, int]:
+def read_length(section: bytes, at: int) -> tuple[int, int]:
     """(zigzag length, position after it) of a length with more than one byte."""
     high = section[at + 1]
     if high < 128:

@@ -126,8 +126,13 @@ def _int16(data: bytes, what: str) -> int:
     return int.from_bytes(data[:2], "big", signed=True)
 
 
+_decode_offset_commit_key = decoder(OffsetCommitKey, 0)
+
+
 def decode_key(data: bytes) -> Any:
     """A key from its bytes; `UnknownRecordError` for a type that is not read, `DecodeError` for damage."""
+    if data[:2] == b"\0\1":
+        return _decode_offset_commit_key(data, 2, len(data))
     record_type = _int16(data, "key")
     cls = KEY_TYPES.get(record_type)
     if cls is None:

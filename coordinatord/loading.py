@@ -1,0 +1,156 @@
+"""Loading at start: which partition when, in slices that leave the loop to others, and how far it is.
+
+The smallest logs come first: most groups are served after a fraction of the time, and the one partition that holds a
+million commits keeps nobody else waiting. Groups come before transactions: what a transaction has left undone may be
+for them. Meanwhile a group whose partition is not through answers COORDINATOR_LOAD_IN_PROGRESS; everything else is
+served.
+
+What is loaded stays, so Python's collector need not walk it again and again: it rests during a slice, and what the
+slice has made is frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.loader import ReplayedBatch, replay
+from coordinatord.observe.metrics import Metrics
+from coordinatord.topics.markers import TransactionalAppends
+
+log = structlog.get_logger("coordinatord.loading")
+
+SLICE_S = 0.003
+"""How long loading may keep the loop before somebody else gets a turn. Looked at every thousand records or so."""
+
+PROGRESS_S = 5.0
+"""How often a long load says how far it is."""
+
+
+class Loadable(Protocol):
+    """A coordinator whose partitions can be loaded."""
+
+    def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Partitions of one topic and the coordinator that wants them."""
+
+    coordinator: Loadable
+    topic: str
+    partitions: Iterable[int]
+    buffer_bytes: int
+
+
+class Loading:
+    """One load of everything. `run` it in a task; the figures may be read from another thread."""
+
+    def __init__(self, data: DataDirectory, appends: TransactionalAppends, metrics: Metrics) -> None:
+        """`appends` lets each partition know its producers from the batches that pass."""
+        self.data = data
+        self.appends = appends
+        self.metrics = metrics
+        self.total_bytes = 0
+        self.records = 0
+        self.bytes = 0
+        self.seconds = 0.0
+        self._began_s = self._told_s = 0.0
+        self._done = False
+
+    async def run(self, *shares: Share) -> None:
+        """Load all of them, one share after the other."""
+        self._began_s = self._told_s = time.monotonic()
+        ordered = [(share, self._by_size(share.topic, share.partitions)) for share in shares]
+        self.total_bytes = sum(size for _, sized in ordered for size, _ in sized)
+        gc.collect()
+        gc.freeze()
+        for share, sized in ordered:
+            for _, partition in sized:
+                await self._load(share, partition)
+        self.seconds = time.monotonic() - self._began_s
+        self._done = True
+
+    # What people look at
+
+    @property
+    def ratio(self) -> float:
+        """Share of the bytes that is loaded, 0 to 1."""
+        return 1.0 if self._done else self.bytes / self.total_bytes if self.total_bytes else 0.0
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Of the load, so far or in all."""
+        return self.seconds if self._done else time.monotonic() - self._began_s if self._began_s else 0.0
+
+    @property
+    def records_per_second(self) -> float:
+        """On average, so far or in all."""
+        seconds = self.elapsed_seconds
+        return self.records / seconds if seconds else 0.0
+
+    # Within
+
+    def _by_size(self, topic: str, partitions: Iterable[int]) -> list[tuple[int, int]]:
+        """(bytes, partition), the smallest first."""
+        sizes = []
+        for partition in partitions:
+            found = self.data.get(topic, partition)
+            assert found is not None, "coordinators' topics have all their partitions"
+            sizes.append((found.visible_bytes, partition))
+        return sorted(sizes)
+
+    async def _load(self, share: Share, partition: int) -> None:
+        began_s = slice_began_s = time.monotonic()
+        began_records = self.records
+        steps = share.coordinator.load(partition, self._batches(share, partition))
+        gc.disable()
+        try:
+            for records in steps:
+                self.records += records
+                self.metrics.loaded_records += records
+                if time.monotonic() - slice_began_s > SLICE_S:
+                    gc.freeze()
+                    gc.enable()
+                    self._tell(share.topic, partition)
+                    await asyncio.sleep(0)
+                    gc.disable()
+                    slice_began_s = time.monotonic()
+            if self.records > began_records:
+                gc.freeze()
+        finally:
+            gc.enable()
+        if self.records > began_records:
+            self.metrics.load_seconds.observe(time.monotonic() - began_s)
+
+    def _tell(self, topic: str, partition: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s < PROGRESS_S:
+            return
+        self._told_s = now_s
+        log.info(
+            "loading groups",
+            partition=f"{topic}-{partition}",
+            percent=round(100 * self.ratio, 1),
+            records=self.records,
+            records_per_second=round(self.records_per_second),
+            seconds=round(self.elapsed_seconds, 1),
+        )
+
+    def _batches(self, share: Share, index: int) -> Iterator[ReplayedBatch]:
+        """All batches of a partition, measured, and looked at by the partition for its producers."""
+        found = self.data.get(share.topic, index)
+        partition = self.appends.find(share.topic, index)
+        assert found is not None
+        assert partition is not None
+        for batch in self.appends.watch(partition, replay(found, chunk_bytes=share.buffer_bytes)):
+            self.bytes += batch.header.size
+            self.metrics.loaded_bytes += batch.header.size
+            yield batch

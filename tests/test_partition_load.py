@@ -1,0 +1,269 @@
+"""Loading a partition gives what replaying its records one by one gives, however it is cut and whatever is in it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coordinatord import partition_load
+from coordinatord.coordinator import ACTIVE, LOADING, Coordinator
+from coordinatord.group.replay import replay, replay_marker
+from coordinatord.group.state import Group, GroupSettings
+from coordinatord.log import LogConfig, LogDamaged, PartitionLog
+from coordinatord.log import replay as replay_log
+from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.observe.metrics import Metrics
+from protocol.compiler import encoder
+from protocol.errors import DecodeError, ErrorCode
+from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
+from protocol.records.compression import Compression
+from protocol.records.control import ControlType
+from protocol.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value
+from protocol.records.offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from tests.log.world import World
+from tests.transactions.world import NoTimers
+
+GROUPS = ("a", "b", "c")
+NOW_MS = 1_000_000
+
+
+class Writer:
+    flushed_epoch = 0
+
+
+def coordinator() -> Coordinator:
+    def never(*_arguments: Any) -> int:
+        raise AssertionError("loading writes nothing")
+
+    return Coordinator(
+        group_settings=GroupSettings(),
+        partitions=1,
+        max_groups=100,
+        writer=Writer(),
+        append=never,
+        append_transactional=never,
+        timers=NoTimers(),  # type: ignore[arg-type]
+        now_ms=lambda: NOW_MS,
+        new_id=lambda: "id",
+        metrics=Metrics(),
+    )
+
+
+class Plain:
+    """The meaning of a log: one record after the other, decoded by the compiled decoders."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.groups: dict[str, Group] = {}
+        self.pending: dict[tuple[int, int], set[str]] = {}
+        self.unread: Counter[str] = Counter()
+        for batch in replay_log(log):
+            producer_id = batch.header.producer_id
+            if batch.control is not None:
+                for group_id in self.pending.pop((0, producer_id), ()):
+                    committed = batch.control is ControlType.COMMIT
+                    replay_marker(self.groups[group_id], producer_id, committed=committed)
+                continue
+            for _, _, key, value in batch.records:
+                if key is not None:
+                    self._one(key, value, producer_id)
+
+    def _one(self, key_bytes: bytes, value_bytes: bytes | None, producer_id: int) -> None:
+        try:
+            key = decode_key(key_bytes)
+            value = None if value_bytes is None else decode_value(key, value_bytes)
+        except DecodeError as error:
+            self.unread[str(error) if isinstance(error, UnknownRecordError) else type(error).__name__] += 1
+            return
+        group = self.groups.setdefault(key.group, Group(key.group, GroupSettings(), lambda: "id"))
+        replay(group, key, value, producer_id)
+        if producer_id >= 0 and group.pending is not None:
+            self.pending.setdefault((0, producer_id), set()).add(key.group)
+
+
+def durable(group: Group) -> tuple[Any, ...]:
+    pending = None if group.pending is None else (group.pending.by_producer, group.pending.writers)
+    return group.exists, group.offsets, group.metadata, pending
+
+
+class RandomLog:
+    """A log of everything there can be, in random batches."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.world = World(SimulatedDisk(seed), config=LogConfig(segment_bytes=self.chance.choice([2_000, 1 << 20])))
+        self.log = self.world.log("__consumer_offsets")
+        self.odd = self.chance.choice([0.0, 0.02, 0.3])
+        for _ in range(self.chance.randint(1, 60)):
+            self._batch()
+        self.world.settle()
+
+    def _batch(self) -> None:
+        chance = self.chance
+        records = [self._record() for _ in range(chance.choice([1, 2, 5, 40]))]
+        dice = chance.random()
+        if dice < 0.7:
+            compression = chance.choice([Compression.NONE, Compression.NONE, Compression.LZ4, Compression.ZSTD])
+            batch = build_batch(records, NOW_MS, compression=compression)
+        elif dice < 0.85:
+            offsets = [(key, value) for key, value in records if key is not None and key[:2] == b"\0\1"]
+            builder = BatchBuilder()
+            builder.extend(offsets or [(self._offset_key(), self._offset_value())], NOW_MS)
+            batch = builder.finish(attributes=TRANSACTIONAL, producer_id=chance.randint(1, 2), producer_epoch=0)
+        else:
+            kind = chance.choice([ControlType.COMMIT, ControlType.ABORT])
+            batch = build_control_batch(kind, chance.randint(1, 2), 0, 0, NOW_MS)
+        self.world.writer.append(self.log, batch)
+
+    def _record(self) -> tuple[bytes | None, bytes | None]:
+        chance = self.chance
+        if chance.random() < self.odd:
+            return self._odd_record()
+        dice = chance.random()
+        if dice < 0.7:
+            return self._offset_key(), self._offset_value()
+        if dice < 0.85:
+            return self._offset_key(), None
+        key = encode_key(GroupMetadataKey(chance.choice(GROUPS)))
+        if dice < 0.92:
+            return key, None
+        members = [MemberMetadata("m", None, "c", "/h", 1, 2, b"", b"") for _ in range(chance.randint(0, 1))]
+        return key, encode_value(GroupMetadataValue("consumer", chance.randint(0, 9), "range", "m", 5, members))
+
+    def _offset_key(self) -> bytes:
+        chance = self.chance
+        return encode_key(OffsetCommitKey(chance.choice(GROUPS), chance.choice("tu"), chance.randint(0, 2)))
+
+    def _offset_value(self) -> bytes:
+        chance = self.chance
+        metadata = chance.choice(["", "", "m", "x" * 200, "ü"])
+        value = OffsetCommitValue(chance.randint(0, 99), 3, metadata, 7, -1, chance.choice([bytes(16), b"i" * 16]))
+        version = chance.choice([0, 1, 2, 3, 4, 4, 4, 4])
+        out = bytearray((0, version))
+        encoder(OffsetCommitValue, version)(value, out)
+        return bytes(out)
+
+    def _odd_record(self) -> tuple[bytes | None, bytes | None]:
+        key, value = self._offset_key(), self._offset_value()
+        return self.chance.choice(
+            [
+                (None, value),
+                (b"", value),
+                (b"\0\3\0\1a", value),  # KIP-848: a consumer group's metadata
+                (b"\0\3\0\1a", None),
+                (b"\0\x10" + key[2:], value),
+                (b"\0\0" + key[2:], value),  # before 0.9.0.1
+                (b"\0\0" + key[2:], None),
+                (key + b"!", value),
+                (key[:-1], value),
+                (key, b"\0\5" + value[2:]),  # of a version to come
+                (key, value[:-1]),
+                (key, b""),
+                (encode_key(GroupMetadataKey("a")), b"\0\3rubbish"),
+            ]
+        )
+
+
+def loaded(log: PartitionLog) -> tuple[Coordinator, partition_load.PartitionLoad]:
+    """`log`'s groups, before they are made ready to serve."""
+    into = coordinator()
+    load = partition_load.PartitionLoad(into, 0)
+    steps = load.run(replay_log(log))
+    for _ in steps:
+        pass
+    return into, load
+
+
+@pytest.mark.parametrize("window", [1, 7, 16_384])
+def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(partition_load, "WINDOW_KEYS", window)
+    monkeypatch.setattr(partition_load, "SLICE_RECORDS", 3)
+    odd = groups = pending = 0
+    for seed in range(50):
+        log = RandomLog(seed).log
+        plain = Plain(log)
+        into, load = loaded(log)
+        found = {group_id: durable(actor.group) for group_id, actor in load.actors.items()}
+        expected = {group_id: durable(group) for group_id, group in plain.groups.items()}
+        # A group that is there and does not exist is one that is not there.
+        assert _existing(found) == _existing(expected), f"seed {seed}"
+        assert set(into.actors) == set(_existing(expected)), f"seed {seed}"
+        assert into.pending == plain.pending, f"seed {seed}"
+        # What is overwritten within a window is not looked at; record types are never overwritten.
+        assert all(into.unread[what] <= plain.unread[what] for what in into.unread), f"seed {seed}"
+        assert _types(into.unread) == _types(plain.unread), f"seed {seed}"
+        assert into.partitions == [ACTIVE]
+        odd += sum(plain.unread.values())
+        groups += len(into.actors)
+        pending += len(plain.pending)
+    assert odd > 50
+    assert groups > 80
+    assert pending > 10
+
+
+def _types(unread: Counter[str]) -> dict[str, int]:
+    return {what: count for what, count in unread.items() if what.startswith("record type")}
+
+
+def _existing(groups: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    return {group_id: state for group_id, state in groups.items() if state[0]}
+
+
+def test_a_group_that_went_over_to_the_consumer_protocol_keeps_its_offsets() -> None:
+    """Kafka ends the classic half by a tombstone and goes on with records of other types, which are not read here."""
+    world = World(SimulatedDisk(1))
+    log = world.log("__consumer_offsets")
+    offset = encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(5, 0, "", 7))
+    metadata = encode_key(GroupMetadataKey("g"))
+    value = encode_value(GroupMetadataValue("consumer", 3, None, None, 5, []))
+    world.writer.append(log, build_batch([offset, (metadata, value), (metadata, None), (b"\0\3\0\1g", b"\0\0")], 1))
+    world.settle()
+    into, _ = loaded(log)
+    assert into.actors["g"].group.offsets["t"][0].offset == 5
+    assert into.unread == {"record type 3": 1}
+
+
+def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_load, "SLICE_GROUPS", 1)
+    world = World(SimulatedDisk(1))
+    log = world.log("__consumer_offsets")
+    value = encode_value(OffsetCommitValue(5, 0, "", 7))
+    world.writer.append(log, build_batch([(encode_key(OffsetCommitKey(g, "t", 0)), value) for g in "ab"], 1))
+    world.settle()
+    into = coordinator()
+    steps: Iterator[int] = into.load(0, replay_log(log))
+    while not into.actors:
+        assert into.find("a") is into.find("b") is into.find("none") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        next(steps)
+    assert into.find("a") is into.actors["a"]
+    assert into.find("b") is into.find("none") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert into.partitions == [LOADING]
+    assert list(steps)
+    assert into.find("b") is into.actors["b"]
+    assert into.find("none") is None
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 1 << 30])
+def test_a_batch_that_lies_about_its_records_is_damage(count: int) -> None:
+    world = World(SimulatedDisk(1))
+    log = world.log("__consumer_offsets")
+    key, value = encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(5, 0, "", 7))
+    batch = build_batch([(key, value), (key, value)], 1)
+    batch[57:61] = count.to_bytes(4, "big", signed=True)
+    write_crc(batch)
+    world.writer.append(log, batch)
+    world.writer.append(log, build_batch([(key, value)], 1))
+    world.settle()
+    with pytest.raises(
+        LogDamaged, match=r"\.log is damaged at byte 0: the CRC matches, but the records cannot be read"
+    ):
+        loaded(log)
