@@ -1,0 +1,65 @@
+"""What a member knows of the cluster: nodes, topics, leaders, racks. Never changed, so that members can share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from protocol.api.metadata import MetadataResponse
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic; tuples by partition, from 0 on. A partition without a leader has leader −1."""
+
+    topic_id: bytes
+    leaders: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
+    racks: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster as one Metadata response described it. `incomplete`: a topic or leader is missing, so ask again."""
+
+    nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
+    topics: dict[str, TopicInfo] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)  # by topic id
+    asked: frozenset[str] = frozenset()
+    incomplete: bool = False
+    error: ErrorCode = ErrorCode.NONE
+
+    @classmethod
+    def of(cls, response: MetadataResponse) -> Cluster:
+        """Read a response. Partitions that are not numbered 0, 1, … make their topic unusable."""
+        rack_of = {broker.node_id: broker.rack for broker in response.brokers if broker.rack}
+        topics: dict[str, TopicInfo] = {}
+        incomplete = False
+        for topic in response.topics:
+            if topic.error_code or topic.name is None:
+                incomplete = True
+                continue
+            partitions = sorted(topic.partitions, key=lambda each: each.partition_index)
+            if [each.partition_index for each in partitions] != list(range(len(partitions))):
+                incomplete = True
+                continue
+            topics[topic.name] = TopicInfo(
+                topic.topic_id,
+                tuple(each.leader_id for each in partitions),
+                tuple(each.leader_epoch for each in partitions),
+                tuple(_racks(each.replica_nodes, rack_of) for each in partitions),
+            )
+            incomplete = incomplete or any(each.leader_id < 0 for each in partitions)
+        return cls(
+            {broker.node_id: (broker.host, broker.port) for broker in response.brokers},
+            topics,
+            {info.topic_id: name for name, info in topics.items()},
+            frozenset(topic.name for topic in response.topics if topic.name is not None),
+            incomplete,
+            ErrorCode(response.error_code),
+        )
+
+
+def _racks(replicas: Iterable[int], rack_of: dict[int, str]) -> frozenset[str]:
+    return frozenset(rack_of[node] for node in replicas if node in rack_of)

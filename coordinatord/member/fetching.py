@@ -1,0 +1,180 @@
+"""Records: fetched per node ahead of the application, kept, and handed out up to `max.poll.records` at a time.
+
+A node gets one request at a time, for all its partitions that may be fetched and of which nothing is kept; while
+something is kept from a node, nothing more is fetched from it. What is kept is handed out only if it is still ours and
+starts where the application is: not after a seek, a pause (then it is kept on) or a rebalance.
+
+Fetches are without a session, and read uncommitted.
+"""
+
+from __future__ import annotations
+
+from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.member.positions import leader_of, reset
+from coordinatord.member.result import Result, Send
+from coordinatord.member.state import Member
+from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from protocol.errors import DecodeError, ErrorCode
+from protocol.records.batch import Record, check_crc, iterate_batches, records
+
+ANSWER_LAPSE_MS = 1_000
+
+
+class Fetched:
+    """What came for one partition, and how far it has been handed out."""
+
+    __slots__ = ("at", "data", "end_offset", "leader_epoch", "next_offset", "node", "partition", "records")
+
+    def __init__(self, node: int, partition: TopicPartition, offset: int, data: PartitionData) -> None:
+        self.node = node
+        self.partition = partition
+        self.next_offset = offset
+        self.data = data
+        self.records: list[Record] | None = None  # not read yet
+        self.at = 0
+        self.end_offset = offset
+        self.leader_epoch = -1
+
+    def read(self) -> None:
+        """Take the batches apart; what lies before the offset that was asked for is not ours to have."""
+        raw = self.data.records or b""
+        self.records = found = []
+        for position, header in iterate_batches(raw, partial=True):
+            check_crc(raw, position, header)
+            self.end_offset = header.base_offset + header.last_offset_delta + 1
+            self.leader_epoch = header.leader_epoch
+            if not header.is_control:
+                found += [each for each in records(raw, position, header) if each.offset >= self.next_offset]
+
+
+def send_fetches(member: Member, now_ms: int, result: Result) -> None:
+    """A request to every leader that may be asked now."""
+    if not member.settings.fetches:
+        return
+    kept = {each.partition for each in member.fetched}
+    busy = {each.node for each in member.fetched} | member.fetching.keys()
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for partition, state in member.partitions.items():
+        if not state.is_fetchable or partition in kept:
+            continue
+        if now_ms < state.retry_at_ms:
+            member.wake_at(state.retry_at_ms)
+            continue
+        node = leader_of(member, partition)
+        if node is None:
+            member.metadata_wanted = True
+        elif node not in busy:
+            assert state.position is not None
+            by_node.setdefault(node, {})[partition] = state.position
+    for node, asked in by_node.items():
+        timeout_ms = member.settings.request_timeout_ms
+        send = Send(node, False, _request(member, asked), timeout_ms, context=asked)
+        member.fetching[node] = send
+        result.sends.append(send)
+
+
+def _request(member: Member, asked: dict[TopicPartition, int]) -> FetchRequest:
+    settings = member.settings
+    topics: dict[str, FetchTopic] = {}
+    for (topic, number), offset in asked.items():
+        info = member.cluster.topics[topic]
+        of_topic = topics.setdefault(topic, FetchTopic(topic, info.topic_id))
+        epoch = info.leader_epochs[number]
+        of_topic.partitions.append(
+            FetchPartition(number, epoch, offset, partition_max_bytes=settings.max_partition_fetch_bytes)
+        )
+    return FetchRequest(
+        max_wait_ms=settings.fetch_max_wait_ms,
+        min_bytes=settings.fetch_min_bytes,
+        max_bytes=settings.fetch_max_bytes,
+        topics=list(topics.values()),
+        rack_id=settings.client_rack,
+    )
+
+
+def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, result: Result) -> None:
+    """Keep what came, for the application's poll."""
+    if member.fetching.get(send.to) is send:
+        del member.fetching[send.to]
+    if response.error_code:
+        _fetch_later(member, send, now_ms)
+        return
+    for topic in response.responses:
+        name = topic.topic or member.cluster.names.get(topic.topic_id, "")
+        for data in topic.partitions:
+            partition = (name, data.partition_index)
+            if partition in send.context and (data.records or data.error_code):
+                member.fetched.append(Fetched(send.to, partition, send.context[partition], data))
+
+
+def not_fetched(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    """Nobody answered."""
+    if member.fetching.get(send.to) is send:
+        del member.fetching[send.to]
+    _fetch_later(member, send, now_ms)
+
+
+def _fetch_later(member: Member, send: Send, now_ms: int) -> None:
+    member.metadata_wanted = True
+    for partition in send.context:
+        state = member.partitions.get(partition)
+        if state is not None:
+            state.retry_at_ms = now_ms + member.settings.retry_backoff_ms
+
+
+def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Record]], bool]:
+    """Records to hand out, and whether a position moved (over records that nobody sees, it may move without any)."""
+    handed: dict[TopicPartition, list[Record]] = {}
+    room = member.settings.max_poll_records
+    moved = False
+    paused: list[Fetched] = []
+    while room > 0 and member.fetched and member.failure is None:
+        kept = member.fetched[0]
+        state = member.partitions.get(kept.partition)
+        if state is not None and state.paused:
+            paused.append(member.fetched.popleft())
+            continue
+        if state is None or not state.is_fetchable or state.position != kept.next_offset:
+            member.fetched.popleft()
+            continue
+        if kept.records is None and not _open(member, kept, now_ms):
+            member.fetched.popleft()
+            continue
+        assert kept.records is not None
+        taken = kept.records[kept.at : kept.at + room]
+        kept.at += len(taken)
+        room -= len(taken)
+        if taken:
+            handed.setdefault(kept.partition, []).extend(taken)
+            kept.next_offset = taken[-1].offset + 1
+        if kept.at == len(kept.records):
+            kept.next_offset = max(kept.next_offset, kept.end_offset)
+            member.fetched.popleft()
+        moved = moved or state.position != kept.next_offset
+        state.position, state.leader_epoch = kept.next_offset, kept.leader_epoch
+    member.fetched.extend(paused)
+    return handed, moved
+
+
+def _open(member: Member, kept: Fetched, now_ms: int) -> bool:
+    """Read what came; False if it was an error."""
+    error = kept.data.error_code
+    partition = kept.partition
+    state = member.partitions[partition]
+    if not error:
+        try:
+            kept.read()
+        except DecodeError as problem:
+            member.failure = (ErrorCode.CORRUPT_MESSAGE, f"{partition[0]}-{partition[1]}: {problem}")
+            return False
+        return True
+    if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+        reset(member, partition, None)
+    elif error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        member.failure = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Fetch")
+    else:
+        member.metadata_wanted = True
+        state.retry_at_ms = now_ms + member.settings.retry_backoff_ms
+    # Others first, next time.
+    member.partitions[partition] = member.partitions.pop(partition)
+    return False

@@ -1,0 +1,74 @@
+"""Who coordinates the group: ask any node, believe it until the coordinator fails us, then ask again after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinatord.member.result import ANY_NODE, Result, Send
+from coordinatord.member.state import RETRIABLE, Member
+from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.errors import ErrorCode
+
+GROUP_KEY_TYPE = 0
+
+
+def ensure_coordinator(member: Member, now_ms: int, result: Result) -> bool:
+    """Whether it is known; if not, see to it that somebody is asked."""
+    if member.coordinator is not None:
+        return True
+    if member.finding is None:
+        if now_ms < member.find_again_ms:
+            member.wake_at(member.find_again_ms)
+        else:
+            _ask(member, result)
+    return False
+
+
+def found(member: Member, send: Send, response: FindCoordinatorResponse, now_ms: int, result: Result) -> None:
+    """Before v4 the answer is in the response itself."""
+    member.finding = None
+    answer = response.coordinators[0] if response.coordinators else response
+    if answer.error_code:
+        error = ErrorCode(answer.error_code)
+        if error not in RETRIABLE:
+            member.failure = (error, "FindCoordinator")
+        _try_again(member, now_ms)
+        return
+    member.coordinator = answer.node_id
+    member.coordinator_address = (answer.host, answer.port)
+    member.find_attempts = 0
+    member.heartbeat.reset_session_timeout(now_ms)
+
+
+def not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    """Nobody answered."""
+    member.finding = None
+    _try_again(member, now_ms)
+
+
+def mark_coordinator_unknown(
+    member: Member, now_ms: int, result: Result, fail: Callable[[Member, Send, int, Result], None]
+) -> None:
+    """It is dead, or not the coordinator any more: forget it, and whatever it was asked."""
+    if member.coordinator is None:
+        return
+    member.coordinator = None
+    member.find_again_ms = now_ms
+    result.disconnect = True
+    sends, member.in_flight = list(member.in_flight), {}
+    for send in sends:
+        send.abandoned = True
+        fail(member, send, now_ms, result)
+
+
+def _ask(member: Member, result: Result) -> None:
+    group_id = member.settings.group_id
+    request = FindCoordinatorRequest(key=group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id])
+    member.finding = Send(ANY_NODE, False, request, member.settings.request_timeout_ms)
+    result.sends.append(member.finding)
+
+
+def _try_again(member: Member, now_ms: int) -> None:
+    member.find_again_ms = now_ms + member.backoff.after_ms(member.find_attempts)
+    member.find_attempts += 1
+    member.metadata_wanted = True

@@ -1,0 +1,128 @@
+"""Heartbeats, in two policies: a thread of their own (since KIP-62), or a task in the queue of a client that polls.
+
+The thread, each time that one of its deadlines comes:
+
+| what it sees               | what it does                                                           |
+|----------------------------|------------------------------------------------------------------------|
+| not joined                 | nothing: it is disabled until the next JoinGroup succeeds              |
+| coordinator unknown        | asks who it is; backs off                                              |
+| no answer for a session    | takes the coordinator for dead                                         |
+| no poll for max.poll       | leaves the group; a static member just stops (KIP-345)                 |
+| a heartbeat is due         | sends it; the next is due in an interval, answered or not              |
+
+and what it makes of an answer:
+
+| error                                         | session timer | and                                                  |
+|-----------------------------------------------|---------------|------------------------------------------------------|
+| NONE                                          | begins anew   |                                                      |
+| REBALANCE_IN_PROGRESS                         | begins anew   | when Stable: rejoin at the next poll                 |
+| COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR    | runs on       | coordinator unknown; again after the back-off        |
+| ILLEGAL_GENERATION                            | runs on       | generation forgotten, member id kept; rejoin         |
+| UNKNOWN_MEMBER_ID                             | runs on       | both forgotten; rejoin                               |
+| FENCED_INSTANCE_ID                            | runs on       | both forgotten; the next poll fails                  |
+| of an earlier generation, the last three      | begins anew   | nothing                                              |
+| any other, or none came                       | runs on       | again after the back-off                             |
+
+Without a thread all of this happens within poll only, so that an application that works for longer than a session
+between two polls is expelled. There REBALANCE_IN_PROGRESS is a failure like others, and there is no poll timer.
+
+Kafka's thread looks every `retry.backoff.ms` while the application does not poll; ours wakes at the deadline itself.
+"""
+
+from __future__ import annotations
+
+from coordinatord.member.finding import ensure_coordinator
+from coordinatord.member.leaving import leave_group
+from coordinatord.member.network import coordinator_failed
+from coordinatord.member.result import Result, Send
+from coordinatord.member.state import STABLE, Member
+from coordinatord.member.timer import NEVER
+from protocol.api.heartbeat import HeartbeatResponse
+from protocol.errors import ErrorCode
+
+
+def tick(member: Member, now_ms: int, result: Result) -> None:
+    """One look of the heartbeat thread, and another as long as it finds something to do."""
+    heartbeat = member.heartbeat
+    while member.heartbeats:
+        if member.coordinator is None:
+            if not ensure_coordinator(member, now_ms, result):
+                member.find_again_ms = max(member.find_again_ms, now_ms + member.settings.retry_backoff_ms)
+            return
+        if heartbeat.session.is_expired(now_ms):
+            coordinator_failed(member, now_ms, result)
+        elif not member.in_poll and heartbeat.poll.is_expired(now_ms):
+            leave_group(member, None, "consumer poll timeout has expired.", result)
+        elif heartbeat.heartbeat.is_expired(now_ms):
+            heartbeat.sent(now_ms)
+            member.send_to_coordinator(member.heartbeat_request, result)
+        else:
+            return
+
+
+def run_task(member: Member, now_ms: int, result: Result) -> None:
+    """The delayed task of the client without a thread. It comes back only when it is scheduled again."""
+    heartbeat = member.heartbeat
+    member.task_ms = NEVER
+    if member.generation.generation_id < 0 or member.rejoin_needed or member.coordinator is None:
+        return
+    if heartbeat.session.is_expired(now_ms):
+        coordinator_failed(member, now_ms, result)
+    elif not heartbeat.heartbeat.is_expired(now_ms):
+        member.task_ms = heartbeat.heartbeat.deadline_ms
+    else:
+        heartbeat.sent(now_ms)
+        member.send_to_coordinator(member.heartbeat_request, result)
+
+
+def schedule_task(member: Member, now_ms: int) -> None:
+    """A join is complete: begin anew, unless the answer to an earlier heartbeat will do so."""
+    member.heartbeat.reset_session_timeout(now_ms)
+    member.task_ms = NEVER if member.heartbeat.in_flight else now_ms
+
+
+def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: int, result: Result) -> None:
+    """See the second table."""
+    if response.error_code == ErrorCode.NONE:
+        _received(member, now_ms)
+        return
+    error = ErrorCode(response.error_code)
+    if error is ErrorCode.REBALANCE_IN_PROGRESS:
+        if member.state is STABLE:
+            member.request_rejoin("group is already rebalancing")
+        if member.settings.single_threaded:
+            _failed(member, now_ms)
+        else:
+            _received(member, now_ms)
+    elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+        if send.generation != member.generation:
+            _received(member, now_ms)
+            return
+        keep_member_id = error is ErrorCode.ILLEGAL_GENERATION
+        member.reset_generation(f"encountered {error.name} from HEARTBEAT response", keep_member_id, result)
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            member.failure = (error, "Heartbeat")
+        _failed(member, now_ms)
+    else:
+        if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+            coordinator_failed(member, now_ms, result)
+        _failed(member, now_ms)
+
+
+def unanswered(member: Member, now_ms: int) -> None:
+    """The connection broke."""
+    _failed(member, now_ms)
+
+
+def _received(member: Member, now_ms: int) -> None:
+    member.heartbeat.received(now_ms)
+    if member.settings.single_threaded:
+        member.task_ms = member.heartbeat.heartbeat.deadline_ms
+
+
+def _failed(member: Member, now_ms: int) -> None:
+    if member.settings.single_threaded:
+        member.heartbeat.in_flight = False
+        member.task_ms = now_ms + member.settings.retry_backoff_ms
+    else:
+        member.heartbeat.failed(now_ms)

@@ -1,0 +1,90 @@
+"""Keeping up with the cluster: which topics to ask about, and when to ask again."""
+
+from __future__ import annotations
+
+from coordinatord.member.cluster import Cluster
+from coordinatord.member.result import ANY_NODE, Result, Send
+from coordinatord.member.state import Member
+from protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+
+def maintain(member: Member, now_ms: int, result: Result) -> None:
+    """Ask when there is a reason: something is missing or wrong, a new topic, or what we know is old."""
+    if member.metadata_send is not None:
+        return
+    due_ms = member.metadata_expires_ms
+    if member.metadata_wanted or not _topics(member) <= member.cluster.asked:
+        due_ms = member.metadata_again_ms
+    if now_ms >= due_ms:
+        _ask(member, result)
+    else:
+        member.wake_at(due_ms)
+
+
+def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
+    """The leader watches the topics of all members; whether it knows them now. If not, it is asking."""
+    member.group_subscription = topics
+    if topics <= member.cluster.asked and not member.metadata_wanted:
+        member.metadata_snapshot = _snapshot(member)
+        return True
+    if member.metadata_send is None:
+        _ask(member, result)
+    return False
+
+
+def learned(member: Member, send: Send, response: MetadataResponse | Cluster, now_ms: int, result: Result) -> bool:
+    """The answer; whether it says all that a leader which waits for it has to know."""
+    cluster = response if isinstance(response, Cluster) else Cluster.of(response)
+    member.metadata_send = None
+    if cluster.error:
+        not_learned(member, send, now_ms, result)
+        return False
+    member.cluster = cluster
+    member.metadata_wanted = cluster.incomplete
+    if cluster.incomplete:
+        member.metadata_again_ms = now_ms + member.backoff.after_ms(member.metadata_attempts)
+        member.metadata_attempts += 1
+    else:
+        member.metadata_again_ms = now_ms + member.settings.retry_backoff_ms
+        member.metadata_attempts = 0
+    member.metadata_expires_ms = now_ms + member.settings.metadata_max_age_ms
+    snapshot = _snapshot(member)
+    if snapshot != member.metadata_snapshot:
+        member.metadata_snapshot = snapshot
+    if member.election is not None and not member.group_subscription <= cluster.asked:
+        _ask(member, result)
+        return False
+    return True
+
+
+def not_learned(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    """Nobody answered. A leader that waits asks on; others when they next poll."""
+    member.metadata_send = None
+    member.metadata_wanted = True
+    member.metadata_again_ms = now_ms + member.backoff.after_ms(member.metadata_attempts)
+    member.metadata_attempts += 1
+
+
+def _topics(member: Member) -> frozenset[str]:
+    group = member.group_subscription
+    return member.subscription | group if group else member.subscription
+
+
+def _snapshot(member: Member) -> dict[str, object]:
+    """What an assignment depends on: how many partitions, and where a rack matters to us, which racks."""
+    rack_matters = bool(member.settings.client_rack)
+    known = member.cluster.topics
+    return {
+        topic: known[topic].racks if rack_matters else len(known[topic].leaders)
+        for topic in _topics(member)
+        if topic in known
+    }
+
+
+def _ask(member: Member, result: Result) -> None:
+    request = MetadataRequest(
+        [MetadataRequestTopic(name=topic) for topic in sorted(_topics(member))],
+        member.settings.allow_auto_create_topics,
+    )
+    member.metadata_send = Send(ANY_NODE, False, request, member.settings.request_timeout_ms)
+    result.sends.append(member.metadata_send)

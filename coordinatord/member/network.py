@@ -1,0 +1,41 @@
+"""From an answer, or its absence, to who deals with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.member.finding import mark_coordinator_unknown
+from coordinatord.member.result import Result, Send
+from coordinatord.member.state import Member
+
+OnAnswer = Callable[[Member, Send, Any, int, Result], None]
+OnFailure = Callable[[Member, Send, int, Result], None]
+
+HANDLERS: dict[type[Any], tuple[OnAnswer, OnFailure]] = {}
+"""By the request's type; step.py fills it."""
+
+
+def coordinator_failed(member: Member, now_ms: int, result: Result) -> None:
+    """The coordinator is unknown from now on. What it was asked is answered by nobody."""
+    mark_coordinator_unknown(member, now_ms, result, fail)
+
+
+def deliver(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
+    """An answer came. None: it did not, and will not."""
+    if send.abandoned:
+        return
+    if response is None:
+        if send.group:
+            member.in_flight.pop(send, None)
+            coordinator_failed(member, now_ms, result)
+        fail(member, send, now_ms, result)
+        return
+    if send.group:
+        member.in_flight.pop(send, None)
+    HANDLERS[type(send.request)][0](member, send, response, now_ms, result)
+
+
+def fail(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    """No answer will come."""
+    HANDLERS[type(send.request)][1](member, send, now_ms, result)

@@ -1,0 +1,303 @@
+"""What a member is: settings, the state of its membership, what it knows of the cluster, its partitions.
+
+| state               | what it waits for                          | heartbeats |
+|---------------------|--------------------------------------------|------------|
+| UNJOINED            | the application to poll                    | no         |
+| PREPARING_REBALANCE | the answer to its JoinGroup                | no         |
+| COMPLETING_REBALANCE| the answer to its SyncGroup                | yes        |
+| STABLE              | nothing: it owns its partitions            | yes        |
+
+All state is volatile. Times are milliseconds of one clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinatord.member.assignors import ASSIGNORS
+from coordinatord.member.assignors.base import Assignor
+from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.member.cluster import Cluster
+from coordinatord.member.result import NO_GENERATION, Generation, Result, Send, Transition
+from coordinatord.member.timer import NEVER, Backoff, Heartbeat
+from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.join_group import JoinGroupResponse
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.member.events import Close, Commit
+    from coordinatord.member.fetching import Fetched
+
+DISCONNECTED: Final = ErrorCode.NETWORK_EXCEPTION
+"""Stands for "no answer came": the connection broke, or the time for it was up."""
+
+RETRIABLE: Final = frozenset(
+    {
+        DISCONNECTED,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""Errors that may be gone when one asks again: Kafka's RetriableException, as far as groups meet them."""
+
+
+class MemberState(Enum):
+    """Kafka's MemberState."""
+
+    UNJOINED = "UNJOINED"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    STABLE = "STABLE"
+
+
+UNJOINED = MemberState.UNJOINED
+PREPARING_REBALANCE = MemberState.PREPARING_REBALANCE
+COMPLETING_REBALANCE = MemberState.COMPLETING_REBALANCE
+STABLE = MemberState.STABLE
+
+NEXT_STATES: Final[dict[MemberState, frozenset[MemberState]]] = {
+    UNJOINED: frozenset({UNJOINED, PREPARING_REBALANCE}),
+    PREPARING_REBALANCE: frozenset({PREPARING_REBALANCE, COMPLETING_REBALANCE, UNJOINED}),
+    COMPLETING_REBALANCE: frozenset({STABLE, PREPARING_REBALANCE, UNJOINED}),
+    STABLE: frozenset({PREPARING_REBALANCE, UNJOINED}),
+}
+"""The law. A failed join is followed by the next without a state between."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Kafka's consumer settings under their names (dots as underscores), with the defaults of the Java client 4.3."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    client_rack: str = ""
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    request_timeout_ms: int = 30_000
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    auto_offset_reset: str = "latest"  # earliest, latest or none
+    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
+    metadata_max_age_ms: int = 300_000
+    allow_auto_create_topics: bool = True
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1_048_576
+    # Not Kafka's. False: the member never fetches; who needs the group only need not pay for positions and records.
+    fetches: bool = True
+    # Not Kafka's. The consumer before KIP-62: heartbeats are tasks in the queue of a client that runs within poll only.
+    single_threaded: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.partition_assignment_strategy if name not in ASSIGNORS]
+        if unknown or not self.partition_assignment_strategy:
+            known = ", ".join(ASSIGNORS)
+            raise ValueError(f"partition.assignment.strategy {unknown or 'is empty'}: use one or more of {known}")
+        if self.auto_offset_reset not in ("earliest", "latest", "none"):
+            raise ValueError(f"auto.offset.reset is {self.auto_offset_reset!r}: use earliest, latest or none")
+
+
+@dataclass(slots=True, eq=False)
+class PartitionState:
+    """One partition that is assigned to us."""
+
+    position: int | None = None  # None: not known yet
+    reset: str | None = None  # the policy by which it is being looked up
+    retry_at_ms: int = 0  # not before that
+    paused: bool = False
+    pending_revocation: bool = False
+    leader_epoch: int = -1  # of the last record consumed
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether its records may be fetched and handed out."""
+        return self.position is not None and not self.paused and not self.pending_revocation
+
+
+@dataclass(slots=True, eq=False)
+class SyncCommit:
+    """A commit that the application, or a close, waits for."""
+
+    event: Commit | None
+    offsets: dict[TopicPartition, int]
+    deadline_ms: int
+    attempts: int = 0
+    again_at_ms: int = 0
+    send: Send | None = None
+
+
+class Join:
+    """How the join under way stands, from JoinGroup to the assignment: Kafka's joinFuture."""
+
+    __slots__ = ("assignment", "error")
+
+    def __init__(self) -> None:
+        self.error: ErrorCode | None = None
+        self.assignment: bytes | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One consumer. `random` gives a number from 0 to below 1 (for back-off)."""
+
+    settings: MemberSettings
+    random: Callable[[], float]
+    heartbeat: Heartbeat = field(init=False)
+    backoff: Backoff = field(init=False)
+    assignors: dict[str, Assignor] = field(init=False)
+    cooperative: bool = field(init=False)  # all assignors are (KIP-429)
+
+    # the coordinator
+    coordinator: int | None = None
+    coordinator_address: tuple[str, int] = ("", 0)
+    finding: Send | None = None
+    find_again_ms: int = 0
+    find_attempts: int = 0
+    waiting_commits: list[tuple[Commit | None, dict[TopicPartition, int]]] = field(default_factory=list)
+    in_flight: dict[Send, None] = field(default_factory=dict)  # to the coordinator
+
+    # the membership
+    state: MemberState = UNJOINED
+    generation: Generation = NO_GENERATION
+    rejoin_needed: bool = True
+    rejoin_reason: str = ""
+    needs_join_prepare: bool = True
+    prepare_deadline_ms: int = NEVER
+    prepare_commit: Send | None = None  # the auto-commit before a rejoin
+    prepare_commit_error: ErrorCode | None = None
+    join: Join | None = None
+    join_again_ms: int = 0
+    election: JoinGroupResponse | None = None  # we lead, and need metadata before we can assign
+    is_leader: bool = False
+    joined_subscription: frozenset[str] | None = None
+    assignment_snapshot: dict[str, Any] | None = None  # topics as of our assignment, if we lead
+    failure: tuple[ErrorCode, str] | None = None  # for the next poll to raise
+
+    # heartbeats
+    heartbeats: bool = False  # enabled
+    heartbeat_request: HeartbeatRequest | None = None  # of this generation
+    task_ms: int = NEVER  # single-threaded: when the delayed task runs
+
+    # the application
+    in_poll: bool = False
+    poll_until_ms: int = 0
+    poll_overdue: bool = False  # its time is up, and it goes on all the same
+    wake_ms: int = NEVER  # within a call: when there is something to do again
+    sync_commit: SyncCommit | None = None
+    closing: Close | None = None
+    close_deadline_ms: int = NEVER
+    leaving: Send | None = None
+    closed: bool = False
+    inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # came while nobody was reading
+    auto_commit_ms: int = NEVER
+
+    # the cluster
+    cluster: Cluster = field(default_factory=Cluster)
+    subscription: frozenset[str] = frozenset()
+    group_subscription: frozenset[str] = frozenset()
+    metadata_send: Send | None = None
+    metadata_wanted: bool = True
+    metadata_again_ms: int = 0
+    metadata_attempts: int = 0
+    metadata_expires_ms: int = 0
+    metadata_snapshot: dict[str, Any] = field(default_factory=dict)
+
+    # the data
+    partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    offset_fetch: Send | None = None
+    offset_fetch_attempts: int = 0
+    offset_fetch_again_ms: int = 0
+    fetching: dict[int, Send] = field(default_factory=dict)  # by node
+    fetched: deque[Fetched] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, self.random)
+        self.heartbeat = Heartbeat(
+            settings.session_timeout_ms, settings.heartbeat_interval_ms, settings.max_poll_interval_ms, self.backoff
+        )
+        self.assignors = {name: ASSIGNORS[name]() for name in settings.partition_assignment_strategy}
+        self.cooperative = all(assignor.cooperative for assignor in self.assignors.values())
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """What we own."""
+        return tuple(self.partitions)
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When to be `Woken`; NEVER without anything to wait for. Earlier is harmless."""
+        settings = self.settings
+        if self.in_poll or self.sync_commit is not None or self.closing is not None:
+            deadline_ms = min(self.wake_ms, self.poll_until_ms) if self.in_poll else self.wake_ms
+            if settings.single_threaded and self.task_ms < deadline_ms:
+                return self.task_ms
+        else:
+            deadline_ms = NEVER
+        if self.heartbeats and not settings.single_threaded:
+            heartbeat = self.heartbeat
+            if self.coordinator is None:
+                return deadline_ms if self.finding is not None else min(deadline_ms, self.find_again_ms)
+            deadline_ms = min(deadline_ms, heartbeat.heartbeat.deadline_ms, heartbeat.session.deadline_ms)
+            if not self.in_poll:
+                deadline_ms = min(deadline_ms, heartbeat.poll.deadline_ms)
+        return deadline_ms
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether anybody reads the network: a call of the application, or the heartbeat thread."""
+        if self.in_poll or self.sync_commit is not None or self.closing is not None:
+            return True
+        return self.heartbeats and not self.settings.single_threaded
+
+    def transition_to(self, state: MemberState, result: Result) -> None:
+        """The only way to another state. Heartbeats go on while we know our generation."""
+        old = self.state
+        assert state in NEXT_STATES[old], f"no transition from {old.value} to {state.value}"
+        self.state = state
+        if state is UNJOINED or state is PREPARING_REBALANCE:
+            self.heartbeats = False
+        if state is not old:
+            result.transitions.append(Transition(old.value, state.value, self.generation, self.rejoin_reason))
+
+    def wake_at(self, deadline_ms: int) -> None:
+        """The call under way has something to do then."""
+        if deadline_ms < self.wake_ms:
+            self.wake_ms = deadline_ms
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again at the next poll; the coordinator is told why (KIP-800)."""
+        self.rejoin_reason = reason[:255]
+        self.rejoin_needed = True
+
+    def reset_generation(self, reason: str, keep_member_id: bool, result: Result) -> None:
+        """We are out of the group, and shall join again. What we own is lost at the next poll."""
+        # After ILLEGAL_GENERATION the member id is still good, so that nobody waits for it to expire.
+        self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
+        self.transition_to(UNJOINED, result)
+        self.request_rejoin(reason)
+        self.needs_join_prepare = True
+
+    def send_to_coordinator(self, request: Any, result: Result, timeout_ms: int = 0, context: Any = None) -> Send:
+        """It must be known."""
+        assert self.coordinator is not None
+        timeout_ms = timeout_ms or self.settings.request_timeout_ms
+        send = Send(self.coordinator, True, request, timeout_ms, self.generation, context)
+        self.in_flight[send] = None
+        result.sends.append(send)
+        return send

@@ -1,0 +1,231 @@
+"""`step(member, event, now_ms)` is the only way in: it decides, changes the member, and says what to send.
+
+It knows neither clock nor chance nor I/O: `now_ms` is told and never goes back, random numbers come from
+`member.random`. After each step `member.next_deadline_ms` says when the member wants to be woken if nothing else
+happens; a step costs the same however many members there are and however long nothing happened.
+
+A consumer is two threads that share one network client: the application's, which does nothing unless it is in a call
+(poll, commitSync, close), and the one that heartbeats, which runs while the member has a generation. Either of them
+reads the network. While neither does, answers wait in `member.inbox`, as they would wait in the socket.
+
+Heartbeats are nearly all of it: when one is due the step returns it, and its answer moves a deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
+from coordinatord.member.polling import begin_close, go_on, unsubscribe
+from coordinatord.member.result import Result, Send
+from coordinatord.member.state import Member
+from protocol.api.fetch import FetchRequest
+from protocol.api.find_coordinator import FindCoordinatorRequest
+from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.api.join_group import JoinGroupRequest
+from protocol.api.leave_group import LeaveGroupRequest
+from protocol.api.list_offsets import ListOffsetsRequest
+from protocol.api.metadata import MetadataRequest
+from protocol.api.offset_commit import OffsetCommitRequest
+from protocol.api.offset_fetch import OffsetFetchRequest
+from protocol.api.sync_group import SyncGroupRequest
+
+NOTHING = Result()
+"""The answer to an event that asks for nothing; shared, so nobody writes to it."""
+
+
+def step(member: Member, event: Any, now_ms: int) -> Result:
+    """Decide one event of events.py."""
+    return HANDLERS[type(event)](member, event, now_ms)
+
+
+def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
+    """A deadline has come; too early is harmless."""
+    result = Result()
+    in_call = member.in_poll or member.sync_commit is not None or member.closing is not None
+    if member.heartbeats and not member.settings.single_threaded:
+        state, coordinator = member.state, member.coordinator
+        heartbeats.tick(member, now_ms, result)
+        if in_call and (member.state is not state or member.coordinator != coordinator):
+            go_on(member, now_ms, result)
+            return result
+    if in_call and now_ms >= min(member.wake_ms, member.task_ms, member.poll_until_ms if member.in_poll else 1 << 62):
+        go_on(member, now_ms, result)
+    return result
+
+
+def received(member: Member, event: events.Received, now_ms: int) -> Result:
+    """An answer."""
+    return _arrived(member, event.send, event.response, now_ms)
+
+
+def failed(member: Member, event: events.Failed, now_ms: int) -> Result:
+    """No answer will come."""
+    return _arrived(member, event.send, None, now_ms)
+
+
+def _arrived(member: Member, send: Send, response: Any, now_ms: int) -> Result:
+    if send.abandoned:
+        return NOTHING
+    if not member.is_reading:
+        member.inbox.append((send, response))
+        return NOTHING
+    if type(response) is HeartbeatResponse and not response.error_code:
+        member.in_flight.pop(send, None)
+        heartbeats.answered(member, send, response, now_ms, NOTHING)
+        return NOTHING
+    result = Result()
+    network.deliver(member, send, response, now_ms, result)
+    go_on(member, now_ms, result)
+    return result
+
+
+def _read_inbox(member: Member, now_ms: int, result: Result) -> None:
+    while member.inbox:
+        send, response = member.inbox.popleft()
+        network.deliver(member, send, response, now_ms, result)
+
+
+def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
+    """The application polls."""
+    assert not member.in_poll, "poll has not returned yet"
+    assert not member.closed, "this consumer is closed"
+    result = Result()
+    if not member.subscription:
+        raise ValueError("subscribe to at least one topic before you poll")
+    member.in_poll = True
+    member.poll_until_ms = now_ms + event.timeout_ms
+    member.find_attempts = 0
+    _read_inbox(member, now_ms, result)
+    if member.heartbeats and not member.settings.single_threaded:
+        heartbeats.tick(member, now_ms, result)
+    go_on(member, now_ms, result)
+    return result
+
+
+def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
+    """The next poll sees to it; without topics the member leaves at once."""
+    member.subscription = frozenset(event.topics)
+    if member.subscription:
+        return NOTHING
+    result = Result()
+    unsubscribe(member, None, "the consumer unsubscribed from all topics", result)
+    return result
+
+
+def rejoin(member: Member, event: events.Rejoin, now_ms: int) -> Result:
+    """The next poll sees to it."""
+    member.request_rejoin(event.reason)
+    return NOTHING
+
+
+def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
+    """See committing.py."""
+    result = Result()
+    committing.commit(member, event, now_ms, result)
+    if member.sync_commit is not None:
+        _read_inbox(member, now_ms, result)
+        go_on(member, now_ms, result)
+    return result
+
+
+def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
+    """What is kept for another offset will be dropped."""
+    state = _owned(member, event.partition)
+    if isinstance(event.offset, str):
+        positions.reset(member, event.partition, event.offset)
+    else:
+        if event.offset < 0:
+            raise ValueError(f"an offset must not be negative: {event.offset}")
+        state.position, state.reset, state.retry_at_ms, state.leader_epoch = event.offset, None, 0, -1
+    return NOTHING
+
+
+def pause(member: Member, event: events.Pause, now_ms: int) -> Result:
+    """Until `Resume`, or until the partition goes."""
+    for partition in event.partitions:
+        _owned(member, partition).paused = True
+    return NOTHING
+
+
+def resume(member: Member, event: events.Resume, now_ms: int) -> Result:
+    """The next poll fetches."""
+    for partition in event.partitions:
+        _owned(member, partition).paused = False
+    return NOTHING
+
+
+def close(member: Member, event: events.Close, now_ms: int) -> Result:
+    """Commit, leave, stop."""
+    result = Result()
+    assert not member.closed, "this consumer is closed"
+    member.closing = event
+    _read_inbox(member, now_ms, result)
+    begin_close(member, now_ms, result)
+    go_on(member, now_ms, result)
+    return result
+
+
+def _owned(member: Member, partition: tuple[str, int]) -> Any:
+    state = member.partitions.get(partition)
+    if state is None:
+        raise ValueError(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
+    return state
+
+
+def _heartbeat_unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    heartbeats.unanswered(member, now_ms)
+
+
+def _found(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
+    finding.found(member, send, response, now_ms, result)
+    committing.send_waiting(member, now_ms, result)
+
+
+def _not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    finding.not_found(member, send, now_ms, result)
+    committing.send_waiting(member, now_ms, result)
+
+
+def _learned(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
+    if metadata.learned(member, send, response, now_ms, result):
+        joining.go_on_leading(member, result)
+
+
+def _left(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
+    member.leaving = None
+
+
+def _not_left(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    member.leaving = None
+
+
+network.HANDLERS.update(
+    {
+        HeartbeatRequest: (heartbeats.answered, _heartbeat_unanswered),
+        FindCoordinatorRequest: (_found, _not_found),
+        JoinGroupRequest: (joining.joined, joining.unanswered),
+        SyncGroupRequest: (joining.synced, joining.unanswered),
+        LeaveGroupRequest: (_left, _not_left),
+        OffsetCommitRequest: (committing.answered, committing.unanswered),
+        OffsetFetchRequest: (positions.committed, positions.committed_unanswered),
+        ListOffsetsRequest: (positions.looked_up, positions.not_looked_up),
+        FetchRequest: (fetching.fetched, fetching.not_fetched),
+        MetadataRequest: (_learned, metadata.not_learned),
+    }
+)
+
+HANDLERS: dict[type[Any], Callable[[Member, Any, int], Result]] = {
+    events.Woken: woken,
+    events.Received: received,
+    events.Failed: failed,
+    events.Poll: poll,
+    events.Subscribe: subscribe,
+    events.Rejoin: rejoin,
+    events.Commit: commit,
+    events.Seek: seek,
+    events.Pause: pause,
+    events.Resume: resume,
+    events.Close: close,
+}
