@@ -58,6 +58,7 @@ lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry .
 
 bench: $(VENV)/.bench ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
 	@exec $(BIN)/python -m tests.bench $(ARGS)

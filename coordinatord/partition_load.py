@@ -24,6 +24,7 @@ import structlog
 
 from coordinatord.group.classic import restore
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
+from coordinatord.group.result import Dropped
 from coordinatord.log.loader import ReplayedBatch
 from protocol.errors import DecodeError, TrailingBytesError
 from protocol.records.control import ControlType
@@ -233,11 +234,16 @@ class PartitionLoad:
         """Make the groups ready and hand them over, each as a whole: those that are done are served already."""
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
+        left_out = 0
         for number, (group_id, actor) in enumerate(self.actors.items(), 1):
             if actor.group.exists:
                 coordinator.actors[group_id] = actor
-                actor.apply(restore(actor.group, now_ms))
+                result = restore(actor.group, now_ms)
+                left_out += sum(isinstance(change, Dropped) for change in result.changes)
+                actor.apply(result)
             if number % SLICE_GROUPS == 0:
                 yield 0
                 now_ms = coordinator.now_ms()
+        if left_out:
+            log.warning("members of loaded groups left out", partition=self.partition, members=left_out)
         coordinator.loaded(self.partition)

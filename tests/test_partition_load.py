@@ -51,6 +51,7 @@ def coordinator() -> Coordinator:
         max_groups=100,
         writer=Writer(),
         append=never,
+        append_offsets=never,
         append_transactional=never,
         timers=NoTimers(),  # type: ignore[arg-type]
         now_ms=lambda: NOW_MS,

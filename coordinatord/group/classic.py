@@ -38,7 +38,7 @@ from coordinatord.group.members import (
 )
 from coordinatord.group.offsets import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
-from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey
+from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey
 from coordinatord.group.state import (
     DEAD,
     HEARTBEAT_RESULTS,
@@ -141,6 +141,14 @@ def restore(group: Group, now_ms: int) -> Result:
     group.leader_id = metadata.leader
     group.current_state_timestamp_ms = metadata.current_state_timestamp
     for logged in metadata.members:
+        if (
+            not logged.member_id
+            or logged.member_id in group.members
+            or logged.group_instance_id in group.static_members
+        ):
+            # Nobody logs this on purpose, but logs come from other programs too. It has to join anew.
+            result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
+            continue
         member = Member(
             logged.member_id,
             logged.group_instance_id,

@@ -68,6 +68,7 @@ class Cause:
     LEFT = "left"
     REPLACED = "replaced by a new member with its instance id"
     GROUP_FULL = "group is full"
+    NOT_LOADED = "was logged without an id, or with that of another member"
 
 
 @dataclass(frozen=True, slots=True)

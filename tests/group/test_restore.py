@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinatord.group import events
 from coordinatord.group.classic import restore, step
+from coordinatord.group.describe import describe
 from coordinatord.group.replay import replay
-from coordinatord.group.state import Group
+from coordinatord.group.result import JOIN, SESSION, Dropped, TimerKey
+from coordinatord.group.state import EMPTY, PREPARING_REBALANCE, Cause, Group
+from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupResponse
 from protocol.errors import ErrorCode
 from protocol.records.keys import decode_key, decode_value, encode_key, encode_value
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from tests.group.world import World, subscription
+from tests.protocol.arbitrary import messages
 
 
 def test_a_stable_group_comes_back_with_fresh_sessions() -> None:
@@ -181,3 +187,45 @@ def test_unloading_an_idle_group_or_twice_does_nothing_more() -> None:
     restored = world.replayed()
     restore(restored, world.now_ms)
     assert restored.state.value == "Stable"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        MemberMetadata("other", "i", "c", "/h", 1, 9_000, b"", b""),
+        MemberMetadata("first", None, "c", "/h", 1, 9_000, b"", b""),
+        MemberMetadata("", None, "c", "/h", 1, 9_000, b"", b""),
+    ],
+    ids=["same instance id", "same member id", "no member id"],
+)
+def test_a_member_that_cannot_be_is_left_out_of_a_foreign_group(second: MemberMetadata) -> None:
+    world = World()
+    first = MemberMetadata("first", "i", "c", "/h", 1, 9_000, subscription("t"), b"A")
+    world.log.append((GroupMetadataKey("g"), GroupMetadataValue("consumer", 4, "range", "first", 5, [first, second])))
+    result = world.restart()
+    assert list(world.group.members) == ["first"]
+    assert result.changes == [Dropped(second.member_id, second.group_instance_id, Cause.NOT_LOADED)]
+    assert world.heartbeat("first", 4, "i") == 0
+
+
+@settings(max_examples=200, derandomize=True, database=None, deadline=None)
+@given(st.sampled_from(range(5)).flatmap(lambda version: messages(GroupMetadataValue, version)))
+def test_whatever_a_foreign_log_says_of_a_group_it_can_be_served(value: GroupMetadataValue) -> None:
+    """Loaded, described, joined, left alone until everybody's session is over, expired."""
+    world = World(initial_rebalance_delay_ms=0)
+    world.check = False
+    replay(world.group, GroupMetadataKey("g"), value)
+    restore(world.group, world.now_ms)
+    group = world.group
+    describe(group, "g", 6)
+    for member_id in list(group.members):
+        step(group, HeartbeatRequest("g", group.generation_id, member_id), world.now_ms)
+    for member_id in list(group.members):
+        late_ms = max(group.members[member_id].session_deadline_ms, world.now_ms) if member_id in group.members else 0
+        step(group, events.TimedOut(TimerKey("g", SESSION, member_id)), late_ms)
+    assert not group.members
+    if group.state is PREPARING_REBALANCE:
+        step(group, events.TimedOut(TimerKey("g", JOIN)), 1 << 50)
+    assert group.state is EMPTY
+    step(group, events.Expire(0), 1 << 50)
+    assert not group.exists
