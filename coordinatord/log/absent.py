@@ -20,3 +20,6 @@ class AbsentLog(PartitionLog):
 
     def append_records(self, records: Sequence[KeyValue], timestamp_ms: int) -> None:
         raise AssertionError(f"{self.name} is another process's")
+
+    def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+        raise AssertionError(f"{self.name} is another process's")

@@ -13,14 +13,15 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 
-from coordinatord.log import checkpoint, epochs
+from coordinatord.log import checkpoint, epochs, shares
 from coordinatord.log.absent import AbsentLog
 from coordinatord.log.config import LogConfig
 from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
-from coordinatord.log.journal import JournalEntry, journal_names, read_journal
+from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journal
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
+from coordinatord.log.shares import Share
 
 #: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
 READ_FILES = 128
@@ -42,8 +43,13 @@ def default_config(_topic: str) -> LogConfig:
 class DataDirectory:
     """An open, locked data directory. One thread uses it: the event loop's."""
 
-    def __init__(self, path: str, disk: Disk, lock: Lock, cluster_id: str, node_id: int) -> None:
+    def __init__(
+        self, path: str, disk: Disk, lock: Lock | None, cluster_id: str, node_id: int, share: Share | None = None
+    ) -> None:
+        """Without a `lock` somebody else holds it for us."""
         self.path = path
+        self.share = share
+        self.journal_owner = "" if share is None else owner_of(share.worker)
         self.disk = disk
         self.cluster_id = cluster_id
         self.node_id = node_id
@@ -89,21 +95,41 @@ class DataDirectory:
             lock.release()
             raise
 
+    @classmethod
+    def open_share(
+        cls,
+        path: str,
+        share: Share,
+        *,
+        cluster_id: str,
+        node_id: int,
+        config_for: Callable[[str], LogConfig] = default_config,
+        disk: Disk | None = None,
+    ) -> DataDirectory:
+        """One worker's part of a directory that its supervisor has opened and handed out (shares.py)."""
+        data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
+        data._open_partitions(config_for)
+        return data
+
     def _open_partitions(self, config_for: Callable[[str], LogConfig]) -> None:
-        disk, names = self.disk, self.disk.listdir(self.path)
-        self._remove_deleted(names)
-        self.start_offsets = checkpoint.read_offsets(disk, self._file(checkpoint.LOG_START))
-        flushed = checkpoint.read_offsets(disk, self._file(checkpoint.RECOVERY_POINT))
-        journals = journal_names(names)
-        self.was_clean = checkpoint.CLEAN_SHUTDOWN in names and not journals
+        disk, share, names = self.disk, self.share, self.disk.listdir(self.path)
+        worker = None if share is None else share.worker
+        self.start_offsets = shares.read_checkpoint(disk, self.path, names, checkpoint.LOG_START, worker)
+        flushed = shares.read_checkpoint(disk, self.path, names, checkpoint.RECOVERY_POINT, worker)
+        journals = journal_names(names, worker)
+        if share is None:
+            self._remove_deleted(names)
+            self.was_clean = checkpoint.CLEAN_SHUTDOWN in names and not journals
+        else:
+            self.was_clean = share.is_recovered
         writes: dict[str, list[JournalEntry]] = {}
         for name in journals:
             for entry in read_journal(disk, self._file(name)):
                 writes.setdefault(entry.name, []).append(entry)
         for name in sorted(names):
             matched = _PARTITION_DIRECTORY.match(name)
-            if matched and disk.is_dir(self._file(name)):
-                key = matched[1], int(matched[2])
+            key = (matched[1], int(matched[2])) if matched else None
+            if key and (share is None or share.owns(*key)) and disk.is_dir(self._file(name)):
                 self._open_partition(key, config_for(key[0]), writes.get(name, []), flushed.get(key, 0), bool(journals))
         self.write_recovery_points()
         if self.start_offsets:
@@ -111,11 +137,13 @@ class DataDirectory:
             self.write_start_offsets()
         self.cleaned_offsets = {
             key: offset
-            for key, offset in checkpoint.read_offsets(disk, self._file(checkpoint.CLEANER)).items()
+            for key, offset in shares.read_checkpoint(disk, self.path, names, checkpoint.CLEANER, worker).items()
             if key in self.logs and offset <= self.logs[key].end_offset
         }
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
-        stale = [*journals, checkpoint.CLEAN_SHUTDOWN] if checkpoint.CLEAN_SHUTDOWN in names else journals
+        stale = list(journals)
+        if share is None:
+            stale += [name for name in names if name == checkpoint.CLEAN_SHUTDOWN or shares.is_checkpoint(name)]
         for name in stale:
             disk.unlink(self._file(name))
         if stale:
@@ -238,28 +266,35 @@ class DataDirectory:
 
     def write_start_offsets(self) -> None:
         """Persist log start offsets which lie inside a segment (DeleteRecords)."""
-        checkpoint.write_offsets(self.disk, self._file(checkpoint.LOG_START), dict(self.start_offsets))
+        checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.LOG_START), dict(self.start_offsets))
 
     def write_recovery_points(self) -> None:
-        checkpoint.write_offsets(self.disk, self._file(checkpoint.RECOVERY_POINT), self.flushed_offsets)
+        checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.RECOVERY_POINT), self.flushed_offsets)
 
     def write_cleaned_offsets(self) -> None:
         """The caller holds the writer's lock."""
-        checkpoint.write_offsets(self.disk, self._file(checkpoint.CLEANER), self.cleaned_offsets)
+        checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.CLEANER), self.cleaned_offsets)
 
     def mark_clean(self) -> None:
-        """Everything is flushed and nothing will be written any more: the next start need not recover."""
-        replace_text(self.disk, self._file(checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
+        """Everything is flushed and nothing will be written any more: the next start need not recover. A worker's
+        supervisor says so for all of them.
+        """
+        if self.share is None:
+            replace_text(self.disk, self._file(checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
 
     def close(self) -> None:
         """Close files and give up the lock. LogWriter.close() comes before and decides whether the stop was clean."""
         self.files.close()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     # --- within -------------------------------------------------------------------------------------------------------
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+    def _checkpoint(self, name: str) -> str:
+        return self._file(name if self.share is None else shares.checkpoint_name(name, self.share.worker))
 
     def _forget_offsets(self, keys: Sequence[TopicPartition]) -> None:
         """What the checkpoints say of a removed partition must not be taken for its successor's of the same name."""

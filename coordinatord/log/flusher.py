@@ -67,7 +67,7 @@ class Flusher:
 
     def _write_journal(self, epoch: int, writes: list[SegmentWrite]) -> None:
         if self._journal is None:
-            self._journal = Journal(self._disk, self._data.path, epoch)
+            self._journal = Journal(self._disk, self._data.path, epoch, self._data.journal_owner)
         after_flush = self._flushes
         for part in _parts(writes, self.split_bytes):
             entries = (

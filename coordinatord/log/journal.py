@@ -10,7 +10,8 @@ is read first and every write in it is done again: same file, same position, sam
 That also settles what a damaged byte means. Below the recovery point and in the journal everything was flushed, so it
 is damage and opening refuses; after that nothing was, so it is a torn tail and is cut off.
 
-`journal-<first epoch, 20 digits>`, a sequence of records, each starting where the one before ended:
+`journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` where several processes share the directory, see
+shares.py), a sequence of records, each starting where the one before ended:
 ```
  0  4  "CdJ1"
  4  4  record length
@@ -25,6 +26,7 @@ is damage and opening refuses; after that nothing was, so it is a torn tail and 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -37,6 +39,8 @@ from coordinatord.log.errors import LogDamaged
 PREFIX = "journal-"
 #: The journal's size at which segments are flushed and a new one begins.
 JOURNAL_BYTES = 16 * 1024 * 1024
+
+_NAME = re.compile(rf"{PREFIX}(worker-\d+-)?\d+$")
 
 MAGIC = b"CdJ1"
 FLUSHED = 1
@@ -91,8 +95,8 @@ def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool) -> 
 class Journal:
     """The journal being written. Used by the writer's thread only."""
 
-    def __init__(self, disk: Disk, directory: str, first_epoch: int) -> None:
-        self.path = f"{directory}/{PREFIX}{first_epoch:020d}"
+    def __init__(self, disk: Disk, directory: str, first_epoch: int, owner: str = "") -> None:
+        self.path = f"{directory}/{PREFIX}{owner}{first_epoch:020d}"
         self.size = 0
         self._disk = disk
         self._file: File = disk.open(self.path, create=True)
@@ -115,9 +119,15 @@ class Journal:
         self._disk.unlink(self.path)
 
 
-def journal_names(names: Iterable[str]) -> list[str]:
-    """Those of a data directory's names that are journals, oldest first."""
-    return sorted(name for name in names if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit())
+def owner_of(worker: int) -> str:
+    """What stands in the names of a worker's journals."""
+    return f"worker-{worker}-"
+
+
+def journal_names(names: Iterable[str], worker: int | None = None) -> list[str]:
+    """Those of a data directory's names that are journals, each owner's oldest first; or those of one worker."""
+    found = [(match[1] or "", name) for name in names if (match := _NAME.match(name))]
+    return [name for owner, name in sorted(found) if worker is None or owner == owner_of(worker)]
 
 
 def read_journal(disk: Disk, path: str) -> Iterator[JournalEntry]:

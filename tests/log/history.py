@@ -157,31 +157,34 @@ class History:
         """Open again, compare, and take what survived as the truth of the next life."""
         world = self._open()
         for name, expected in self.expected.items():
-            log = world.data.get(name, 0)
-            survived: Content = []
-            end = 0
-            if log:
-                if log.high_watermark != log.end_offset:
-                    raise Violated(f"{name}: high watermark {log.high_watermark}, end {log.end_offset}")
-                end = log.end_offset
-                if (
-                    not expected.acknowledged_start
-                    <= log.log_start_offset
-                    <= max(expected.start, expected.acknowledged_start)
-                ):
-                    raise Violated(
-                        f"{name}: starts at {log.log_start_offset}, {expected.acknowledged_start} was acknowledged"
-                    )
-                survived = [entry for entry in contents(log) if entry[0] >= log.log_start_offset]
-                if survived != expected.written[log.log_start_offset : end]:
-                    raise Violated(f"{name}: {len(survived)} records are not a prefix of what was written")
-                self._check_reads(world, name)
-            if end < expected.acknowledged:
-                raise Violated(f"{name}: ends at {end}, {expected.acknowledged} was acknowledged")
-            del expected.written[end:]
-            expected.acknowledged = end
-            expected.start = expected.acknowledged_start = log.log_start_offset if log else 0
+            self._check_one(world, name, expected)
         world.close()
+
+    def _check_one(self, world: World, name: str, expected: Expected) -> None:
+        log = world.data.get(name, 0)
+        survived: Content = []
+        end = 0
+        if log:
+            if log.high_watermark != log.end_offset:
+                raise Violated(f"{name}: high watermark {log.high_watermark}, end {log.end_offset}")
+            end = log.end_offset
+            if (
+                not expected.acknowledged_start
+                <= log.log_start_offset
+                <= max(expected.start, expected.acknowledged_start)
+            ):
+                raise Violated(
+                    f"{name}: starts at {log.log_start_offset}, {expected.acknowledged_start} was acknowledged"
+                )
+            survived = [entry for entry in contents(log) if entry[0] >= log.log_start_offset]
+            if survived != expected.written[log.log_start_offset : end]:
+                raise Violated(f"{name}: {len(survived)} records are not a prefix of what was written")
+            self._check_reads(world, name)
+        if end < expected.acknowledged:
+            raise Violated(f"{name}: ends at {end}, {expected.acknowledged} was acknowledged")
+        del expected.written[end:]
+        expected.acknowledged = end
+        expected.start = expected.acknowledged_start = log.log_start_offset if log else 0
 
     def _check_reads(self, world: World, name: str) -> None:
         """Look-ups by offset and by time find what replay finds."""

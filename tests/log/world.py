@@ -10,6 +10,7 @@ from collections.abc import Callable
 from coordinatord.log import DataDirectory, LogConfig, LogWriter, PartitionLog, replay
 from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
 from coordinatord.log.cleaning import Statistics
+from coordinatord.log.shares import Share
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 
@@ -73,13 +74,21 @@ class World:
         journal_bytes: int = 1 << 20,
         node_id: int = 0,
         cleaner: CleanerSettings | None = None,
+        share: Share | None = None,
+        path: str = PATH,
     ) -> None:
         self.disk = disk
         self.config = config or LogConfig()
         self.loop = HandLoop()
         self.worker = HandWorker()
         self.failures: list[BaseException] = []
-        self.data = DataDirectory.open(PATH, disk=disk, node_id=node_id, config_for=lambda topic: self.config)
+        config_for = lambda topic: self.config  # noqa: E731
+        if share is None:
+            self.data = DataDirectory.open(path, disk=disk, node_id=node_id, config_for=config_for)
+        else:
+            self.data = DataDirectory.open_share(
+                path, share, cluster_id="", node_id=node_id, disk=disk, config_for=config_for
+            )
         self.writer = LogWriter(
             self.data,
             self.loop,
