@@ -11,6 +11,7 @@ import pytest
 
 from coordinatord.log import DataDirectory, LogConfig, LogFailed, LogWriter, replay
 from coordinatord.log.disk import OsDisk
+from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushStats
 from protocol.records.batch import build_batch
@@ -271,3 +272,25 @@ def test_nothing_to_append() -> None:
     assert (log.end_offset, log.segments) == (0, [])
     world.close()
     assert World(world.disk).log().end_offset == 0
+
+
+def test_nothing_is_flushed_where_there_is_nothing() -> None:
+    """KAFKA-20845: a record too large for the shared batch comes when there is no batch yet, or an empty one."""
+    world = World(SimulatedDisk(1))
+    log = world.log()
+    released: list[str] = []
+    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("nothing"))
+    large = b"x" * (MAX_SHARED_BATCH_BYTES + 1)
+    for number in range(3):
+        epoch = world.writer.append_records(log, [(b"k%d" % number, large)], 1)
+    world.writer.hold(epoch, lambda: released.append("large"))
+    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("nothing again"))
+    world.settle()
+    assert released == ["nothing", "large", "nothing again"]
+    assert [(offset, key) for offset, key, _ in contents(log)] == [(0, b"k0"), (1, b"k1"), (2, b"k2")]
+    assert log.high_watermark == log.end_offset == 3
+    # An epoch of nothing alone ends, too.
+    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("alone"))
+    world.settle()
+    assert released[-1] == "alone"
+    assert not world.failures
