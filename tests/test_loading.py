@@ -115,7 +115,7 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
     assert each.records_per_second == pytest.approx(150 / each.seconds)
     told = [line for line in lines if line["event"] == "loading groups"]
     assert told
-    assert {line["partition"] for line in told} == {f"{TOPIC}-0", f"{TOPIC}-1"}
+    assert {line["partition"] for line in told} >= {f"{TOPIC}-0", f"{TOPIC}-1"}
     assert all(set(line) >= {"percent", "records", "records_per_second", "seconds"} for line in told)
 
 
