@@ -39,11 +39,12 @@ class GroupActor:
 
     def tell(self, event: Any) -> Any:
         """Let the event happen; returns the response to it, None when it is parked or has none."""
-        result = step(self.group, event, self.coordinator.now_ms())
+        now_ms = self.coordinator.now_ms()
+        result = step(self.group, event, now_ms)
         if result.offsets:
             self._log_offsets(result)
         if result.records or result.replies or result.timers or result.transitions or result.changes or result.dropped:
-            self.apply(result)
+            self.apply(result, now_ms)
         if not self.group.exists:
             self.coordinator.forget(self)
         return result.reply
@@ -60,7 +61,7 @@ class GroupActor:
         self.epoch = coordinator.append_offsets(self.partition, encoded)
         coordinator.metrics.offset_commits += len(encoded)
 
-    def apply(self, result: Result) -> None:
+    def apply(self, result: Result, now_ms: int) -> None:
         """Do what else a step has asked for. Records first: the answers wait for them."""
         coordinator = self.coordinator
         if result.records:
@@ -84,7 +85,7 @@ class GroupActor:
             # The client asked again, or its member is gone: the earlier request is never answered, in Kafka neither.
             context.drop()
         if result.transitions or result.changes:
-            coordinator.observe(self, result)
+            coordinator.observe(self, result, now_ms)
 
     def respond(self, context: RequestContext, response: Any) -> Any:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""

@@ -18,6 +18,7 @@ from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
+from coordinatord.observe.ledger import Ledger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.partition_load import PartitionLoad
 from coordinatord.timers import Timers
@@ -58,6 +59,7 @@ class Coordinator:
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
         metrics: Metrics,
+        ledger: Ledger | None = None,
     ) -> None:
         """`owns(partition)`: whether this node serves the groups of a partition."""
         self.group_settings = group_settings
@@ -71,6 +73,7 @@ class Coordinator:
         self.now_ms = now_ms
         self.new_id = new_id
         self.metrics = metrics
+        self.ledger = ledger
         self.actors: dict[str, GroupActor] = {}
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
@@ -205,8 +208,10 @@ class Coordinator:
         elif type(result.reply) in (OffsetDeleteResponse, DeletableGroupResult):
             self.metrics.offset_deletions += sum(type(key) is OffsetCommitKey for key, _ in result.records)
 
-    def observe(self, actor: GroupActor, result: Result) -> None:
-        """One log line per transition, with what brought it about."""
+    def observe(self, actor: GroupActor, result: Result, now_ms: int) -> None:
+        """One log line per transition, with what brought it about; and the ledger."""
+        if self.ledger is not None:
+            self.ledger.observe(actor.group, result, now_ms)
         for change in result.changes:
             if isinstance(change, Dropped):
                 self.metrics.members_removed[change.cause] += 1

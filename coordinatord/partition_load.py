@@ -240,7 +240,7 @@ class PartitionLoad:
                 coordinator.actors[group_id] = actor
                 result = restore(actor.group, now_ms)
                 left_out += sum(isinstance(change, Dropped) for change in result.changes)
-                actor.apply(result)
+                actor.apply(result, now_ms)
             if number % SLICE_GROUPS == 0:
                 yield 0
                 now_ms = coordinator.now_ms()

@@ -21,9 +21,9 @@ from coordinatord.compaction import Compaction
 from coordinatord.config import Settings
 from coordinatord.connection import Connection
 from coordinatord.coordinator import Coordinator
-from coordinatord.group.state import GroupSettings
+from coordinatord.group.state import Group, GroupSettings
 from coordinatord.handlers.admin import GroupAdmin
-from coordinatord.handlers.find import FindCoordinator
+from coordinatord.handlers.find import FindCoordinator, partition_for
 from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.handlers.transactions import TransactionApis
@@ -36,12 +36,13 @@ from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.nodes import Nodes
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
+from coordinatord.observe.ledger import Ledger, tell_of_rebalance
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.router import Router
 from coordinatord.timers import Timers
 from coordinatord.topics import Topics
-from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
@@ -100,6 +101,9 @@ class Daemon:
             schedule_at=self.timers.alarm,
             new_uuid=lambda: secrets.token_bytes(16),
         )
+        self.ledger: Ledger | None = None
+        if settings.rebalance_ledger_enable:
+            self.ledger = Ledger(settings.node_id, self._append_rebalance, tell_of_rebalance)
         self.coordinator = Coordinator(
             group_settings=GroupSettings(
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -120,6 +124,7 @@ class Daemon:
             now_ms=self.now_ms,
             new_id=_new_uuid4,
             metrics=self.metrics,
+            ledger=self.ledger,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
         self.compaction = Compaction(settings, self.data, self.writer, loop, self.topics, self.metrics, self.now_ms)
@@ -160,6 +165,8 @@ class Daemon:
         self.admin: AdminServer | None = None
         if settings.admin is not None:
             self.admin = AdminServer(settings.admin, self.metrics, self.health, loop=loop)
+            if self.ledger is not None:
+                self.admin.add_page("/rebalances", "rebalances", self._rebalances)
         self._watch()
 
     def _handlers(self) -> dict[int, Any]:
@@ -339,6 +346,33 @@ class Daemon:
         found = self.topics.transactional.find(OFFSETS_TOPIC, partition)
         assert found is not None, "the offsets topic has all its partitions"
         return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
+
+    def _append_rebalance(self, group: Group, record: bytes) -> None:
+        """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
+        if self.failed is not None:
+            return
+        if LEDGER_TOPIC not in self.topics.catalogue.by_name:
+            try:
+                self.topics.create_ledger_topic()
+            except OSError as error:
+                self._log_failed(error)
+                return
+        partition = partition_for(group.group_id, self.topics.offsets_partitions)
+        log = self.data.get(LEDGER_TOPIC, partition)
+        # None where the topic has been brought here from somewhere else, with fewer partitions.
+        if log is not None:
+            self.writer.append_records(log, [(group.group_id.encode("utf-8", "replace"), record)], self.now_ms())
+
+    def _rebalances(self, query: dict[str, list[str]]) -> object:
+        """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""
+        assert self.ledger is not None
+        group_id = query.get("group", [None])[0]
+        actors = list(self.coordinator.actors.values())
+        opened = [self.ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
+        return {
+            "under_way": [each for each in opened if each is not None],
+            "recent": self.ledger.recent(group_id),
+        }
 
     def _append_transaction(self, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> int:
         log = self.data.get(TRANSACTION_TOPIC, partition)

@@ -14,6 +14,7 @@ import click
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
     "log": ("coordinatord.cli.log", "log", "Look into the files of a log, and check them."),
+    "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator about its groups: why they rebalance."),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""

@@ -278,6 +278,11 @@ class Settings:
         minimum=1,
         ours="no limit in Kafka; each costs some 2 KiB, and any client may create them",
     )
+    rebalance_ledger_enable: bool = boolean(
+        True,
+        "Record each rebalance, with its cause and who was late, in memory and in the topic __rebalances.",
+        ours="not in Kafka",
+    )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
         ("classic",),
         "Rebalance protocols that are served.",

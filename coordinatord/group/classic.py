@@ -38,7 +38,7 @@ from coordinatord.group.members import (
 )
 from coordinatord.group.offsets import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
-from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey
+from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import (
     DEAD,
     HEARTBEAT_RESULTS,
@@ -48,6 +48,7 @@ from coordinatord.group.state import (
     Cause,
     Group,
     Member,
+    Why,
     heartbeat_error,
 )
 from coordinatord.group.subscription import subscribed_topics
@@ -168,7 +169,8 @@ def restore(group: Group, now_ms: int) -> Result:
         group.heartbeat_result = HEARTBEAT_RESULTS[STABLE]
     group.subscribed_topics = subscribed_topics(group)
     if len(group.members) > group.settings.max_size:
-        prepare_rebalance(group, f"loaded with more than {group.settings.max_size} members", now_ms, result)
+        text = f"loaded with more than {group.settings.max_size} members"
+        prepare_rebalance(group, Trigger(Why.TOO_MANY_MEMBERS, text), now_ms, result)
     return result
 
 
@@ -200,7 +202,8 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     if group.state is PREPARING_REBALANCE:
         _complete_if_all_joined(group, now_ms, result)
     else:
-        prepare_rebalance(group, f"session of member {member_id} expired", now_ms, result)
+        trigger = Trigger(Why.SESSION_EXPIRED, f"session of member {member_id} expired", member_id)
+        prepare_rebalance(group, trigger, now_ms, result)
     return result
 
 

@@ -33,11 +33,10 @@ from coordinatord.group.rebalance import (
     maybe_complete_join,
     members_for_leader,
     prepare_rebalance,
-    rebalance_or_complete,
     write_metadata,
 )
 from coordinatord.group.replay import write
-from coordinatord.group.result import NO_REASON, SESSION, Joined, Result, Schedule, TimerKey
+from coordinatord.group.result import NO_REASON, SESSION, Joined, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -47,6 +46,7 @@ from coordinatord.group.state import (
     Cause,
     Group,
     Member,
+    Why,
 )
 from coordinatord.group.vote import select_protocol, supports_protocols
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -123,12 +123,12 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     protocols = _protocols(request)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:
-        reason = f"member {member_id} rejoins"
+        why = text = ""  # it takes part in the rebalance that there is
     elif member.protocols != protocols:
-        reason = f"member {member_id} changed its metadata"
+        why, text = Why.METADATA_CHANGED, f"member {member_id} changed its metadata"
     elif group.state is STABLE and leader:
         # The leader may know of changes that its metadata does not show, such as new partitions.
-        reason = f"leader {member_id} rejoins"
+        why, text = Why.LEADER_REJOINED, f"leader {member_id} rejoins"
     else:
         result.reply = generation_response(group, member)
         return
@@ -136,7 +136,10 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
         group, member, protocols, _rebalance_timeout_ms(event), request.session_timeout_ms, event.reply_to, result
     )
     _joined(member, request, False, result)
-    rebalance_or_complete(group, _with_client_reason(reason, request), now_ms, result)
+    if group.state is PREPARING_REBALANCE:
+        maybe_complete_join(group, now_ms, result)
+    else:
+        prepare_rebalance(group, _trigger(why, text, member_id, request), now_ms, result)
 
 
 def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result) -> None:
@@ -159,7 +162,11 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
     # give up and come back under a new id would fill the group, so even a parked newcomer expires.
     keep_alive(group, member, group.settings.new_member_join_timeout_ms, now_ms, result)
     _joined(member, request, True, result)
-    rebalance_or_complete(group, _with_client_reason(f"new member {member_id}", request), now_ms, result)
+    if group.state is PREPARING_REBALANCE:
+        maybe_complete_join(group, now_ms, result)
+    else:
+        trigger = _trigger(Why.NEW_MEMBER, f"new member {member_id}", member_id, request)
+        prepare_rebalance(group, trigger, now_ms, result)
 
 
 def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, now_ms: int, result: Result) -> None:
@@ -181,12 +188,12 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
         if select_protocol(group) == group.protocol_name:
             _replace_without_rebalance(group, event, member, leader_before, result)
         else:
-            reason = f"static member {new_id} changes the choice of protocol"
-            prepare_rebalance(group, _with_client_reason(reason, request), now_ms, result)
+            text = f"static member {new_id} changes the choice of protocol"
+            prepare_rebalance(group, _trigger(Why.METADATA_CHANGED, text, new_id, request), now_ms, result)
     elif group.state is COMPLETING_REBALANCE:
         # The leader may be computing an assignment for the old id already.
-        reason = f"static member {new_id} restarted"
-        prepare_rebalance(group, _with_client_reason(reason, request), now_ms, result)
+        text = f"static member {new_id} restarted"
+        prepare_rebalance(group, _trigger(Why.STATIC_MEMBER_RESTARTED, text, new_id, request), now_ms, result)
     else:
         maybe_complete_join(group, now_ms, result)
 
@@ -244,8 +251,9 @@ def _rebalance_timeout_ms(event: Join) -> int:
     return event.request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
 
 
-def _with_client_reason(reason: str, request: JoinGroupRequest) -> str:
-    return f"{reason}; client reason: {request.reason or NO_REASON}"
+def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> Trigger:
+    reason = request.reason or NO_REASON
+    return Trigger(why, f"{text}; client reason: {reason}", member_id, reason)
 
 
 def _joined(member: Member, request: JoinGroupRequest, is_new: bool, result: Result) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from coordinatord.group.events import Leave
 from coordinatord.group.members import answer_join, join_error, refusal, remove_member
 from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
-from coordinatord.group.result import NO_REASON, Result
-from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group
+from coordinatord.group.result import NO_REASON, Result, Trigger
+from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group, Why
 from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.errors import ErrorCode
 
@@ -19,12 +19,13 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
         return Result(reply=LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
     result = Result()
     responses: list[MemberResponse] = []
-    gone: list[str] = []
+    gone: list[Trigger] = []
     for identity in event.members:
         error = _leave_one(group, identity, result)
         if error is None:
             who = identity.member_id or identity.group_instance_id
-            gone.append(f"{who} left; client reason: {identity.reason or NO_REASON}")
+            reason = identity.reason or NO_REASON
+            gone.append(Trigger(Why.MEMBER_LEFT, f"{who} left; client reason: {reason}", who or "", reason))
         responses.append(
             MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.NONE if error is None else error)
         )
@@ -35,7 +36,8 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
     if gone:
         if group.state is STABLE or group.state is COMPLETING_REBALANCE:
             # Also when it was only an id that had been handed out; Kafka does so too.
-            prepare_rebalance(group, "; ".join(gone), now_ms, result)
+            trigger = gone[0] if len(gone) == 1 else Trigger(Why.MEMBER_LEFT, "; ".join(each.text for each in gone))
+            prepare_rebalance(group, trigger, now_ms, result)
         elif group.state is PREPARING_REBALANCE:
             maybe_complete_join(group, now_ms, result)
     return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from coordinatord.group.members import answer_join, answer_sync, keep_alive, remove_member
 from coordinatord.group.replay import write
-from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey
+from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -18,6 +18,7 @@ from coordinatord.group.state import (
     Cause,
     Group,
     Member,
+    Why,
 )
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.vote import select_protocol
@@ -30,28 +31,21 @@ LOOK_AGAIN_MS = 1_000
 """The least time between two looks at a rebalance to which nobody came. Kafka spins where the timeout is 0."""
 
 
-def rebalance_or_complete(group: Group, reason: str, now_ms: int, result: Result) -> None:
-    """After a change of membership: begin a rebalance, or see whether the one under way has everybody now."""
-    if group.state is PREPARING_REBALANCE:
-        maybe_complete_join(group, now_ms, result)
-    else:
-        prepare_rebalance(group, reason, now_ms, result)
-
-
 def maybe_complete_join(group: Group, now_ms: int, result: Result) -> None:
     """Go on if nobody is missing; the first rebalance out of Empty sits out its delay."""
     if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.has_all_members_joined():
         complete_join(group, now_ms, result)
 
 
-def prepare_rebalance(group: Group, reason: str, now_ms: int, result: Result) -> None:
+def prepare_rebalance(group: Group, trigger: Trigger, now_ms: int, result: Result) -> None:
     """Ask all members to rejoin: parked syncs now, the others at their next heartbeat."""
     if group.state is COMPLETING_REBALANCE:
         reset_assignments(group, now_ms, result)
     cancel_sync_timer(group, result)
     group.pending_sync_members.clear()
     initial = group.state is EMPTY
-    group.transition_to(PREPARING_REBALANCE, reason, now_ms, result)
+    result.trigger = trigger
+    group.transition_to(PREPARING_REBALANCE, trigger.text, now_ms, result)
     if initial:
         _begin_initial_delay(group, now_ms, result)
     elif group.has_all_members_joined() or not group.members:
@@ -83,7 +77,9 @@ def sync_timed_out(group: Group, now_ms: int, result: Result) -> None:
         return
     for member_id in missing:
         remove_member(group, member_id, Cause.NOT_SYNCED, result)
-    prepare_rebalance(group, f"no sync in time from {', '.join(missing)}", now_ms, result)
+    who = missing[0] if len(missing) == 1 else ""
+    trigger = Trigger(Why.NOT_SYNCED, f"no sync in time from {', '.join(missing)}", who)
+    prepare_rebalance(group, trigger, now_ms, result)
 
 
 def complete_join(group: Group, now_ms: int, result: Result) -> None:

@@ -4,7 +4,8 @@
 answer requests that were parked before, `dropped` are parked requests that will never be answered: a member that asks
 twice on two connections, or leaves while it waits, leaves its earlier request hanging, in Kafka too.
 
-`changes` is for the rebalance ledger: who joined and why, who went and why. The shell adds the time.
+`changes` and `trigger` are for the rebalance ledger: who joined and why, who went and why, and what made the group
+rebalance. The shell adds the time.
 """
 
 from __future__ import annotations
@@ -74,6 +75,15 @@ class Dropped(NamedTuple):
     cause: str
 
 
+class Trigger(NamedTuple):
+    """What made a group rebalance. `kind` is one of state.Why, `reason` the client's own (KIP-800)."""
+
+    kind: str
+    text: str  # for people: names members
+    member_id: str = ""  # "" where it was nobody in particular, or several
+    reason: str = NO_REASON
+
+
 Record = tuple[Any, Any]
 """A key message of `protocol.records` and its value message; None for a tombstone."""
 
@@ -94,6 +104,7 @@ class Result:
     timers: list[Schedule | Cancel]
     transitions: list[Transition]
     changes: list[Joined | Dropped]
+    trigger: Trigger | None  # of the rebalance that began in this step
     asked_by: Any  # the `reply_to` of the event itself: answered by `reply` when its own step completes it
 
     def __init__(self, reply: Any = None, *, timers: list[Schedule | Cancel] | None = None, asked_by: Any = None):
@@ -107,6 +118,7 @@ class Result:
         self.timers = [] if timers is None else timers
         self.transitions = []
         self.changes = []
+        self.trigger = None
         self.asked_by = asked_by
 
     def answer(self, reply_to: Any, response: Any) -> None:

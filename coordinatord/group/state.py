@@ -71,6 +71,19 @@ class Cause:
     NOT_LOADED = "was logged without an id, or with that of another member"
 
 
+class Why:
+    """What makes a group rebalance, for logs and the rebalance ledger."""
+
+    NEW_MEMBER = "new member"
+    LEADER_REJOINED = "leader rejoined"
+    METADATA_CHANGED = "member changed its metadata"
+    STATIC_MEMBER_RESTARTED = "static member restarted"
+    MEMBER_LEFT = "member left"
+    SESSION_EXPIRED = "session expired"
+    NOT_SYNCED = "no sync in time"
+    TOO_MANY_MEMBERS = "too many members"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
     """Limits, under their Kafka names where Kafka has one. Milliseconds and bytes as named."""

@@ -70,7 +70,7 @@ class Membership:
             return None
         result = heartbeat(actor.group, request, now_ms)
         if result.timers:
-            actor.apply(result)
+            actor.apply(result, now_ms)
         error_code: int = result.reply.error_code
         return error_code
 

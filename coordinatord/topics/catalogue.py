@@ -29,6 +29,7 @@ from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.names import (
     INTERNAL,
+    LEDGER_TOPIC,
     OFFSETS_TOPIC,
     TRANSACTION_TOPIC,
     collision_key,
@@ -262,6 +263,9 @@ def internal_configs(settings: Settings, name: str) -> dict[str, str]:
         segment_bytes, compression = settings.offsets_topic_segment_bytes, "producer"
     elif name == TRANSACTION_TOPIC:
         segment_bytes, compression = settings.transaction_state_log_segment_bytes, "uncompressed"
+    elif name == LEDGER_TOPIC:
+        # A week, as long as offsets are kept, and in all partitions together not more than a small disk has.
+        return {"cleanup.policy": "delete", "segment.bytes": str(16 << 20), "retention.bytes": str(64 << 20)}
     else:
         return {}
     # The broker's setting may be smaller than a topic's; then only the name without a minimum takes it.

@@ -19,7 +19,7 @@ from coordinatord.topics.describe import Describing
 from coordinatord.topics.fetch import Fetching, ScheduleAt
 from coordinatord.topics.fetch_sessions import FetchSessions
 from coordinatord.topics.markers import TransactionalAppends
-from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
@@ -94,6 +94,11 @@ class Topics:
         count = settings.transaction_state_log_num_partitions
         self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
         return count
+
+    def create_ledger_topic(self) -> None:
+        """Make `__rebalances`, durably. OSError when that fails."""
+        configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
+        self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
 
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.request)."""

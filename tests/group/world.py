@@ -2,12 +2,13 @@
 
 Whatever a step must keep to is asserted after each one: parked requests are answered or dropped once and only once,
 states follow the table, a generation has one leader and never falls, counts agree with what they count, and the log
-replayed gives the durable state.
+replayed gives the durable state. The rebalance ledger follows each step, and its records fit together.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 from coordinatord.group import events
@@ -25,6 +26,7 @@ from coordinatord.group.state import (
     Group,
     GroupSettings,
 )
+from coordinatord.observe.ledger import Ledger
 from coordinatord.timer_wheel import TimerWheel
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -59,10 +61,18 @@ class World:
         self.wheel: TimerWheel[TimerKey] = TimerWheel(tick_ms, now_ms)
         self.group = self.new_group()
         self.leaders: dict[int, str] = {}
+        self.rebalances: list[dict[str, Any]] = []  # what the ledger has recorded
+        self.ledger = self.new_ledger()
         self.expired: list[TimerKey] = []  # taken from the wheel and not yet told
 
     def new_group(self) -> Group:
         return Group(GROUP_ID, self.settings, self.new_id)
+
+    def new_ledger(self) -> Ledger:
+        def write(_group: Group, record: bytes) -> None:
+            self.rebalances.append(json.loads(record))
+
+        return Ledger(0, write, lambda _record, _dropped: None)
 
     def new_id(self) -> str:
         self.ids += 1
@@ -86,10 +96,15 @@ class World:
         if not self.group.exists and self.group.state is DEAD:
             self.group = self.new_group()
             self.leaders = {}
+            self.rebalances.clear()
         return result
 
     def apply(self, event: Any, result: Result) -> None:
         self.results.append(result)
+        recorded = len(self.rebalances)
+        self.ledger.observe(self.group, result, self.now_ms)
+        if self.check:
+            self.check_ledger(recorded)
         if result.producer is not None:
             self.writers.update(
                 (number, result.producer[0]) for number in range(len(self.log), len(self.log) + len(result.records))
@@ -143,6 +158,8 @@ class World:
         self.group = self.replayed()
         # A generation that was not logged was never agreed: its number comes again.
         self.leaders = {}
+        self.ledger = self.new_ledger()
+        self.rebalances = []
         self.wheel = TimerWheel(self.wheel.tick_ms, self.now_ms)
         result = restore(self.group, self.now_ms)
         self.apply(None, result)
@@ -194,6 +211,26 @@ class World:
             replayed = self.replayed()
             again = (replayed.offsets, replayed.pending, replayed.metadata)
             assert again == live, "the log does not replay to the durable state"
+
+    def check_ledger(self, recorded: int) -> None:
+        """A rebalance is under way where the state says so, and what ended begins where the last one ended."""
+        is_open = self.ledger.open(self.group) is not None
+        assert is_open == (self.group.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE))
+        for number, record in enumerate(self.rebalances[recorded:], recorded):
+            assert record["members_before"] + record["added"] - record["removed"] == record["members_after"]
+            assert record["began_ms"] <= (record["joined_ms"] or record["began_ms"]) <= record["ended_ms"]
+            came, went = ({each["member_id"] for each in record[what]} for what in ("rejoined", "dropped"))
+            if record["outcome"] == "completed":
+                assert record["generation_after"] == self.group.generation_id > record["generation_before"]
+                assert record["members_after"] == len(self.group.members)
+                statics = set(self.group.static_members.values())
+                is_whole = "omitted" not in record
+                assert self.group.members.keys() <= came | statics or not is_whole, "somebody is in who has not joined"
+                assert not went & self.group.members.keys()
+            before = self.rebalances[number - 1] if number else None
+            if before is not None and before["outcome"] != "stopped":
+                assert record["generation_before"] == before["generation_after"]
+                assert record["began_ms"] >= before["ended_ms"]
 
     def _check_state(self) -> None:
         group = self.group

@@ -91,7 +91,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
         None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
     )),
     "who does not sync may stay": (classic, "sync_timed_out", lambda group, now_ms, result: None),
-    "a join does not complete the rebalance": (rebalance, "maybe_complete_join", _keeps_waiting),
+    "a join does not complete the rebalance": (joining, "maybe_complete_join", _keeps_waiting),
     "a leave does not complete the rebalance": (leaving, "maybe_complete_join", _keeps_waiting),
     "parked syncs stay": (rebalance, "reset_assignments", _leaves_syncs_parked),
     "everything is supported": (joining, "supports_protocols", lambda group, type_, names: True),

@@ -1,0 +1,215 @@
+"""`coordinatord groups`: ask a running coordinator about its groups."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from coordinatord.cli.options import fail
+from coordinatord.cli.wire import Wire, WireError
+from coordinatord.group.result import NO_REASON
+from coordinatord.handlers.find import partition_for
+from coordinatord.topics.names import LEDGER_TOPIC
+from protocol.api.describe_groups import DescribeGroupsRequest
+from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.api.find_coordinator import FindCoordinatorRequest
+from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.errors import ErrorCode
+from protocol.records.batch import read_header
+from protocol.records.key_values import key_values
+
+CLIENT_ID = "coordinatord-groups"
+EARLIEST = -2
+LATEST = -1
+FETCH_BYTES = 8 << 20
+SHOWN_MEMBERS = 5
+"""Members that a line names; of more it says how many there are."""
+
+NO_CLIENT_REASON = f"; client reason: {NO_REASON}"
+
+CAUSES = {
+    "session expired": "sent no heartbeat within its session timeout",
+    "did not rejoin within the rebalance timeout": "did not rejoin within the rebalance timeout",
+    "did not sync within the rebalance timeout": "did not ask for its assignment within the rebalance timeout",
+    "new member did not come back to its parked join in time": "waited in a join for five minutes",
+    "left": "left",
+    "replaced by a new member with its instance id": "was replaced by a new process with its group.instance.id",
+    "group is full": "had no place: group.max.size is reached",
+}
+
+
+@click.group(name="groups")
+def groups() -> None:
+    """Ask a running coordinator about its groups: why they rebalance."""
+
+
+@groups.command()
+@click.argument("group")
+@click.option(
+    "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="A node of the coordinator."
+)
+@click.option("--last", metavar="N", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many.")
+@click.option("--json", "as_json", is_flag=True, help="The records as they are, one a line, oldest first.")
+def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
+    """Tell why GROUP has rebalanced: what made it, who was late, who went.
+
+    Reads the topic __rebalances, which has the rebalances of the last days, also of groups that are gone.
+    """
+    try:
+        state, records = look_up(bootstrap, group, last)
+    except WireError as error:
+        fail(str(error))
+    if as_json:
+        for record in records:
+            click.echo(json.dumps(record, ensure_ascii=False))
+        return
+    for line in told(group, state, records):
+        click.echo(line)
+
+
+def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]]]:
+    """The group as DescribeGroups has it, and the records of its last rebalances, oldest first. WireError."""
+    with Wire(bootstrap, CLIENT_ID) as wire:
+        metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
+        coordinator = wire.ask(FindCoordinatorRequest(group), newest=3)
+    topic = metadata.topics[0]
+    is_absent = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = ErrorCode(coordinator.error_code or (0 if is_absent else topic.error_code))
+    if code:
+        raise WireError(f"{bootstrap} cannot tell now: {code.name}. Try again in a moment.")
+    with Wire(_address(coordinator.host, coordinator.port), CLIENT_ID) as wire:
+        state = wire.ask(DescribeGroupsRequest([group])).groups[0]
+    if is_absent:
+        return state, []
+    partition = partition_for(group, len(topic.partitions))
+    leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == partition)
+    leader = next((node for node in metadata.brokers if node.node_id == leader_id), None)
+    if leader is None:
+        raise WireError(f"Nobody serves partition {partition} of {LEDGER_TOPIC} now. Try again in a moment.")
+    with Wire(_address(leader.host, leader.port), CLIENT_ID) as wire:
+        return state, list(deque(_records(wire, partition, group), maxlen=last))
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _records(wire: Wire, partition: int, group: str) -> Iterator[dict[str, Any]]:
+    """The records of one group in a partition of the ledger, up to where it ends now."""
+    offset, end = (_offset(wire, partition, at) for at in (EARLIEST, LATEST))
+    wanted = group.encode("utf-8", "replace")
+    while offset < end:
+        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(
+            max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(LEDGER_TOPIC, partitions=[asked])]
+        )
+        found = wire.ask(request, newest=12).responses[0].partitions[0]
+        _check(wire, found.error_code)
+        data, at = found.records or b"", 0
+        began = offset
+        while at < len(data):
+            header = read_header(data, at)
+            if at + header.size > len(data):
+                break
+            for record_offset, _timestamp, key, value in key_values(data, at, header):
+                if record_offset >= began and key == wanted and value is not None:
+                    yield json.loads(value)
+            at += header.size
+            offset = header.last_offset + 1
+        if offset == began:
+            return
+
+
+def _offset(wire: Wire, partition: int, timestamp: int) -> int:
+    topic = ListOffsetsTopic(LEDGER_TOPIC, [ListOffsetsPartition(partition, timestamp=timestamp)])
+    found = wire.ask(ListOffsetsRequest(-1, topics=[topic]), newest=6).topics[0].partitions[0]
+    _check(wire, found.error_code)
+    return int(found.offset)
+
+
+def _check(wire: Wire, error_code: int) -> None:
+    if error_code:
+        raise WireError(f"{wire.address} cannot read {LEDGER_TOPIC}: {ErrorCode(error_code).name}.")
+
+
+def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]:
+    """The story of a group in plain words, the newest rebalance first."""
+    if state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
+        yield f"There is no group {group} now."
+    elif state.error_code:
+        yield f"Group {group} cannot be asked for its state now: {ErrorCode(state.error_code).name}."
+    else:
+        size = len(state.members)
+        members = f"{size} member{'' if size == 1 else 's'}"
+        protocol = f", assigned by {state.protocol_data}" if state.protocol_data else ""
+        yield f"Group {group} is {state.group_state}: {members}{protocol}."
+    if not records:
+        yield (
+            "No rebalance of it is on record. They are recorded by coordinatord, and kept for seven days, "
+            "unless its rebalance.ledger.enable is false."
+        )
+    for record in reversed(records):
+        yield ""
+        yield from story(record)
+
+
+def story(record: dict[str, Any]) -> Iterator[str]:
+    """One rebalance, in a few lines."""
+    began = datetime.datetime.fromtimestamp(record["began_ms"] / 1000).astimezone()
+    before, after = record["generation_before"], record["generation_after"]
+    generation = f"generation {before} → {after}" if before != after else f"generation {before}"
+    seconds = _seconds(record["ended_ms"] - record["began_ms"])
+    ending = {
+        "completed": f"took {seconds}",
+        "superseded": f"given up after {seconds} for another rebalance",
+        "empty": f"over after {seconds}: nobody was left",
+        "stopped": f"cut off after {seconds}: the coordinator stopped serving the group, or it was deleted",
+    }[record["outcome"]]
+    yield f"{began:%Y-%m-%d %H:%M:%S}  {generation}, {ending}"
+    trigger = record["trigger"]
+    yield f"  why: {trigger['text'].removesuffix(NO_CLIENT_REASON)}"
+    yield f"  members: {record['members_before']} before, {record['members_after']} after" + _changes(record)
+    for cause, who in _by_cause(record["dropped"]).items():
+        if who == [trigger.get("member_id")] and cause == trigger["kind"].removeprefix("member "):
+            continue  # it has just been said
+        yield f"  {_names(who)} {CAUSES.get(cause, cause)}"
+    joined_ms = record["joined_ms"]
+    if joined_ms is not None:
+        join_ms, sync_ms = joined_ms - record["began_ms"], record["ended_ms"] - joined_ms
+        delay = ", the initial delay for more members included" if record["initial"] else ""
+        leader = f"(leader {record['leader']})"
+        yield f"  joining took {_seconds(join_ms)}{delay}; the assignment {_seconds(sync_ms)} {leader}"
+    slowest = record.get("slowest")
+    if slowest and slowest["after_ms"]:
+        doing = "came last" if slowest["phase"] == "join" else "was waited for to assign"
+        if any(slowest["member_id"] == each["member_id"] for each in record["dropped"]):
+            doing = "was waited for and did not come"
+        yield f"  slowest: {slowest['member_id']} {doing}, {_seconds(slowest['after_ms'])}"
+
+
+def _changes(record: dict[str, Any]) -> str:
+    parts = [f"{record[what]} {what}" for what in ("added", "removed") if record[what]]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _by_cause(dropped: list[dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in dropped:
+        if each["cause"] in CAUSES:  # ids that were handed out and not used were no members
+            found.setdefault(each["cause"], []).append(each["member_id"])
+    return found
+
+
+def _names(who: list[str]) -> str:
+    shown = ", ".join(who[:SHOWN_MEMBERS])
+    return shown if len(who) <= SHOWN_MEMBERS else f"{shown} and {len(who) - SHOWN_MEMBERS} more"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

@@ -1,0 +1,101 @@
+"""A client for commands: one connection, one request at a time, and errors that are sentences.
+
+Commands ask a coordinator over Kafka's protocol, ours or a real cluster's, as any client does. The version of a request
+is the newest that both sides know.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+from coordinatord.config.address import parse_listener
+from coordinatord.config.kinds import Unacceptable
+from protocol.api.api_versions import ApiVersionsRequest
+from protocol.compiler import encode_message
+from protocol.errors import DecodeError, ErrorCode
+from protocol.headers import RequestHeader, write_request_header
+from protocol.registry import codec, versions_of
+from protocol.schema import schema_of
+
+TIMEOUT_S = 15.0
+MAX_FRAME_BYTES = 128 << 20
+
+
+class WireError(Exception):
+    """Nobody answers there, or not as a Kafka broker does; a sentence."""
+
+
+class Wire:
+    """A connection to `host:port`. WireError when there is nobody."""
+
+    def __init__(self, address: str, client_id: str) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._correlation_id = 0
+        try:
+            listener = parse_listener(address)
+        except Unacceptable as error:
+            raise WireError(f"--bootstrap {error}") from None
+        try:
+            self._socket = socket.create_connection((listener.host or "127.0.0.1", listener.port), TIMEOUT_S)
+        except OSError as error:
+            raise WireError(
+                f"Nobody answers at {address}: {error.strerror or error}. Say where with --bootstrap HOST:PORT."
+            ) from None
+        self._offered: dict[int, tuple[int, int]] = {}
+        # Every broker answers version 0, and in its form to a version that it does not know.
+        answer = self._exchange(ApiVersionsRequest(), 0)
+        if answer.error_code:
+            raise WireError(f"{address} does not say which requests it serves: {ErrorCode(answer.error_code).name}.")
+        self._offered = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def ask(self, request: Any, newest: int = 32_767) -> Any:
+        """The answer to `request` in the newest version that both sides know, `newest` at most."""
+        api_key = schema_of(type(request)).api_key or 0
+        known = versions_of(api_key)
+        lowest, highest = self._offered.get(api_key, (0, -1))
+        version = min(highest, known.last, newest)
+        if version < max(lowest, known.first):
+            raise WireError(f"{self.address} does not serve {type(request).__name__.removesuffix('Request')} requests.")
+        return self._exchange(request, version)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _exchange(self, request: Any, version: int) -> Any:
+        used = codec(schema_of(type(request)).api_key or 0, version)
+        self._correlation_id += 1
+        out = bytearray(4)
+        header = RequestHeader(used.api_key, version, self._correlation_id, self._client_id)
+        write_request_header(header, used.flexible, out)
+        out += encode_message(request, version)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        try:
+            self._socket.sendall(out)
+            (size,) = struct.unpack(">i", self._receive(4))
+            if not 4 <= size <= MAX_FRAME_BYTES:
+                raise WireError(f"{self.address} does not speak Kafka's protocol.")
+            frame = self._receive(size)
+        except OSError as error:
+            raise WireError(f"{self.address} does not answer: {error.strerror or error}.") from None
+        try:
+            return used.decode_response(frame, 4 + used.response_header_flexible, len(frame))
+        except DecodeError as error:
+            raise WireError(f"{self.address} gives an answer that cannot be read: {error}") from None
+
+    def _receive(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise WireError(f"{self.address} has closed the connection.")
+            parts += part
+        return bytes(parts)

@@ -1,0 +1,317 @@
+"""The rebalance ledger: for each rebalance, what made it happen, who came when, who went and why, and what it waited
+for. DESIGN calls for it because a plain Kafka log has only the outcome.
+
+`Ledger.observe` follows a group from step to step and closes a record when its rebalance ends. A record is a JSON
+object, made once, and kept as the bytes that go into the topic `__rebalances`; the last ones stay in memory for the
+admin page, as many as fit into MEMORY_BYTES. A rebalance has two phases, as a group has states:
+
+    PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
+    began_ms .............. joined_ms ......................... ended_ms
+
+What a record says (version 1; fields may be added to a version, and are never changed or removed):
+
+version
+    1
+group, node_id
+    the group, and the node that coordinated it
+outcome
+    `completed`; `superseded` by another rebalance before the leader's assignment came; `empty`: nobody was left;
+    `stopped`: the coordinator stopped serving the group, or it was deleted
+trigger
+    `kind` (see group.state.Why) and `text`; `member_id` where it was one member; `reason`, the client's own (KIP-800),
+    where it gave one
+generation_before, generation_after
+    equal when no new generation came about
+began_ms, joined_ms, ended_ms
+    epoch milliseconds; `joined_ms` is null where the members did not all rejoin
+initial
+    the group was empty before, so that group.initial.rebalance.delay.ms was waited for
+protocol_type, protocol, leader
+    of the generation after
+members_before, members_after, added, removed
+    how many; a static member that restarted is added and removed, its id being another
+rejoined
+    a list of those that joined, in the order in which they came: `member_id`, `client_id`, `after_ms` since `began_ms`;
+    `instance` (group.instance.id) and `reason` where there is one; `is_new` where it is
+dropped
+    a list of those that went: `member_id`, `cause` (see group.state.Cause), `after_ms`; `instance` where there is one
+slowest
+    what took longest: `phase` (`join` or `sync`), `member_id`, `after_ms` since the phase began; absent where nobody
+    was waited for
+omitted
+    entries of `rejoined` and `dropped` beyond MAX_ENTRIES, which are counted and not listed
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring as quoted
+from typing import Any
+
+import structlog
+
+from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
+from coordinatord.group.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    Cause,
+    Group,
+    GroupState,
+)
+
+VERSION = 1
+
+MEMORY_BYTES = 4 * 1024 * 1024
+"""Of records that are kept for the admin page: some thousands of usual ones."""
+
+MAX_ENTRIES = 2_000
+"""Members that one record lists. A record of so many has 300 KB, less than a message may have (max.message.bytes)."""
+
+COMPLETED, SUPERSEDED, NOBODY_LEFT, STOPPED = "completed", "superseded", "empty", "stopped"
+
+Tell = Callable[[dict[str, Any], int], object]
+"""Takes a record without its lists, and how many members were dropped."""
+
+Write = Callable[[Group, bytes], object]
+"""Takes a group and the record of its rebalance, as JSON."""
+
+log = structlog.get_logger("coordinatord.ledger")
+
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
+
+
+@dataclass(slots=True)
+class OpenRebalance:
+    """A rebalance that is under way. `rejoined` has (member, ms since the beginning) by member id."""
+
+    began_ms: int
+    trigger: Trigger
+    generation_before: int
+    is_initial: bool
+    before: set[str]
+    joined_ms: int | None = None
+    rejoined: dict[str, tuple[Joined, int]] = field(default_factory=dict)
+    dropped: list[tuple[Dropped, int]] = field(default_factory=list)
+    omitted: int = 0
+
+
+class Ledger:
+    """Of all groups of a node. One thread writes it; `recent` may be called from others."""
+
+    def __init__(self, node_id: int, write: Write, tell: Tell) -> None:
+        """`write` appends to the topic, `tell(record, dropped)` is for the log line of a rebalance that has ended."""
+        self.node_id = node_id
+        self._write = write
+        self._tell = tell
+        self._open: dict[str, OpenRebalance] = {}
+        self._recent: deque[tuple[str, str]] = deque()
+        self._recent_bytes = 0
+
+    def observe(self, group: Group, result: Result, now_ms: int) -> None:
+        """A step has been made that changed states or members."""
+        rebalance = self._open.get(group.group_id)
+        if not result.transitions:
+            if rebalance is not None:
+                for change in result.changes:
+                    _note(rebalance, change, now_ms)
+            return
+        ended: Transition | None = None
+        for transition in result.transitions:
+            if transition.new is PREPARING_REBALANCE:
+                if rebalance is not None:
+                    self._close(group, rebalance, SUPERSEDED, transition.generation_id, now_ms)
+                rebalance = self._begin(group, result, transition, now_ms)
+            else:
+                ended = transition
+        if rebalance is None:
+            return
+        for change in result.changes:
+            _note(rebalance, change, now_ms)
+        if ended is not None:
+            self._follow(group, rebalance, ended.new, now_ms)
+
+    def _begin(self, group: Group, result: Result, transition: Transition, now_ms: int) -> OpenRebalance:
+        before = set(group.members)
+        # The step has been made: undo what it did to the members.
+        replaced: set[str | None] = set()
+        for change in result.changes:
+            if isinstance(change, Dropped):
+                if change.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
+                    before.add(change.member_id)
+                if change.cause == Cause.REPLACED:
+                    replaced.add(change.group_instance_id)
+            elif change.is_new or change.group_instance_id in replaced:
+                before.discard(change.member_id)
+        assert result.trigger is not None, "a rebalance has a reason"
+        is_initial = transition.old is EMPTY
+        rebalance = OpenRebalance(now_ms, result.trigger, transition.generation_id, is_initial, before)
+        self._open[group.group_id] = rebalance
+        return rebalance
+
+    def _follow(self, group: Group, rebalance: OpenRebalance, state: GroupState, now_ms: int) -> None:
+        if state is COMPLETING_REBALANCE:
+            rebalance.joined_ms = now_ms
+        elif state is STABLE:
+            self._close(group, rebalance, COMPLETED, group.generation_id, now_ms)
+        elif state is EMPTY:
+            self._close(group, rebalance, NOBODY_LEFT, group.generation_id, now_ms)
+        elif state is DEAD:
+            self._close(group, rebalance, STOPPED, group.generation_id, now_ms)
+
+    def _close(self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int) -> None:
+        del self._open[group.group_id]
+        record = self._record(group, rebalance, outcome, generation_id, now_ms)
+        # The lists are what is long: written out here they cost a quarter of what they cost as dictionaries.
+        rejoined = ",".join([_rejoined(*each) for each in rebalance.rejoined.values()])
+        dropped = ",".join([_dropped(*each) for each in rebalance.dropped])
+        text = f'{_to_json(record)[:-1]},"rejoined":[{rejoined}],"dropped":[{dropped}]}}'
+        self._remember(group.group_id, text)
+        self._write(group, text.encode("utf-8", "replace"))
+        self._tell(record, len(rebalance.dropped))
+
+    def _record(
+        self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int
+    ) -> dict[str, Any]:
+        after, before = group.members.keys(), rebalance.before
+        record: dict[str, Any] = {
+            "version": VERSION,
+            "group": group.group_id,
+            "node_id": self.node_id,
+            "outcome": outcome,
+            "trigger": _trigger(rebalance.trigger),
+            "generation_before": rebalance.generation_before,
+            "generation_after": generation_id,
+            "began_ms": rebalance.began_ms,
+            "joined_ms": rebalance.joined_ms,
+            "ended_ms": now_ms,
+            "initial": rebalance.is_initial,
+            "protocol_type": group.protocol_type,
+            "protocol": group.protocol_name,
+            "leader": group.leader_id,
+            "members_before": len(before),
+            "members_after": len(after),
+            "added": len(after - before),
+            "removed": len(before - after),
+        }
+        slowest = _slowest(rebalance, group.leader_id, outcome, now_ms)
+        if slowest is not None:
+            record["slowest"] = slowest
+        if rebalance.omitted:
+            record["omitted"] = rebalance.omitted
+        return record
+
+    def _remember(self, group_id: str, text: str) -> None:
+        self._recent.append((group_id, text))
+        self._recent_bytes += len(text)
+        while self._recent_bytes > MEMORY_BYTES:
+            self._recent_bytes -= len(self._recent.popleft()[1])
+
+    def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """The last records, newest first, of one group or of all."""
+        recent = self._recent.copy()  # one step of the interpreter: another thread may be writing
+        found = [text for name, text in reversed(recent) if group_id is None or name == group_id]
+        return [json.loads(text) for text in found[:limit]]
+
+    def open(self, group: Group) -> dict[str, Any] | None:
+        """What is known of a rebalance that is under way; None where there is none."""
+        rebalance = self._open.get(group.group_id)
+        if rebalance is None:
+            return None
+        missing = [
+            member_id
+            for member_id, member in list(group.members.items())
+            if rebalance.joined_ms is None and member.join_reply_to is None
+        ]
+        return {
+            "group": group.group_id,
+            "trigger": _trigger(rebalance.trigger),
+            "began_ms": rebalance.began_ms,
+            "joined_ms": rebalance.joined_ms,
+            "initial": rebalance.is_initial,
+            "waits_for": missing[:MAX_ENTRIES] if rebalance.joined_ms is None else [group.leader_id],
+        }
+
+
+def _note(rebalance: OpenRebalance, change: Joined | Dropped, now_ms: int) -> None:
+    after_ms = now_ms - rebalance.began_ms
+    if type(change) is Joined:
+        if change.member_id in rebalance.rejoined:
+            return  # asked again: it was here already
+        if len(rebalance.rejoined) < MAX_ENTRIES:
+            rebalance.rejoined[change.member_id] = change, after_ms
+            return
+    elif len(rebalance.dropped) < MAX_ENTRIES:
+        assert isinstance(change, Dropped)
+        rebalance.dropped.append((change, after_ms))
+        return
+    rebalance.omitted += 1
+
+
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    told = {"kind": trigger.kind, "text": trigger.text}
+    if trigger.member_id:
+        told["member_id"] = trigger.member_id
+    if trigger.reason != NO_REASON:
+        told["reason"] = trigger.reason
+    return told
+
+
+def _rejoined(joined: Joined, after_ms: int) -> str:
+    member_id, instance, client_id, reason, is_new = joined
+    text = f'{{"member_id":{quoted(member_id)},"after_ms":{after_ms},"client_id":{quoted(client_id)}'
+    if instance is not None:
+        text += f',"instance":{quoted(instance)}'
+    if is_new:
+        text += ',"is_new":true'
+    if reason != NO_REASON:
+        text += f',"reason":{quoted(reason)}'
+    return text + "}"
+
+
+def _dropped(dropped: Dropped, after_ms: int) -> str:
+    member_id, instance, cause = dropped
+    text = f'{{"member_id":{quoted(member_id)},"cause":{quoted(cause)},"after_ms":{after_ms}'
+    return text + ("}" if instance is None else f',"instance":{quoted(instance)}}}')
+
+
+def _slowest(rebalance: OpenRebalance, leader_id: str | None, outcome: str, now_ms: int) -> dict[str, Any] | None:
+    """Who was waited for longest. A member that never came made all others wait for the whole rebalance timeout."""
+    ended_ms = now_ms if rebalance.joined_ms is None else rebalance.joined_ms
+    join_ms, sync_ms = ended_ms - rebalance.began_ms, now_ms - ended_ms
+    if rebalance.joined_ms is not None and sync_ms > join_ms and outcome == COMPLETED:
+        return {"phase": "sync", "member_id": leader_id, "after_ms": sync_ms}
+    for dropped, _after_ms in rebalance.dropped:
+        if dropped.cause == Cause.NOT_REJOINED:
+            return {"phase": "join", "member_id": dropped.member_id, "after_ms": join_ms}
+    if not rebalance.rejoined or rebalance.is_initial:
+        return None
+    member_id, (_joined, after_ms) = max(rebalance.rejoined.items(), key=lambda item: item[1][1])
+    return {"phase": "join", "member_id": member_id, "after_ms": after_ms}
+
+
+def tell_of_rebalance(record: dict[str, Any], dropped: int) -> None:
+    """One log line for a rebalance that has ended."""
+    slowest = record.get("slowest", {})
+    log.info(
+        "rebalance",
+        group=record["group"],
+        outcome=record["outcome"],
+        trigger=record["trigger"]["kind"],
+        member=record["trigger"].get("member_id"),
+        client_reason=record["trigger"].get("reason"),
+        generation_before=record["generation_before"],
+        generation_after=record["generation_after"],
+        members_before=record["members_before"],
+        members_after=record["members_after"],
+        dropped=dropped,
+        seconds=(record["ended_ms"] - record["began_ms"]) / 1000,
+        slowest=slowest.get("member_id"),
+        slowest_phase=slowest.get("phase"),
+        slowest_seconds=slowest["after_ms"] / 1000 if slowest else None,
+    )

@@ -1,0 +1,300 @@
+"""The rebalance ledger: what a record says of rebalances of every kind, and how much is kept of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaConsumer, TopicPartition
+
+from coordinatord.cli import cli
+from coordinatord.cli.groups import look_up, story, told
+from coordinatord.observe import ledger as ledger_module
+from coordinatord.observe.ledger import tell_of_rebalance
+from protocol.api.describe_groups import DescribedGroup
+from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.api.leave_group import MemberIdentity
+from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.daemon import Daemon, running
+from tests.group.world import World, subscription
+from tests.reference.raw_client import RawClient
+
+MEMBER_ID_REQUIRED = 79
+NO_RECORD = (
+    "No rebalance of it is on record. They are recorded by coordinatord, and kept for seven days, "
+    "unless its rebalance.ledger.enable is false."
+)
+
+
+def last(world: World) -> dict[str, Any]:
+    return world.rebalances[-1]
+
+
+def test_the_first_rebalance_waits_for_more_members() -> None:
+    world = World(now_ms=50_000)
+    world.stable(2)
+    [record] = world.rebalances
+    assert record["outcome"] == "completed"
+    assert record["trigger"] == {
+        "kind": "new member",
+        "text": "new member c0-1; client reason: not provided",
+        "member_id": "c0-1",
+    }
+    assert (record["generation_before"], record["generation_after"]) == (0, 1)
+    assert (record["began_ms"], record["joined_ms"], record["ended_ms"]) == (50_000, 56_000, 56_000)
+    assert record["initial"] is True
+    assert (record["members_before"], record["members_after"], record["added"], record["removed"]) == (0, 2, 2, 0)
+    assert [(each["member_id"], each["after_ms"], each["is_new"]) for each in record["rejoined"]] == [
+        ("c0-1", 0, True),
+        ("c1-2", 0, True),
+    ]
+    assert (record["protocol_type"], record["protocol"], record["leader"]) == ("consumer", "range", "c0-1")
+    assert "slowest" not in record, "nobody was late: the delay is the coordinator's"
+
+
+def test_it_says_who_was_late_and_why_it_all_began() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, follower = world.stable(1)[0], None
+    follower, _ = world.enter(client_id="late", reason="rolling restart")
+    world.advance(700)
+    world.join(leader)
+    world.advance(40)
+    world.sync(leader, {})
+    record = last(world)
+    assert record["trigger"]["kind"] == "new member"
+    assert record["trigger"]["reason"] == "rolling restart"
+    assert [(each["member_id"], each["after_ms"]) for each in record["rejoined"]] == [(follower, 0), (leader, 700)]
+    assert record["rejoined"][0]["reason"] == "rolling restart"
+    assert record["slowest"] == {"phase": "join", "member_id": leader, "after_ms": 700}
+
+
+def test_a_leader_that_takes_long_to_assign() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, _ = world.enter()
+    world.advance(900)
+    world.sync(leader, {})
+    assert last(world)["slowest"] == {"phase": "sync", "member_id": leader, "after_ms": 900}
+
+
+def test_a_member_that_never_comes_makes_all_wait() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, absent = _two_members(world)
+    world.join(leader, protocols={"range": subscription("u")})
+    world.advance(10_000)
+    world.sync(leader, {})
+    record = last(world)
+    assert record["trigger"]["kind"] == "member changed its metadata"
+    [dropped] = record["dropped"]
+    assert dropped["member_id"] == absent
+    # Its session, of ten seconds, ends before the rebalance timeout, of a minute.
+    assert (dropped["cause"], dropped["after_ms"]) == ("session expired", 10_000)
+    assert (record["members_before"], record["members_after"], record["removed"]) == (2, 1, 1)
+
+
+def test_a_rebalance_timeout_names_who_did_not_rejoin() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, absent = _two_members(world, session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
+    world.join(leader, rebalance_timeout_ms=5_000, session_timeout_ms=30_000, reason="subscription")
+    world.advance(5_000)
+    world.sync(leader, {})
+    record = last(world)
+    assert record["trigger"]["kind"] == "leader rejoined"
+    assert [(each["member_id"], each["cause"]) for each in record["dropped"]] == [
+        (absent, "did not rejoin within the rebalance timeout")
+    ]
+    assert record["slowest"] == {"phase": "join", "member_id": absent, "after_ms": 5_000}
+    text = "\n".join(story(record))
+    assert f"{absent} did not rejoin within the rebalance timeout" in text
+    assert f"slowest: {absent} was waited for and did not come, 5.0 s" in text
+
+
+def test_a_session_that_ends_and_a_group_that_is_left() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, gone = _two_members(world)
+    world.advance(9_000)
+    world.heartbeat(leader)
+    world.advance(1_500)
+    assert world.ledger.open(world.group) == {
+        "group": "g",
+        "trigger": {"kind": "session expired", "text": f"session of member {gone} expired", "member_id": gone},
+        "began_ms": 1_010_000,
+        "joined_ms": None,
+        "initial": False,
+        "waits_for": [leader],
+    }
+    world.leave(identities=(MemberIdentity(leader, None, "done"),))
+    record = last(world)
+    assert record["outcome"] == "empty"
+    assert record["trigger"]["kind"] == "session expired"
+    assert [each["cause"] for each in record["dropped"]] == ["session expired", "left"]
+    assert record["joined_ms"] is None
+    assert "nobody was left" in "\n".join(story(record))
+
+
+def test_a_rebalance_that_another_one_supersedes() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, _ = world.enter()
+    world.advance(10)
+    newcomer, _ = world.enter(client_id="b")
+    world.advance(20)
+    world.join(leader)
+    world.sync(leader, {})
+    first, second = world.rebalances
+    assert (first["outcome"], first["generation_before"], first["generation_after"]) == ("superseded", 0, 1)
+    assert (second["outcome"], second["generation_before"], second["generation_after"]) == ("completed", 1, 2)
+    assert second["trigger"]["member_id"] == newcomer
+    assert (second["members_before"], second["added"]) == (1, 1)
+
+
+def test_a_static_member_that_restarts_as_it_was_is_no_rebalance() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    world.stable(1, group_instance_id="i")
+    count = len(world.rebalances)
+    world.join(group_instance_id="i")
+    assert len(world.rebalances) == count
+    assert world.ledger.open(world.group) is None
+    world.join(group_instance_id="i", protocols={"sticky": b"", "range": subscription("t")})
+    world.sync(next(iter(world.group.members)), {})
+    record = last(world)
+    assert record["trigger"]["kind"] == "member changed its metadata"
+    assert [each["instance"] for each in record["rejoined"]] == ["i"]
+    assert (record["added"], record["removed"], record["members_after"]) == (1, 1, 1)
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MEMORY_BYTES", 2_000)
+    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 3)
+    world = World(initial_rebalance_delay_ms=0)
+    leader = world.stable(1)[0]
+    for _ in range(20):
+        world.join(leader)
+        world.sync(leader, {})
+    assert len(world.rebalances) == 21
+    recent = world.ledger.recent()
+    assert 0 < len(recent) < 10
+    assert recent[0]["generation_after"] == 21, "the newest first"
+    assert world.ledger.recent("another") == []
+    newcomers = [world.enter(client_id=f"n{number}")[0] for number in range(5)]
+    world.join(leader)
+    world.sync(leader, {})
+    record = last(world)
+    assert [each["member_id"] for each in record["rejoined"]] == newcomers[:3]
+    assert record["omitted"] == 3
+    assert record["members_after"] == 6
+
+
+def test_there_is_one_log_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(ledger_module.log, "info", lambda event, **fields: lines.append({"event": event, **fields}))
+    world = World(initial_rebalance_delay_ms=0)
+    leader, absent = _two_members(world)
+    world.advance(60_000)
+    for record in world.rebalances:
+        tell_of_rebalance(record, len(record["dropped"]))
+    assert len(lines) == len(world.rebalances) > 2
+    expired = lines[-1]
+    assert expired["event"] == "rebalance"
+    assert (expired["group"], expired["outcome"], expired["trigger"]) == ("g", "empty", "session expired")
+    assert expired["member"] in (leader, absent)
+
+
+def test_a_group_without_records_and_one_that_is_gone() -> None:
+    dead = DescribedGroup(group_id="g", group_state="Dead")
+    assert list(told("g", dead, [])) == ["There is no group g now.", NO_RECORD]
+
+
+async def rebalance(port: int, reasons: list[str]) -> None:
+    """A group of one member that rejoins for each reason, as a client does it."""
+    client = await RawClient.connect("127.0.0.1", port, "app")
+    protocols = [JoinGroupRequestProtocol("range", subscription("t"))]
+
+    async def join(member_id: str, reason: str) -> Any:
+        request = JoinGroupRequest("orders", 10_000, 10_000, member_id, None, "consumer", protocols, reason)
+        return await client.ask(request, 9)
+
+    first = await join("", reasons[0])
+    assert first.error_code == MEMBER_ID_REQUIRED
+    for reason in reasons:
+        joined = await join(first.member_id, reason)
+        assignments = [SyncGroupRequestAssignment(first.member_id, b"")]
+        sync = SyncGroupRequest("orders", joined.generation_id, first.member_id, None, "consumer", "range", assignments)
+        assert (await client.ask(sync, 5)).error_code == 0
+    client.close()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Any:
+    with running(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as it:
+        yield it
+
+
+def test_groups_why_tells_it_in_plain_words(daemon: Daemon) -> None:
+    """Over the wire, also after a restart; and any consumer can read the topic."""
+    asyncio.run(rebalance(daemon.port, ["deploy 1", "deploy 2"]))
+    daemon.kill()
+    daemon.start()
+    state, records = look_up(daemon.bootstrap, "orders", 5)
+    assert state.group_state in ("Stable", "Empty", "PreparingRebalance")
+    assert [record["trigger"].get("reason") for record in records[:2]] == ["deploy 1", "deploy 2"]
+    assert [record["generation_after"] for record in records[:2]] == [1, 2]
+
+    run = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap, "--last", "2"])
+    assert run.exit_code == 0, run.output
+    assert "deploy 2" in run.output
+    lines = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap, "--json"]).output
+    assert [json.loads(line) for line in lines.splitlines()][:2] == records[:2]
+
+    consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest")
+    try:
+        partitions = consumer.partitions_for_topic("__rebalances")
+        consumer.assign([TopicPartition("__rebalances", partition) for partition in partitions])
+        consumer.seek_to_beginning()
+        found: list[Any] = []
+        for _ in range(50):
+            polled = consumer.poll(200)
+            found += [record for each in polled.values() for record in each]
+            if len(found) >= 2:
+                break
+    finally:
+        consumer.close()
+    assert {record.key for record in found} == {b"orders"}
+    assert [json.loads(record.value)["generation_after"] for record in found[:2]] == [1, 2]
+
+
+def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
+    unknown = CliRunner().invoke(cli, ["groups", "why", "nobody", "--bootstrap", daemon.bootstrap])
+    assert (unknown.exit_code, unknown.output) == (
+        0,
+        f"There is no group nobody now.\n{NO_RECORD}\n",
+    )
+    daemon.stop()
+    refused = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
+    assert refused.exit_code == 1
+    assert refused.output.startswith(f"coordinatord: Nobody answers at {daemon.bootstrap}: ")
+    nonsense = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", "here"])
+    assert nonsense.exit_code == 1
+    assert "must be HOST:PORT" in nonsense.output
+
+
+def test_without_the_ledger(tmp_path: Path) -> None:
+    with running(tmp_path, {"rebalance.ledger.enable": "false", "group.initial.rebalance.delay.ms": "0"}) as daemon:
+        asyncio.run(rebalance(daemon.port, ["deploy"]))
+        run = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
+    assert run.exit_code == 0
+    assert run.output.startswith("Group orders is ")
+    assert run.output.endswith(f"{NO_RECORD}\n")
+
+
+def _two_members(world: World, **fields: Any) -> tuple[str, str]:
+    """A stable group of a leader and a follower, without an initial delay."""
+    leader, _ = world.enter(client_id="a", **fields)
+    follower, _ = world.enter(client_id="b", **fields)
+    world.join(leader, **fields)
+    world.sync(leader, {})
+    world.sync(follower)
+    assert world.group.state.value == "Stable"
+    return leader, follower
