@@ -129,6 +129,7 @@ def _decode_plain(buf: Bytes, at: int, end: int, base: int, wanted: Wanted) -> D
     while decoded.at < end:
         try:
             header = read_header(data, decoded.at, end)
+            plain.check_framing(data, decoded.at, header, end)
         except TruncatedError:
             decoded.ended = kernels.CUT_SHORT
             break

@@ -139,6 +139,11 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
         row[SOUND] = 1
         if with_crc and crc32c(buf, at + 21, after) != _big_endian(buf, at + 17, 4) & 0xFFFFFFFF:
             row[SOUND] = 0
+            # The length may be what is wrong: it is believed when another batch follows.
+            if end - after >= LENGTH_OVERHEAD + 5 and (
+                buf[after + 16] != MAGIC or _big_endian(buf, after + 8, 4) < HEADER_BYTES - LENGTH_OVERHEAD
+            ):
+                return found, at, NO_BATCH
         found += 1
         at = after
     return found, at, DONE

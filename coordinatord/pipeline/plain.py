@@ -11,8 +11,8 @@ from coordinatord.pipeline import quarantine
 from coordinatord.pipeline.kinds import GROUP_GENERATIONS, KIND_OF_TYPE, QUARANTINE, TRANSACTION_MARKERS
 from coordinatord.pipeline.rows import Damage, Refused, Row, decode_key, decode_value, record_type_of
 from coordinatord.pipeline.wanted import Wanted
-from protocol.errors import DecodeError
-from protocol.records.batch import TRANSACTIONAL, BatchHeader, check_crc
+from protocol.errors import DecodeError, TruncatedError
+from protocol.records.batch import TRANSACTIONAL, BatchHeader, check_crc, read_header
 from protocol.records.control import ControlType, read_end_marker
 from protocol.records.key_values import OffsetKeyValue, key_values
 
@@ -39,6 +39,20 @@ def decode_batch(data: bytes, at: int, header: BatchHeader, position: int, wante
     for record in records:
         if wanted.has_offset(record[0]):
             yield from marker_rows(record, header) if header.is_control else _record(record, header, wanted)
+
+
+def check_framing(data: bytes, at: int, header: BatchHeader, end: int) -> None:
+    """Believe the length of a batch whose CRC is wrong only when another batch follows it; DecodeError otherwise."""
+    try:
+        check_crc(data, at, header)
+    except DecodeError as wrong:
+        after = at + header.size
+        try:
+            read_header(data, after, end)
+        except TruncatedError:
+            pass  # the next one goes on behind what we have, or there is none
+        except DecodeError:
+            raise wrong from None
 
 
 def batch_records(data: bytes, at: int, header: BatchHeader) -> list[OffsetKeyValue]:

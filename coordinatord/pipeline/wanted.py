@@ -13,12 +13,12 @@ from coordinatord.pipeline.kinds import KIND_OF_TYPE, KINDS
 class Names:
     """A choice of names: exact ones, and patterns with `*` and `?`. Remembers what it was asked: names repeat."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], patterns: bool = True) -> None:
         self.names = tuple(names)
-        exact = [name for name in self.names if not _is_pattern(name)]
-        patterns = [fnmatch.translate(name) for name in self.names if _is_pattern(name)]
-        self._exact = frozenset(exact)
-        self._pattern = re.compile("|".join(patterns)) if patterns else None
+        self.patterns = patterns
+        translated = [fnmatch.translate(name) for name in self.names if patterns and _is_pattern(name)]
+        self._exact = frozenset(name for name in self.names if not (patterns and _is_pattern(name)))
+        self._pattern = re.compile("|".join(translated)) if translated else None
         self._known: dict[str, bool] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -31,8 +31,8 @@ class Names:
             known = self._known[name] = self._pattern.match(name) is not None
         return known
 
-    def __reduce__(self) -> tuple[type[Names], tuple[tuple[str, ...]]]:
-        return Names, (self.names,)
+    def __reduce__(self) -> tuple[type[Names], tuple[tuple[str, ...], bool]]:
+        return type(self), (self.names, self.patterns)
 
     def __repr__(self) -> str:
         return f"Names({list(self.names)!r})"

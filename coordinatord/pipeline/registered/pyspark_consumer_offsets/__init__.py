@@ -1,0 +1,7 @@
+"""Spark imports every top-level module that is called pyspark_… and registers its DefaultSource (see
+pyspark.sql.worker.lookup_data_sources). The wheel puts this one at the top; pyproject.toml says how.
+"""
+
+from coordinatord.pipeline.source import ConsumerOffsets as DefaultSource
+
+__all__ = ["DefaultSource"]
