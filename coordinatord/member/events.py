@@ -22,6 +22,11 @@ class Poll:
 
 
 @dataclass(slots=True)
+class Wakeup:
+    """The poll under way shall return now, empty-handed."""
+
+
+@dataclass(slots=True)
 class Received:
     """The answer to `send` (a message of protocol.api). For Metadata it may also be a `Cluster`, made once for all."""
 
@@ -100,4 +105,4 @@ class Close:
     leave: bool | None = None
 
 
-Event = Poll | Received | Failed | Woken | Subscribe | Commit | Seek | Pause | Resume | Rejoin | Close
+Event = Poll | Wakeup | Received | Failed | Woken | Subscribe | Commit | Seek | Pause | Resume | Rejoin | Close

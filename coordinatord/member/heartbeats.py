@@ -53,10 +53,10 @@ def tick(member: Member, now_ms: int, result: Result) -> None:
             coordinator_failed(member, now_ms, result)
         elif not member.in_poll and heartbeat.poll.is_expired(now_ms):
             leave_group(member, None, "consumer poll timeout has expired.", result)
-        elif heartbeat.heartbeat.is_expired(now_ms):
-            heartbeat.sent(now_ms)
-            member.send_to_coordinator(member.heartbeat_request, result)
         else:
+            if heartbeat.heartbeat.is_expired(now_ms):
+                heartbeat.sent(now_ms)
+                member.send_to_coordinator(member.heartbeat_request, result)
             return
 
 

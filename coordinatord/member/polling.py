@@ -113,6 +113,12 @@ def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result)
     return leave_group(member, leave, reason, result)
 
 
+def wake_up(member: Member, now_ms: int, result: Result) -> None:
+    """End the poll under way, if there is one. A join goes on in the background, as far as it can."""
+    if member.in_poll:
+        _return(member, Polled({}), now_ms, result)
+
+
 def begin_close(member: Member, now_ms: int, result: Result) -> None:
     """With auto-commit what was consumed is committed first, while there is time."""
     assert member.closing is not None

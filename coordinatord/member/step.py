@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
-from coordinatord.member.polling import begin_close, go_on, unsubscribe
+from coordinatord.member.polling import begin_close, go_on, unsubscribe, wake_up
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import Member
 from protocol.api.fetch import FetchRequest
@@ -101,6 +101,13 @@ def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
     if member.heartbeats and not member.settings.single_threaded:
         heartbeats.tick(member, now_ms, result)
     go_on(member, now_ms, result)
+    return result
+
+
+def wakeup(member: Member, event: events.Wakeup, now_ms: int) -> Result:
+    """Somebody does not want to wait any longer."""
+    result = Result()
+    wake_up(member, now_ms, result)
     return result
 
 
@@ -221,6 +228,7 @@ HANDLERS: dict[type[Any], Callable[[Member, Any, int], Result]] = {
     events.Received: received,
     events.Failed: failed,
     events.Poll: poll,
+    events.Wakeup: wakeup,
     events.Subscribe: subscribe,
     events.Rejoin: rejoin,
     events.Commit: commit,

@@ -11,7 +11,6 @@ from coordinatord.member.state import (
     COMPLETING_REBALANCE,
     PREPARING_REBALANCE,
     STABLE,
-    UNJOINED,
     Member,
     MemberSettings,
 )
@@ -246,6 +245,3 @@ class Lab:
         self.tell(Woken())
         assert not self.member.in_poll
         self.member.metadata_wanted = False
-
-
-__all__ = ["COMPLETING_REBALANCE", "PREPARING_REBALANCE", "STABLE", "UNJOINED"]

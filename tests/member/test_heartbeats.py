@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.member.result import NO_GENERATION, Generation
+from coordinatord.member.state import COMPLETING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.timer import NEVER
 from protocol.api.find_coordinator import FindCoordinatorRequest
 from protocol.api.heartbeat import HeartbeatRequest
@@ -12,7 +13,7 @@ from protocol.api.join_group import JoinGroupRequest
 from protocol.api.leave_group import LeaveGroupRequest
 from protocol.api.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
-from tests.member.lab import COMPLETING_REBALANCE, GENERATION, MEMBER_ID, NODE, STABLE, UNJOINED, Lab
+from tests.member.lab import GENERATION, MEMBER_ID, NODE, Lab
 
 SESSION_MS = 45_000
 INTERVAL_MS = 3_000

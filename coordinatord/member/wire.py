@@ -1,0 +1,150 @@
+"""A client's connection: finds out what the broker serves, then sends requests and hands back answers in order."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.errors import DecodeError, ErrorCode
+from protocol.framing import FrameSplitter
+from protocol.headers import RequestHeader, write_request_header
+from protocol.registry import Codec, codec, versions_of
+from protocol.schema import schema_of
+
+MAX_FRAME_BYTES: Final = 128 << 20
+"""More than a Fetch answer can be with Kafka's default of 50 MiB."""
+
+API_VERSIONS_KEY: Final = 18
+FIRST_VERSION: Final = 4
+SOFTWARE_NAME: Final = "coordinatord-member"
+
+HIGHEST_USED: Final = {8: 9, 9: 9}
+"""OffsetCommit and OffsetFetch: with topic names, as Kafka's classic consumer does."""
+
+_correlation_id = struct.Struct(">i").unpack_from
+
+OnAnswer = Callable[[Any, Any], None]
+"""Called with what `ask` was given, and the response; None when there will be none."""
+
+
+class Wire(asyncio.Protocol):
+    """One connection. Whatever is asked before it is ready waits; when it is lost, all is answered with None."""
+
+    def __init__(self, client_id: str, on_answer: OnAnswer, on_lost: Callable[[Wire], None]) -> None:
+        self.client_id = client_id
+        self.closed = False
+        self._on_answer = on_answer
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._splitter = FrameSplitter(MAX_FRAME_BYTES)
+        self._versions: dict[int, tuple[int, int]] | None = None  # api key -> what the broker serves
+        self._waiting: deque[tuple[Any, Any]] = deque()
+        self._unanswered: deque[tuple[int, Codec, Any]] = deque()
+        self._count = 0
+
+    async def connect(self, host: str, port: int) -> None:
+        """Try; a failure ends as a lost connection does."""
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except OSError as error:
+            self.connection_lost(error)
+
+    def ask(self, token: Any, request: Any) -> None:
+        """Send a request, in the highest version that both sides know; `token` comes back with the answer."""
+        if self.closed:
+            self._on_answer(token, None)
+        elif self._versions is None:
+            self._waiting.append((token, request))
+        else:
+            self._send(token, request, self._version(request))
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.abort()
+        else:
+            self.connection_lost(None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for versions first."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.closed:
+            transport.abort()
+            return
+        self._send(self, ApiVersionsRequest(SOFTWARE_NAME, "1"), FIRST_VERSION)
+
+    def data_received(self, data: bytes) -> None:
+        """Answers come in the order of the requests."""
+        try:
+            for buf, start, end in self._splitter.feed(data):
+                self._answered(buf, start, end)
+        except DecodeError:
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody will be answered."""
+        if self.closed:
+            return
+        self.closed = True
+        self._on_lost(self)
+        tokens = [token for _, _, token in self._unanswered] + [token for token, _ in self._waiting]
+        self._unanswered.clear()
+        self._waiting.clear()
+        for token in tokens:
+            if token is not self:
+                self._on_answer(token, None)
+
+    def _answered(self, buf: bytes, start: int, end: int) -> None:
+        if not self._unanswered or self._unanswered[0][0] != _correlation_id(buf, start)[0]:
+            raise DecodeError("an answer that nobody asked for")
+        _, used, token = self._unanswered.popleft()
+        start += 5 if used.response_header_flexible else 4  # brokers leave its tag buffer empty
+        if token is self and _error_of(buf, start) == ErrorCode.UNSUPPORTED_VERSION:
+            self._send(self, ApiVersionsRequest(), 0)
+            return
+        response = used.decode_response(buf, start, end)
+        if token is self:
+            self._learn(response)
+        else:
+            self._on_answer(token, response)
+
+    def _learn(self, response: ApiVersionsResponse) -> None:
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        while self._waiting:
+            token, request = self._waiting.popleft()
+            self._send(token, request, self._version(request))
+
+    def _version(self, request: Any) -> int:
+        key = schema_of(type(request)).api_key
+        assert key is not None
+        assert self._versions is not None
+        ours = versions_of(key)
+        lowest, highest = self._versions.get(key, (0, -1))
+        version = min(highest, ours.last, HIGHEST_USED.get(key, ours.last))
+        if version < max(lowest, ours.first):
+            raise RuntimeError(
+                f"the broker serves versions {lowest} to {highest} of {type(request).__name__}, "
+                f"and we know {ours.first} to {ours.last}: use a newer broker"
+            )
+        return version
+
+    def _send(self, token: Any, request: Any, version: int) -> None:
+        assert self._transport is not None
+        used = codec(schema_of(type(request)).api_key or 0, version)
+        self._count += 1
+        out = bytearray(4)
+        write_request_header(RequestHeader(used.api_key, version, self._count, self.client_id), used.flexible, out)
+        used.encode_request(request, out)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        self._unanswered.append((self._count, used, token))
+        self._transport.write(out)
+
+
+def _error_of(buf: bytes, start: int) -> int:
+    """A broker that does not know our ApiVersions answers in version 0, whose body begins with the error."""
+    return int.from_bytes(buf[start : start + 2], "big", signed=True)
