@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.config import Settings
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
+from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, text_of
@@ -74,13 +75,13 @@ class Administration:
         settings: Settings,
         catalogue: Catalogue,
         writer: LogWriter,
-        node_id: int,
+        nodes: Nodes,
         on_deleted: Callable[[str, bytes], object],
     ) -> None:
         self.settings = settings
         self.catalogue = catalogue
         self.writer = writer
-        self.node_id = node_id
+        self.nodes = nodes
         self.on_deleted = on_deleted
 
     def handlers(self) -> dict[int, Any]:
@@ -91,6 +92,10 @@ class Administration:
 
     def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """A name that comes twice gets one answer, an error, after all others."""
+        with self.catalogue.changing():
+            return self._create_topics(request)
+
+    def _create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         counts = Counter(topic.name for topic in request.topics)
         once = [topic for topic in request.topics if counts[topic.name] == 1]
         if self._requested_partitions(once) > MAX_PARTITIONS_PER_REQUEST:
@@ -123,6 +128,11 @@ class Administration:
 
     def create_with_defaults(self, names: Sequence[str]) -> None:
         """Topics that somebody asked for by name (auto.create.topics.enable): those of the names that can be had."""
+        if names:
+            with self.catalogue.changing():
+                self._create_with_defaults(names)
+
+    def _create_with_defaults(self, names: Sequence[str]) -> None:
         new = []
         planned_partitions = 0
         for name in names:
@@ -194,7 +204,7 @@ class Administration:
                         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                         f"Found multiple manual partition assignments for partition {assignment.partition_index}",
                     )
-                self._check_assignment(assignment.broker_ids)
+                self._check_assignment(topic.name, assignment.partition_index, assignment.broker_ids)
                 indexes.add(assignment.partition_index)
             if indexes != set(range(len(indexes))):
                 raise Refusal(
@@ -219,15 +229,16 @@ class Administration:
             )
         return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
-    def _check_assignment(self, broker_ids: list[int]) -> None:
-        """A manual assignment can only be this node."""
+    def _check_assignment(self, topic: str, partition: int, broker_ids: list[int]) -> None:
+        """A manual assignment can only be the one node that leads the partition anyway."""
+        first_id = self.nodes.controller_id
         if not broker_ids:
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
             )
         previous = None
         for broker_id in sorted(broker_ids):
-            if broker_id != self.node_id:
+            if not first_id <= broker_id < first_id + self.nodes.workers:
                 raise Refusal(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"The manual partition assignment includes broker {broker_id}, but no such broker is registered.",
@@ -238,11 +249,22 @@ class Administration:
                     f"The manual partition assignment includes the broker {broker_id} more than once.",
                 )
             previous = broker_id
+        leader_id = self.nodes.leader_of(topic, partition)
+        if broker_ids != [leader_id]:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Partitions are spread over workers by their numbers: partition {partition} of topic '{topic}' can be "
+                f"on broker {leader_id} only.",
+            )
 
     # DeleteTopics
 
     def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         """By name, since v6 also by id; nothing that is named twice in any way is deleted."""
+        with self.catalogue.changing():
+            return self._delete_topics(context, request)
+
+    def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
         if not self.settings.delete_topic_enable:
             old = context.api_version < 3
@@ -310,6 +332,10 @@ class Administration:
 
     def create_partitions(self, _context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         """`count` is the new total."""
+        with self.catalogue.changing():
+            return self._create_partitions(request)
+
+    def _create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         counts = Counter(topic.name for topic in request.topics)
         results = [
             CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -361,8 +387,8 @@ class Administration:
                     f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) "
                     "were specified.",
                 )
-            for assignment in asked.assignments:
-                self._check_assignment(assignment.broker_ids)
+            for index, assignment in enumerate(asked.assignments, have):
+                self._check_assignment(asked.name, index, assignment.broker_ids)
         if more > MAX_PARTITIONS_PER_REQUEST or not self.catalogue.has_room_for(planned_partitions + more):
             raise Refusal(
                 ErrorCode.POLICY_VIOLATION,

@@ -14,17 +14,17 @@ Look-ups are dictionary look-ups: the group coordinator makes them for every off
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
 
 from coordinatord.config import Settings
-from coordinatord.log.checkpoint import uuid_bytes, uuid_text
+from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
-from coordinatord.log.disk import read_text, replace_text
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.nodes import Nodes
+from coordinatord.topics import catalogue_file
+from coordinatord.topics.catalogue_file import FILE, Content, Deletion, Entry
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.names import (
@@ -38,19 +38,8 @@ from coordinatord.topics.names import (
 from coordinatord.topics.partition import Partition
 from protocol.schema import ZERO_UUID
 
-FILE = "topics.json"
-VERSION = 1
-
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
 """Kafka's Uuid.RESERVED: no topic id, and the metadata topic's."""
-
-
-class Entry(NamedTuple):
-    """A topic as the file has it."""
-
-    topic_id: bytes
-    partitions: int
-    configs: Mapping[str, str]
 
 
 class Topic:
@@ -81,9 +70,15 @@ class Catalogue:
         self.by_id: dict[bytes, Topic] = {}
         self.partition_count = 0
         self._colliding: dict[str, str] = {}
-        self._entries: dict[str, Entry] = {}
-        self._deleting: set[bytes] = set()
+        self._content = catalogue_file.read(self._disk, self._path)
+        self._removed = True
+        """Nothing that has been deleted is left to be removed."""
         self._load()
+
+    @property
+    def change(self) -> int:
+        """How often it has been changed, ever."""
+        return self._content.change
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self.by_name.values())
@@ -113,80 +108,68 @@ class Catalogue:
             if topic_id not in RESERVED_IDS and topic_id not in self.by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
+    def changing(self) -> AbstractContextManager[object]:
+        """To be held around a look at what there is and the change that follows from it."""
+        return nullcontext()
+
+    def refresh(self) -> bool:
+        """See what others have changed; whether there was anything. Here nobody else changes anything."""
+        return False
+
     # Changes: durable on return. OSError when they could not be made so; nothing has changed then.
 
     def create(self, new: Iterable[tuple[str, bytes, int, Configs]]) -> list[Topic]:
         """Add topics: (name, id, partitions, settings). The caller has checked that they may be."""
         wanted = list(new)
         added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
-        self._commit({**self._entries, **added}, self._deleting)
+        self._commit({**self._content.topics, **added})
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
     def delete(self, topics: Iterable[Topic]) -> list[PartitionLog]:
         """Take topics out. Their logs are returned, for the log to remove; `deleted` is to be called after that."""
         gone = {topic.name: topic for topic in topics}
-        kept = {name: entry for name, entry in self._entries.items() if name not in gone}
-        self._commit(kept, self._deleting | {topic.topic_id for topic in gone.values()})
-        logs: list[PartitionLog] = []
-        for name, topic in gone.items():
-            del self.by_name[name], self.by_id[topic.topic_id]
-            if self._colliding.get(collision_key(name)) == name:
-                del self._colliding[collision_key(name)]
-            self.partition_count -= len(topic.partitions)
-            logs.extend(partition.log for partition in topic.partitions if partition.is_here)
-        return logs
+        kept = {name: entry for name, entry in self._content.topics.items() if name not in gone}
+        self._commit(kept, gone.values())
+        self._removed = False
+        return [log for topic in gone.values() for log in self._remove(topic)]
 
     def deleted(self) -> None:
         """The logs that `delete` returned are gone for good. The file says so from its next change on."""
-        self._deleting = set()
+        self._removed = True
 
     def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
         """Give topics more partitions: (topic, new number)."""
         wanted = list(topics)
-        grown = {topic.name: self._entries[topic.name]._replace(partitions=count) for topic, count in wanted}
-        self._commit({**self._entries, **grown}, self._deleting)
+        entries = self._content.topics
+        grown = {topic.name: entries[topic.name]._replace(partitions=count) for topic, count in wanted}
+        self._commit({**entries, **grown})
         for topic, count in wanted:
             self._extend(topic, count)
 
     def configure(self, topic: Topic, configs: Configs) -> None:
         """Give a topic other settings."""
-        changed = self._entries[topic.name]._replace(configs=configs.own)
-        self._commit({**self._entries, topic.name: changed}, self._deleting)
-        topic.configs = configs
-        for partition in topic.partitions:
-            partition.configure(configs)
+        entries = self._content.topics
+        self._commit({**entries, topic.name: entries[topic.name]._replace(configs=configs.own)})
+        self._configure(topic, configs)
 
     # The file
 
-    def _commit(self, entries: dict[str, Entry], deleting: set[bytes]) -> None:
-        topics = {
-            name: {"id": uuid_text(entry.topic_id), "partitions": entry.partitions, "configs": dict(entry.configs)}
-            for name, entry in entries.items()
-        }
-        content = {"version": VERSION, "topics": topics, "deleting": sorted(map(uuid_text, deleting))}
-        replace_text(self._disk, self._path, json.dumps(content, indent=1) + "\n")
-        self._entries, self._deleting = entries, deleting
+    def _commit(self, entries: dict[str, Entry], gone: Iterable[Topic] = ()) -> None:
+        change = self._content.change + 1
+        deleting = self._still_deleting()
+        deleting.update({topic.topic_id: Deletion(topic.name, change) for topic in gone})
+        content = Content(entries, deleting, change)
+        catalogue_file.write(self._disk, self._path, content)
+        self._content = content
 
-    def _read(self) -> tuple[dict[str, Entry], set[bytes]]:
-        text = read_text(self._disk, self._path)
-        if text is None:
-            return {}, set()
-        try:
-            content = json.loads(text)
-            if content["version"] != VERSION:
-                raise ValueError(f"version {content['version']} is not known")
-            topics = {
-                str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
-                for name, entry in content["topics"].items()
-            }
-            return topics, {uuid_bytes(each) for each in content["deleting"]}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LogDamaged(self._path, 0, f"not a catalogue of topics: {error!r}") from None
+    def _still_deleting(self) -> dict[bytes, Deletion]:
+        """What has been deleted and may not be removed yet."""
+        return {} if self._removed else dict(self._content.deleting)
 
     def _load(self) -> None:
-        stored, deleting = self._read()
-        entries = dict(stored)
-        self._finish_deleting(deleting)
+        stored = self._content
+        entries = dict(stored.topics)
+        self._finish_deleting()
         for name, (topic_id, highest) in self._found().items():
             entry = entries.get(name)
             if entry is None:
@@ -203,16 +186,15 @@ class Catalogue:
             entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self._settings, OFFSETS_TOPIC))
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
-        if entries != stored or deleting:
-            self._commit(entries, set())
-        self._entries = entries
+        if entries != stored.topics or stored.deleting:
+            self._commit(entries)
         if not self._data.was_clean:
             for topic in self:
                 for partition in topic.partitions:
                     partition.drop_snapshots_ahead()
 
-    def _finish_deleting(self, deleting: set[bytes]) -> None:
-        leftover = [log for log in self._data.logs.values() if log.topic_id in deleting]
+    def _finish_deleting(self) -> None:
+        leftover = [log for log in self._data.logs.values() if log.topic_id in self._content.deleting]
         self._data.remove_trees(self._data.remove(leftover))
 
     def _found(self) -> dict[str, tuple[bytes, int]]:
@@ -230,6 +212,21 @@ class Catalogue:
             raise LogDamaged(self._path, 0, f"topic {name}: {error}") from None
 
     # In memory
+
+    def _remove(self, topic: Topic) -> list[PartitionLog]:
+        """Take a topic out; the logs that are to be removed."""
+        name = topic.name
+        del self.by_name[name], self.by_id[topic.topic_id]
+        if self._colliding.get(collision_key(name)) == name:
+            del self._colliding[collision_key(name)]
+        self.partition_count -= len(topic.partitions)
+        return [partition.log for partition in topic.partitions if partition.is_here]
+
+    @staticmethod
+    def _configure(topic: Topic, configs: Configs) -> None:
+        topic.configs = configs
+        for partition in topic.partitions:
+            partition.configure(configs)
 
     def _add(self, name: str, topic_id: bytes, configs: Configs, count: int) -> Topic:
         topic = Topic(name, topic_id, configs)

@@ -176,6 +176,10 @@ class ConfigApis:
             return ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}"
         if not name:
             return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
+        with self.catalogue.changing():
+            return self._change_topic(name, changes, replace=replace, dry_run=dry_run)
+
+    def _change_topic(self, name: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
         topic = self._topic(name)
         if not isinstance(topic, Topic):
             return topic

@@ -87,6 +87,7 @@ class Describing:
 
     def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
         """v0 asks for all topics by an empty list, later versions by null. v12+ may ask by id."""
+        self.catalogue.refresh()
         version = context.api_version
         asked = request.topics
         if asked is None or (not asked and version == 0):
@@ -201,6 +202,7 @@ class Describing:
         self, _context: RequestContext, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
         """Page by page, in the order of names: a response ends at its limit with a cursor to where the next begins."""
+        self.catalogue.refresh()
         cursor = request.cursor
         first = cursor.topic_name if cursor is not None else ""
         fetch_all = not request.topics

@@ -7,6 +7,8 @@ a thousand from the controller. What is left of a block when the process ends is
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from coordinatord.log.disk import Disk, read_text, replace_text
 from coordinatord.log.errors import LogDamaged
@@ -21,18 +23,25 @@ BLOCK_SIZE = 1_000
 class ProducerIds:
     """Hands out ids."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
-        """LogDamaged when the file is not ours to understand: an id given twice would pass for the same producer."""
+    def __init__(
+        self, disk: Disk, directory: str, lock: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
+        """`lock` keeps other processes from reserving blocks in the same file meanwhile. LogDamaged when the file is
+        not ours to understand: an id given twice would pass for the same producer.
+        """
         self._disk = disk
         self._path = f"{directory}/{FILE}"
+        self._lock = lock
         self._next = self._reserved = self._read()
 
     def next(self) -> int:
         """A new id. OSError when no block could be reserved."""
         if self._next == self._reserved:
-            end = self._reserved + BLOCK_SIZE
-            replace_text(self._disk, self._path, json.dumps({"version": VERSION, "next": end}) + "\n")
-            self._reserved = end
+            with self._lock():
+                begin = self._read()
+                end = begin + BLOCK_SIZE
+                replace_text(self._disk, self._path, json.dumps({"version": VERSION, "next": end}) + "\n")
+            self._next, self._reserved = begin, end
         given = self._next
         self._next = given + 1
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from coordinatord.config import Settings
@@ -11,6 +12,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
+from coordinatord.nodes.shared import Shared
 from coordinatord.topics.admin import Administration
 from coordinatord.topics.catalogue import Catalogue, internal_configs
 from coordinatord.topics.config_apis import ConfigApis
@@ -23,6 +25,7 @@ from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_T
 from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
+from coordinatord.topics.shared_catalogue import SharedCatalogue
 
 
 class Topics:
@@ -41,11 +44,17 @@ class Topics:
         new_uuid: Callable[[], bytes],
         now_ms: Callable[[], int],
         schedule_at: ScheduleAt,
+        shared: tuple[Shared, Callable[..., object]] | None = None,
     ) -> None:
-        """`new_uuid` gives 16 random bytes, `schedule_at(deadline_ms, callback)` something with `cancel()`."""
+        """`new_uuid` gives 16 random bytes, `schedule_at(deadline_ms, callback)` something with `cancel()`. With
+        `shared` other processes have a part in the topics; its second half is the event loop's call_soon.
+        """
         self.settings = settings
-        self.catalogue = Catalogue(settings, data, nodes, new_uuid)
         self.writer = writer
+        if shared is None:
+            self.catalogue = Catalogue(settings, data, nodes, new_uuid)
+        else:
+            self.catalogue = self._shared(data, nodes, new_uuid, *shared)
         self._producers_expired_ms = now_ms()
         self._listeners: list[Callable[[str, bytes], object]] = []
         node_id = nodes.node_id
@@ -55,12 +64,13 @@ class Topics:
 
         self.sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, new_session_id)
         self.fetching = Fetching(settings, self.catalogue, nodes, self.sessions, now_ms, schedule_at)
-        self.producer_ids = ProducerIds(data.disk, data.path)
+        lock = nullcontext if shared is None else shared[0].lock
+        self.producer_ids = ProducerIds(data.disk, data.path, lock)
         self.producing = Producing(
             self.catalogue, writer, nodes, now_ms, verifies=settings.transaction_partition_verification_enable
         )
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
-        self.administration = Administration(settings, self.catalogue, writer, node_id, self._deleted)
+        self.administration = Administration(settings, self.catalogue, writer, nodes, self._deleted)
         create = self.administration.create_with_defaults
         self._parts = (
             self.producing,
@@ -70,6 +80,31 @@ class Topics:
             self.administration,
             ConfigApis(settings, self.catalogue, node_id),
         )
+
+    def _shared(
+        self,
+        data: DataDirectory,
+        nodes: Nodes,
+        new_uuid: Callable[[], bytes],
+        shared: Shared,
+        call_soon: Callable[..., object],
+    ) -> SharedCatalogue:
+        catalogue = SharedCatalogue(self.settings, data, nodes, new_uuid, shared, call_soon)
+
+        def gone(topics: list[tuple[str, bytes]]) -> None:
+            for name, topic_id in topics:
+                self._deleted(name, topic_id)
+            # Not before what that has written is durable: until then a successor would have to do it again.
+            self.writer.hold(self.writer.epoch, catalogue.followed)
+
+        catalogue.on_removed = self.writer.delete
+        catalogue.on_gone = gone
+        return catalogue
+
+    def follow_deletions(self) -> None:
+        """After loading: groups hear of topics that were deleted when nobody here could tell them."""
+        if isinstance(self.catalogue, SharedCatalogue):
+            self.catalogue.catch_up()
 
     @staticmethod
     def log_config(settings: Settings, name: str) -> LogConfig:
@@ -90,10 +125,12 @@ class Topics:
     def create_transaction_topic(self) -> int:
         """Make `__transaction_state`, durably; its partitions. OSError when that fails."""
         settings = self.settings
-        configs = Configs(settings, internal_configs(settings, TRANSACTION_TOPIC))
-        count = settings.transaction_state_log_num_partitions
-        self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
-        return count
+        with self.catalogue.changing():
+            if self.transaction_partitions is None:
+                configs = Configs(settings, internal_configs(settings, TRANSACTION_TOPIC))
+                count = settings.transaction_state_log_num_partitions
+                self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
+        return len(self.catalogue.by_name[TRANSACTION_TOPIC].partitions)
 
     def create_ledger_topic(self) -> None:
         """Make `__rebalances`, durably. OSError when that fails."""

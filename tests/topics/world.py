@@ -94,9 +94,7 @@ class World:
         """Start, again when it was stopped or has crashed."""
         self.loop, self.worker = HandLoop(), HandWorker()
         self.failures: list[BaseException] = []
-        self.data = DataDirectory.open(
-            PATH, disk=self.disk, config_for=lambda name: Topics.log_config(self.settings, name)
-        )
+        self.data = self.open_data()
         flush: Any = self.settings.log_flush
         self.writer = LogWriter(self.data, self.loop, self.failures.append, worker=self.worker, flush=flush)
         nodes = self.nodes()
@@ -108,9 +106,17 @@ class World:
             new_uuid=self.new_uuid,
             now_ms=lambda: self.time_ms,
             schedule_at=self.schedule_at,
+            shared=self.shared(),
         )
         self.topics.on_deleted(lambda name, topic_id: self.deleted.append((name, topic_id)))
         self.handlers = self.topics.handlers()
+
+    def open_data(self) -> DataDirectory:
+        return DataDirectory.open(PATH, disk=self.disk, config_for=lambda name: Topics.log_config(self.settings, name))
+
+    def shared(self) -> Any:
+        """What it shares with other processes: nothing."""
+        return None
 
     def nodes(self) -> Nodes:
         nodes = Nodes(self.settings.node_id)

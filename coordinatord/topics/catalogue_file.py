@@ -1,0 +1,78 @@
+"""`topics.json`: which topics there are, in one small file that is replaced whole and durably.
+
+    {"version": 1, "change": 7,
+     "topics": {"orders": {"id": "…", "partitions": 3, "configs": {"retention.ms": "1000"}}},
+     "deleting": {"…": {"topic": "payments", "change": 6}}}
+
+`change` counts the replacements. `deleting` has topics of which something may have to be removed yet, each with the
+change by which it went.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coordinatord.log.checkpoint import uuid_bytes, uuid_text
+from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.errors import LogDamaged
+
+FILE = "topics.json"
+VERSION = 1
+
+
+class Entry(NamedTuple):
+    """A topic as the file has it."""
+
+    topic_id: bytes
+    partitions: int
+    configs: Mapping[str, str]
+
+
+class Deletion(NamedTuple):
+    """A topic that was deleted, and by which change."""
+
+    topic: str
+    change: int
+
+
+class Content(NamedTuple):
+    """All of the file; `deleting` is by topic id."""
+
+    topics: dict[str, Entry]
+    deleting: dict[bytes, Deletion]
+    change: int
+
+
+def read(disk: Disk, path: str) -> Content:
+    """LogDamaged when it is not ours to understand."""
+    text = read_text(disk, path)
+    if text is None:
+        return Content({}, {}, 0)
+    try:
+        content = json.loads(text)
+        if content["version"] != VERSION:
+            raise ValueError(f"version {content['version']} is not known")
+        topics = {
+            str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
+            for name, entry in content["topics"].items()
+        }
+        deleting = {
+            uuid_bytes(topic_id): Deletion(str(each["topic"]), int(each["change"]))
+            for topic_id, each in content["deleting"].items()
+        }
+        return Content(topics, deleting, int(content["change"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogDamaged(path, 0, f"not a catalogue of topics: {error!r}") from None
+
+
+def write(disk: Disk, path: str, content: Content) -> None:
+    """Durable on return; OSError when it could not be made so, and the old one is there."""
+    topics = {
+        name: {"id": uuid_text(entry.topic_id), "partitions": entry.partitions, "configs": dict(entry.configs)}
+        for name, entry in content.topics.items()
+    }
+    deleting = {uuid_text(topic_id): each._asdict() for topic_id, each in content.deleting.items()}
+    whole = {"version": VERSION, "change": content.change, "topics": topics, "deleting": deleting}
+    replace_text(disk, path, json.dumps(whole, indent=1) + "\n")

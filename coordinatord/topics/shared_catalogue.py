@@ -1,0 +1,165 @@
+"""The catalogue in a process that is not alone: see coordinatord.nodes for what is agreed.
+
+A change is made under the lock, after everything that others have changed was taken over. Others are taken over when
+the supervisor tells of them, when somebody asks for all topics, and when somebody asks for one that is not known: a
+client may come here with a topic that another worker has told it of a moment ago.
+
+Taking over is done at once; what hangs on a deletion (groups forget offsets, consumers are woken) happens in the event
+loop's next turn, since a handler may be in the middle of something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from coordinatord.config import Settings
+from coordinatord.log.checkpoint import uuid_text
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.errors import LogDamaged
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.nodes import Nodes
+from coordinatord.nodes.shared import Shared
+from coordinatord.topics import catalogue_file
+from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.topics.catalogue_file import Deletion, Entry
+
+Key = TypeVar("Key")
+
+
+class _Known(dict[Key, Topic]):
+    """Topics by name or id. What is not there is looked for once more."""
+
+    __slots__ = ("_refresh",)
+
+    def __init__(self, refresh: Callable[[], bool]) -> None:
+        super().__init__()
+        self._refresh = refresh
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        found = super().get(key)
+        if found is None and self._refresh():
+            found = super().get(key)
+        return default if found is None else found
+
+
+class SharedCatalogue(Catalogue):
+    """`on_removed(logs)` removes what this worker has of deleted topics; `on_gone(topics)` is for what hangs on them,
+    and calls `followed` when that is done. Both are set before anybody asks for anything.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: DataDirectory,
+        nodes: Nodes,
+        new_uuid: Callable[[], bytes],
+        shared: Shared,
+        call_soon: Callable[..., object],
+    ) -> None:
+        self._shared = shared
+        self._call_soon = call_soon
+        self._refreshing = False
+        self._gone: list[Topic] = []
+        self._is_behind = True
+        self.on_removed: Callable[[list[PartitionLog]], object] = _nothing
+        self.on_gone: Callable[[list[tuple[str, bytes]]], object] = _nothing
+        self.on_added: Callable[[Topic], object] = _nothing
+        super().__init__(settings, data, nodes, new_uuid)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        with self._shared.lock():
+            self.refresh()
+            yield
+
+    def refresh(self) -> bool:
+        if self._shared.change == self._content.change or self._refreshing:
+            return False
+        self._refreshing = True
+        try:
+            self._take_over(catalogue_file.read(self._disk, self._path))
+        finally:
+            self._refreshing = False
+        return True
+
+    def deleted(self) -> None:
+        self._removed = True
+        self._call_soon(self._tell_gone)
+
+    def catch_up(self) -> None:
+        """Everything is loaded: groups can hear of topics that were deleted while this worker was dead."""
+        self._is_behind = False
+        self.on_gone([(deletion.topic, topic_id) for topic_id, deletion in self._content.deleting.items()])
+
+    def followed(self) -> None:
+        """There is nothing left to do for what has been deleted."""
+        if self._removed and not self._gone and not self._is_behind:
+            self._shared.follow(self._nodes.worker, self._content.change)
+
+    # The file
+
+    def _load(self) -> None:
+        """The supervisor has brought file and directories in line; others may have gone on while we were dead."""
+        self.by_name = _Known(self.refresh)
+        self.by_id = _Known(self.refresh)
+        self._finish_deleting()
+        entries = self._content.topics
+        for name, (topic_id, highest) in self._found().items():
+            entry = entries.get(name)
+            if entry is None or entry.topic_id != topic_id or highest >= entry.partitions:
+                told = uuid_text(topic_id)
+                raise LogDamaged(f"{self._data.path}/{name}-{highest}", 0, f"no topic of {self._path} has id {told}")
+        self._refreshing = True
+        for name, entry in entries.items():
+            self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
+        self._refreshing = False
+        if not self._data.was_clean:
+            for topic in self:
+                for partition in topic.partitions:
+                    if partition.is_here:
+                        partition.drop_snapshots_ahead()
+
+    def _commit(self, entries: dict[str, Entry], gone: Iterable[Topic] = ()) -> None:
+        gone = list(gone)
+        super()._commit(entries, gone)
+        if not gone:
+            self.followed()
+        self._shared.changed(self._content.change)
+
+    def _still_deleting(self) -> dict[bytes, Deletion]:
+        followed = self._shared.followed_by_all
+        return {topic_id: each for topic_id, each in self._content.deleting.items() if each.change > followed}
+
+    # What others have changed
+
+    def _take_over(self, content: catalogue_file.Content) -> None:
+        entries = content.topics
+        gone = [topic for topic in self if topic.name not in entries or entries[topic.name].topic_id != topic.topic_id]
+        self._content = content
+        if gone:
+            self._gone += gone
+            self.on_removed([log for topic in gone for log in self._remove(topic)])
+            self._call_soon(self._tell_gone)
+        for name, entry in entries.items():
+            topic = self.by_name.get(name)
+            if topic is None:
+                self.on_added(self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions))
+                continue
+            if entry.partitions > len(topic.partitions):
+                self._extend(topic, entry.partitions)
+            if dict(entry.configs) != dict(topic.configs.own):
+                self._configure(topic, self._configs(name, entry.configs))
+        self.followed()
+
+    def _tell_gone(self) -> None:
+        gone, self._gone = self._gone, []
+        for topic in gone:
+            for partition in topic.partitions:
+                partition.wake()
+        self.on_gone([(topic.name, topic.topic_id) for topic in gone])
+
+
+def _nothing(_what: object) -> None:
+    """Nobody minds."""

@@ -1,0 +1,89 @@
+"""Several workers' topics in one process: a disk that they share, and each its own event loop, turned by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from coordinatord.config import Settings
+from coordinatord.log import DataDirectory
+from coordinatord.log.shares import Share, hand_out
+from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.nodes import Nodes
+from coordinatord.nodes.shared import Shared
+from coordinatord.topics.catalogue import Catalogue
+from tests.log.world import PATH
+from tests.topics.world import World
+
+FIRST_ID = 7
+
+
+class WorkerWorld(World):
+    """One of them."""
+
+    def __init__(self, workers: Workers, worker: int) -> None:
+        self.workers = workers
+        self.number = worker
+        self.is_recovered = True
+        super().__init__(workers.disk)
+
+    def open_data(self) -> DataDirectory:
+        share = Share(self.number, self.nodes().owns, self.is_recovered)
+        return DataDirectory.open_share(PATH, share, cluster_id="c", node_id=FIRST_ID + self.number, disk=self.disk)
+
+    def shared(self) -> Any:
+        return self.workers.shared, self.loop.call_soon
+
+    def nodes(self) -> Nodes:
+        count = self.workers.count
+        nodes = Nodes(FIRST_ID + self.number, worker=self.number, workers=count)
+        nodes.advertise("PLAINTEXT", *(("localhost", 9092 + number) for number in range(count)))
+        return nodes
+
+    def new_uuid(self) -> bytes:
+        return bytes([self.number + 1]) + super().new_uuid()[1:]
+
+    def open(self) -> None:
+        super().open()
+        self.topics.follow_deletions()
+        self.settle()
+
+    def names(self) -> set[str]:
+        return {topic.name for topic in self.topics.catalogue if not topic.internal}
+
+
+class Workers:
+    """All of them, with the supervisor's part."""
+
+    def __init__(self, count: int, directory: Path, disk: SimulatedDisk | None = None) -> None:
+        self.disk = disk or SimulatedDisk()
+        self.count = count
+        data = DataDirectory.open(PATH, disk=self.disk)
+        catalogue = Catalogue(Settings(), data, Nodes(FIRST_ID), lambda: b"\1" * 16)
+        self.shared = Shared(count, str(directory / "lock"))
+        self.shared.begin(catalogue.change)
+        hand_out(self.disk, PATH, count, Nodes(0, workers=count).worker_of)
+        self.worlds = [WorkerWorld(self, worker) for worker in range(count)]
+
+    def __getitem__(self, worker: int) -> WorkerWorld:
+        return self.worlds[worker]
+
+    def tell(self) -> None:
+        """What the supervisor does after a change: everybody looks."""
+        for world in self.worlds:
+            world.topics.catalogue.refresh()
+        self.settle()
+
+    def settle(self) -> None:
+        for world in self.worlds:
+            world.settle()
+
+    def die(self, worker: int) -> None:
+        """SIGKILL; the supervisor sees it."""
+        self.shared.follow(worker, 0)
+
+    def start_again(self, worker: int) -> None:
+        world = self.worlds[worker]
+        world.is_recovered = False
+        world.alarms.clear()
+        world.open()
