@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.log.config import LogConfig
 from coordinatord.log.errors import LogDamaged
 from coordinatord.topics.catalogue_file import read
 from protocol.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -76,7 +77,7 @@ def test_one_name_is_given_once(workers: Workers) -> None:
 def test_growth_and_settings_reach_the_others(workers: Workers) -> None:
     workers[0].create("orders", 2)
     workers.tell()
-    response = workers[1].call(37, 3, CreatePartitionsRequest([CreatePartitionsTopic("orders", PARTITIONS)]))
+    response = workers[1].call(37, 3, CreatePartitionsRequest([CreatePartitionsTopic("orders", PARTITIONS, None)]))
     assert response.results[0].error_code == 0
     configs = [AlterableConfig("max.message.bytes", "1000")]
     response = workers[2].call(33, 1, AlterConfigsRequest([AlterConfigsResource(2, "orders", configs)]))
@@ -153,14 +154,9 @@ def test_groups_of_a_worker_that_was_dead_hear_of_it(workers: Workers) -> None:
 
 
 def test_a_directory_that_the_catalogue_does_not_know_is_damage(workers: Workers) -> None:
-    world = workers[0]
-    log = world.data.create(
-        "strange", [0, 1, 2], b"s" * 16, world.topics.catalogue.by_name["__consumer_offsets"].configs.log_config
-    )
-    assert log
+    workers[0].data.create("strange", [0, 1, 2], b"s" * 16, LogConfig())
     with pytest.raises(LogDamaged, match="strange"):
-        for worker in range(3):
-            workers.start_again(worker)
+        workers.start_again(0)
 
 
 def test_partitions_cannot_be_placed(workers: Workers) -> None:
@@ -169,11 +165,8 @@ def test_partitions_cannot_be_placed(workers: Workers) -> None:
     right = [CreatableReplicaAssignment(index, [nodes.leader_of("orders", index)]) for index in range(3)]
     wrong = [CreatableReplicaAssignment(index, [nodes.leader_of("other", index + 1)]) for index in range(3)]
     strange = [CreatableReplicaAssignment(0, [FIRST_ID + 3])]
-    topics = [
-        CreatableTopic("orders", -1, -1, right),
-        CreatableTopic("other", -1, -1, wrong),
-        CreatableTopic("x", -1, -1, strange),
-    ]
+    wanted = {"orders": right, "other": wrong, "x": strange}
+    topics = [CreatableTopic(name, -1, -1, assignments) for name, assignments in wanted.items()]
     answered = {each.name: each for each in workers[0].call(19, 7, CreateTopicsRequest(topics)).topics}
     assert answered["orders"].error_code == 0
     assert answered["other"].error_code == answered["x"].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
