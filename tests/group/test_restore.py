@@ -144,6 +144,20 @@ def test_tombstones_end_what_they_name() -> None:
     assert not group.exists
 
 
+def test_offsets_outlive_a_group_that_kafka_has_given_another_protocol() -> None:
+    """KIP-848: a tombstone for the classic group, then records of another kind; what was committed before stays."""
+    world = World()
+    group: Group = world.new_group()
+    member, _ = world.stable(2)
+    world.commit(member, 1)
+    for key, value in world.log:
+        replay(group, key, value)
+    replay(group, GroupMetadataKey("g"), None)
+    assert group.exists
+    assert group.metadata is None
+    assert group.offsets["t"][0].offset == 5
+
+
 def test_what_is_logged_survives_its_encoding() -> None:
     """The values that steps make are those that a load makes of their bytes."""
     world = World()
