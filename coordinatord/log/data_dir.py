@@ -357,9 +357,9 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
         if properties is None:
             properties = {
                 "version": str(checkpoint.META_VERSION),
-                "cluster.id": cluster_id or _random_id(),
+                "cluster.id": cluster_id or random_id(),
                 "node.id": str(node_id),
-                "directory.id": _random_id(),
+                "directory.id": random_id(),
             }
             checkpoint.write_properties(disk, file, properties)
             return properties
@@ -381,7 +381,7 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
     return properties
 
 
-def _random_id() -> str:
+def random_id() -> str:
     """As Kafka's random UUIDs: never one that begins with a dash, which tools would take for an option."""
     while True:
         text = checkpoint.uuid_text(secrets.token_bytes(16))

@@ -80,12 +80,17 @@ def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str |
 
 
 def replace_text(disk: Disk, path: str, text: str) -> None:
-    """Write a small file whole or not at all, durably: aside, flush, rename, flush the directory."""
+    """Write a small file whole or not at all, durably."""
+    replace_bytes(disk, path, text.encode())
+
+
+def replace_bytes(disk: Disk, path: str, data: bytes) -> None:
+    """The same with bytes: aside, flush, rename, flush the directory."""
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
     try:
         file.truncate(0)
-        file.pwrite(text.encode(), 0)
+        file.pwrite(data, 0)
         file.datasync()
     finally:
         file.close()

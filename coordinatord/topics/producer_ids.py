@@ -30,31 +30,39 @@ class ProducerIds:
         not ours to understand: an id given twice would pass for the same producer.
         """
         self._disk = disk
-        self._path = f"{directory}/{FILE}"
+        self._directory = directory
         self._lock = lock
-        self._next = self._reserved = self._read()
+        self._next = self._reserved = read_next(disk, directory)
 
     def next(self) -> int:
         """A new id. OSError when no block could be reserved."""
         if self._next == self._reserved:
             with self._lock():
-                begin = self._read()
+                begin = read_next(self._disk, self._directory)
                 end = begin + BLOCK_SIZE
-                replace_text(self._disk, self._path, json.dumps({"version": VERSION, "next": end}) + "\n")
+                write_next(self._disk, self._directory, end)
             self._next, self._reserved = begin, end
         given = self._next
         self._next = given + 1
         return given
 
-    def _read(self) -> int:
-        text = read_text(self._disk, self._path)
-        if text is None:
-            return 0
-        try:
-            content = json.loads(text)
-            following = content["next"]
-            if content["version"] != VERSION or type(following) is not int or following < 0:
-                raise ValueError(f"version {content['version']}, next {following}")
-            return following
-        except (ValueError, KeyError, TypeError) as error:
-            raise LogDamaged(self._path, 0, f"not a record of producer ids: {error!r}") from None
+
+def read_next(disk: Disk, directory: str) -> int:
+    """The first id of the next block."""
+    path = f"{directory}/{FILE}"
+    text = read_text(disk, path)
+    if text is None:
+        return 0
+    try:
+        content = json.loads(text)
+        following = content["next"]
+        if content["version"] != VERSION or type(following) is not int or following < 0:
+            raise ValueError(f"version {content['version']}, next {following}")
+        return following
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(path, 0, f"not a record of producer ids: {error!r}") from None
+
+
+def write_next(disk: Disk, directory: str, following: int) -> None:
+    """Every id below `following` is taken."""
+    replace_text(disk, f"{directory}/{FILE}", json.dumps({"version": VERSION, "next": following}) + "\n")

@@ -83,6 +83,8 @@ BASE_PROPERTIES: Mapping[str, str] = {
     "num.io.threads": "4",
 }
 
+CLUSTER_ID = "coordinatordReferenceA"  # any 22 characters of URL-safe base64
+
 LOG4J2_PROPERTIES = """\
 status = error
 appender.console.type = Console
@@ -253,7 +255,6 @@ def start_broker(
     """Format, start and wait until it answers; a port lost to somebody else is tried again with another."""
     for attempt in range(1, START_ATTEMPTS + 1):
         attempt_directory = directory / f"kafka-{attempt}"
-        attempt_directory.mkdir(parents=True)
         broker = launch(libs, attempt_directory, overrides or {}, advertised_port)
         if wait_until_serving(broker):
             return broker
@@ -261,6 +262,79 @@ def start_broker(
         if "Address already in use" not in broker.log_tail(20_000) or attempt == START_ATTEMPTS:
             raise RuntimeError(f"Kafka did not start:\n{broker.log_tail()}")
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+@dataclass(slots=True)
+class BrokerDirectory:
+    """Where a broker lives: its server.properties, its data directory, its log."""
+
+    libs: Path
+    directory: Path
+    port: int
+    overrides: Mapping[str, str]
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def properties_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def logging(self) -> str:
+        return f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
+
+    def format(self, *arguments: str, cluster_id: str = CLUSTER_ID) -> None:
+        """Format the data directory."""
+        format_ = ["format", "-t", cluster_id, "-c", str(self.properties_file), *arguments]
+        run_java(self.libs, "kafka.tools.StorageTool", *format_, options=[self.logging])
+
+    def start(self) -> KafkaBroker:
+        """Start the broker, and wait until it answers."""
+        broker = self.launch()
+        if not wait_until_serving(broker):
+            broker.stop(kill=True)
+            raise RuntimeError(f"Kafka did not start:\n{broker.log_tail()}")
+        return broker
+
+    def launch(self, jvm: Sequence[str] = JVM) -> KafkaBroker:
+        """Begin to start; :func:`wait_until_serving` is the caller's."""
+        command = ["java", *jvm, self.logging, "-cp", f"{self.libs}/*", "kafka.Kafka", str(self.properties_file)]
+        log_file = self.directory / "broker.log"
+        began_s = time.monotonic()
+        with log_file.open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
+        return KafkaBroker(
+            self.libs,
+            self.port,
+            self.data_dir,
+            self.properties_file,
+            log_file,
+            process,
+            began_s,
+            overrides=self.overrides,
+        )
+
+
+def prepare_broker(
+    libs: Path, directory: Path, overrides: Mapping[str, str] | None = None, *, advertised_port: int | None = None
+) -> BrokerDirectory:
+    """Make `directory` with a server.properties for free ports. Its data directory is still to be formatted."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port, controller_port = free_port(), free_port()
+    prepared = BrokerDirectory(libs, directory, port, overrides or {})
+    properties = {
+        **BASE_PROPERTIES,
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{advertised_port or port}",
+        "controller.quorum.voters": f"{BASE_PROPERTIES['node.id']}@{HOST}:{controller_port}",
+        "log.dirs": str(prepared.data_dir),
+        **prepared.overrides,
+    }
+    prepared.properties_file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    (directory / "log4j2.properties").write_text(LOG4J2_PROPERTIES)
+    return prepared
 
 
 def launch(
@@ -271,31 +345,9 @@ def launch(
     jvm: Sequence[str] = JVM,
 ) -> KafkaBroker:
     """Format `directory` and begin to start; :func:`wait_until_serving` is the caller's."""
-    port, controller_port = free_port(), free_port()
-    data_dir = directory / "data"
-    properties = {
-        **BASE_PROPERTIES,
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{advertised_port or port}",
-        "controller.quorum.voters": f"{BASE_PROPERTIES['node.id']}@{HOST}:{controller_port}",
-        "log.dirs": str(data_dir),
-        **overrides,
-    }
-    properties_file = directory / "server.properties"
-    properties_file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    log4j = directory / "log4j2.properties"
-    log4j.write_text(LOG4J2_PROPERTIES)
-    logging = f"-Dlog4j2.configurationFile={log4j}"
-
-    cluster_id = "coordinatordReferenceA"  # any 22 characters of URL-safe base64
-    run_java(libs, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties_file), options=[logging])
-
-    command = ["java", *jvm, logging, "-cp", f"{libs}/*", "kafka.Kafka", str(properties_file)]
-    log_file = directory / "broker.log"
-    began_s = time.monotonic()
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=directory)
-    return KafkaBroker(libs, port, data_dir, properties_file, log_file, process, began_s, overrides=overrides)
+    prepared = prepare_broker(libs, directory, overrides, advertised_port=advertised_port)
+    prepared.format()
+    return prepared.launch(jvm)
 
 
 def wait_until_serving(broker: KafkaBroker, timeout_s: float = START_TIMEOUT_S) -> bool:

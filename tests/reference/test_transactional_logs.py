@@ -126,6 +126,15 @@ class Client:
         own = producer.transactional_id, producer.id, producer.epoch
         assert (await self.ask(EndTxnRequest(*own, commit), 3)).error_code == 0
 
+    async def offset(self, group_id: str, topic: str, partition: int) -> int:
+        """What a group has committed."""
+        group = OffsetFetchRequestGroup(
+            group_id, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[partition])]
+        )
+        response = await self.ask(OffsetFetchRequest(groups=[group]), 8, _group_error)
+        committed: int = response.groups[0].topics[0].partitions[0].committed_offset
+        return committed
+
     async def seen(self, known: dict[int, str]) -> dict[str, Any]:
         """What anybody can find out; producer ids by the names in `known`."""
         partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)

@@ -1,0 +1,98 @@
+"""`coordinatord import` and `coordinatord export`: data directories to and from a Kafka broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from coordinatord.cli.options import fail, load_or_exit
+
+if TYPE_CHECKING:
+    from coordinatord.exchange.files import Report
+
+DIRECTORY = click.Path(path_type=Path)
+
+_data_dir = click.option("--data-dir", type=DIRECTORY, default="data", show_default=True, metavar="DIR")
+_dry_run = click.option("--dry-run", is_flag=True, help="Read and check everything, write nothing.")
+
+
+@click.command(
+    name="import",
+    epilog="""Stop the broker first; one that was killed will do. Its directories are only read. deploy/MIGRATION.md
+    has all steps, in both directions.""",
+)
+@click.argument("sources", metavar="LOG_DIR...", nargs=-1, required=True, type=DIRECTORY)
+@_data_dir
+@click.option("-c", "--config", "config", metavar="FILE", type=DIRECTORY, help="Settings that the daemon will have.")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One of them. Can be repeated.")
+@_dry_run
+def import_(
+    sources: tuple[Path, ...], data_dir: Path, config: Path | None, assignments: tuple[str, ...], dry_run: bool
+) -> None:
+    """Make a data directory out of a Kafka broker's.
+
+    LOG_DIR is what the broker's log.dirs names, and metadata.log.dir if that is another: all of them, of one broker.
+    Topics with their records, groups, offsets, transactions and the ids of producers are taken over; DIR must not be
+    there yet, or be empty. Then `coordinatord serve --data-dir DIR` goes on where the broker stopped.
+    """
+    from coordinatord.exchange.importing import import_ as run
+
+    settings = load_or_exit(config, assignments, {}).settings
+    _show(lambda: run(sources, data_dir, settings, dry_run=dry_run))
+    if dry_run:
+        click.echo("Nothing was written.")
+    else:
+        click.echo(f"{data_dir} is ready: coordinatord serve --data-dir {data_dir}")
+
+
+@click.command(
+    epilog="""Kafka's own `kafka-storage.sh format` prepares a broker's directory; it must not have been started
+    yet: a cluster takes topics with their ids when it begins, and not later. deploy/MIGRATION.md has all steps, in both
+    directions."""
+)
+@click.argument("target", metavar="LOG_DIR", type=DIRECTORY)
+@_data_dir
+@click.option(
+    "--controller",
+    "controllers",
+    metavar="DIR",
+    multiple=True,
+    type=DIRECTORY,
+    help="The formatted directory of a controller, each of them, if LOG_DIR is of a broker that is none.",
+)
+@_dry_run
+def export(target: Path, data_dir: Path, controllers: tuple[Path, ...], dry_run: bool) -> None:
+    """Put everything into the data directory of a new Kafka broker.
+
+    LOG_DIR is the broker's log.dirs, formatted and not yet started. Topics keep their ids and records; groups, offsets,
+    transactions and the ids of producers go with them. Stop the daemon first; its DIR is only read.
+    """
+    from coordinatord.exchange.exporting import export as run
+
+    _show(lambda: run(data_dir, target, controllers, dry_run=dry_run))
+    if dry_run:
+        click.echo("Nothing was written.")
+    else:
+        click.echo(f"{target} is ready: start Kafka on it. Its first start reads and checks every batch.")
+
+
+def _show(work: Callable[[], Report]) -> None:
+    """Do it and print the table, or say why not."""
+    from coordinatord.exchange.files import ExchangeError
+    from coordinatord.log.errors import LogError
+
+    try:
+        report = work()
+    except (ExchangeError, LogError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'a file'}: {error.strerror}. Nothing was left behind.")
+    width = max([len(row.topic) for row in report.rows] + [len("topic")])
+    click.echo(f"{'topic':<{width}}  partitions       records         bytes")
+    for row in report.rows:
+        click.echo(f"{row.topic:<{width}}  {row.partitions:>10}  {row.records:>12}  {row.bytes:>12}")
+    for remark in report.remarks:
+        click.echo(remark)

@@ -1,0 +1,166 @@
+"""`coordinatord export`: what we have, put into a freshly formatted data directory of a Kafka broker.
+
+A broker takes directories of partitions for its own when the cluster's metadata has a topic of that name and id with
+this broker as a replica; all others it renames to `…-stray` (LogManager.isStray). So the topics go into the
+`bootstrap.checkpoint` that `kafka-storage.sh format` leaves behind: what it holds are the first records of the new
+cluster's metadata. It is replaced last, and nothing but the partitions is there before.
+
+There is no `.kafka_cleanshutdown` beside them: Kafka then reads every batch, checks it, and learns from it what each
+producer and each open transaction has done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinatord.exchange.files import (
+    DISK,
+    METADATA_DIRECTORY,
+    SOURCE,
+    ExchangeError,
+    Partition,
+    Report,
+    Row,
+    copy,
+    examine,
+    partitions,
+    properties,
+    unused,
+)
+from coordinatord.exchange.kafka_metadata import BOOTSTRAP, KafkaTopic, extend_bootstrap, read_bootstrap, topic_records
+from coordinatord.log import checkpoint, epochs
+from coordinatord.log.disk import replace_bytes
+from coordinatord.log.journal import journal_names
+from coordinatord.topics import catalogue, producer_ids
+from protocol.records.cluster_metadata import (
+    DIRECTORIES_LEVEL,
+    METADATA_VERSION,
+    ProducerIdsRecord,
+    encode_record,
+)
+
+CHECKPOINTS = (checkpoint.LOG_START, checkpoint.CLEANER)
+"""Not how far it is flushed: Kafka would not look at what is below."""
+
+Topic = tuple[KafkaTopic, dict[str, str], dict[int, int]]
+"""With its settings, and the leader epochs of its partitions."""
+
+
+def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_run: bool = False) -> Report:
+    """Put what `source` has into `target`, and the topics into the metadata of `controllers`: of `target` itself unless
+    given. ExchangeError or LogDamaged says why not.
+    """
+    metadata_directories = list(controllers) or [target]
+    with contextlib.ExitStack() as held:
+        for directory in (source, target, *controllers):
+            held.enter_context(unused(directory))
+        _check_source(source)
+        owner = properties(target)
+        _check_target(target, owner, metadata_directories)
+        topics, taken, rows, taken_producer_id = _look(source)
+        level = _metadata_version(metadata_directories)
+        directory_id = None
+        if level >= DIRECTORIES_LEVEL:
+            directory_id = checkpoint.uuid_bytes(owner["directory.id"])
+        node_id = int(owner["node.id"])
+        added = topic_records(topics, node_id, directory_id)
+        next_producer_id = max(producer_ids.read_next(SOURCE, str(source)), taken_producer_id + 1)
+        if next_producer_id:
+            # Ids that we have handed out must not be another producer's.
+            added.append(encode_record(ProducerIdsRecord(node_id, next_producer_id=next_producer_id), 0))
+        if not dry_run:
+            _write(source, target, taken, metadata_directories, added)
+    return Report(rows, [])
+
+
+def _check_source(source: Path) -> None:
+    properties(source)
+    if not (source / catalogue.FILE).exists():
+        raise ExchangeError(f"{source} has no {catalogue.FILE}: it is not a data directory of coordinatord.")
+    names = [entry.name for entry in source.iterdir()]
+    if checkpoint.CLEAN_SHUTDOWN not in names or journal_names(names):
+        raise ExchangeError(f"{source} was not left in order: start coordinatord on it and stop it with SIGTERM once.")
+
+
+def _check_target(target: Path, owner: dict[str, str], metadata_directories: Sequence[Path]) -> None:
+    if partitions(target)[0]:
+        raise ExchangeError(f"{target} has partitions already: remove it and format it anew with kafka-storage.sh.")
+    for directory in metadata_directories:
+        if properties(directory)["cluster.id"] != owner["cluster.id"]:
+            raise ExchangeError(f"{directory} and {target} are of different clusters: format both with one cluster id.")
+        log = directory / METADATA_DIRECTORY
+        if log.is_dir() and any(log.glob("*.log")):
+            raise ExchangeError(
+                f"{directory} is of a cluster that has been started already, and a cluster learns of these topics only "
+                "when it begins: remove it and format it anew with kafka-storage.sh."
+            )
+
+
+def _metadata_version(directories: Sequence[Path]) -> int:
+    """The metadata.version that all of them were formatted with."""
+    levels = set()
+    for directory in directories:
+        found = read_bootstrap(directory)
+        if found.topics:
+            raise ExchangeError(f"{directory / BOOTSTRAP} has topics already: format {directory} anew.")
+        levels.add(found.features.get(METADATA_VERSION, 0))
+    if len(levels) != 1:
+        raise ExchangeError("The controllers were formatted with different metadata versions: format them alike.")
+    return levels.pop()
+
+
+def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
+    """Topics, partitions with a directory, rows of the report, and the greatest producer id."""
+    entries, deleting = catalogue.read_entries(SOURCE, str(source))
+    found = {}
+    for partition in partitions(source)[0]:
+        entry = entries.get(partition.topic)
+        topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path))
+        # A directory that nobody was told of, or of a topic that was about to be removed.
+        if entry is not None and topic_id == entry.topic_id and topic_id not in deleting:
+            found[partition.topic, partition.index] = partition
+    topics, rows = [], []
+    taken_producer_id = -1
+    for name, entry in sorted(entries.items()):
+        topic = KafkaTopic(name, entry.topic_id, set(range(entry.partitions)))
+        row = Row(name, entry.partitions)
+        leader_epochs = {}
+        for index in range(entry.partitions):
+            here = found.get((name, index))
+            if here is None:
+                continue  # nothing was ever written to it: Kafka makes it when it starts
+            copied = examine(here, clean=True)
+            row.records += copied.records
+            row.bytes += copied.bytes
+            taken_producer_id = max(taken_producer_id, copied.producer_id)
+            leader_epochs[index] = epochs.read(SOURCE, str(here.path))[-1][0]
+        topics.append((topic, dict(entry.configs), leader_epochs))
+        rows.append(row)
+    return topics, list(found.values()), rows, taken_producer_id
+
+
+def _write(
+    source: Path, target: Path, taken: Sequence[Partition], metadata_directories: Sequence[Path], added: list[bytes]
+) -> None:
+    made: list[Path] = []
+    try:
+        for partition in taken:
+            made.append(target / partition.path.name)
+            copy(partition, made[-1], indexes=True)
+        keys = {(partition.topic, partition.index) for partition in taken}
+        for name in CHECKPOINTS:
+            offsets = checkpoint.read_offsets(SOURCE, f"{source}/{name}")
+            offsets = {key: offsets[key] for key in offsets.keys() & keys}
+            checkpoint.write_offsets(DISK, f"{target}/{name}", offsets)
+        DISK.sync_dir(str(target))
+        for directory in metadata_directories:
+            replace_bytes(DISK, f"{directory}/{BOOTSTRAP}", extend_bootstrap(directory, added))
+    except BaseException:
+        for directory in made:
+            shutil.rmtree(directory, ignore_errors=True)
+        for name in CHECKPOINTS:
+            (target / name).unlink(missing_ok=True)
+        raise

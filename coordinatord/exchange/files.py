@@ -1,0 +1,214 @@
+"""What both directions do with files: see that nobody uses a directory, list its partitions, copy them with a check."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinatord.log import checkpoint, epochs
+from coordinatord.log.disk import File, OsDisk, OsFile
+from coordinatord.log.errors import LogDamaged
+from coordinatord.log.scan import scan
+from coordinatord.log.segment import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
+from coordinatord.topics.snapshots import offset_of
+from protocol.records.batch import BatchHeader
+
+
+class _ReadOnly(OsDisk):
+    """Somebody else's files, which may lie where nothing can be written."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        assert not create, path
+        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
+DISK = OsDisk()
+SOURCE = _ReadOnly()
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+
+_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})\Z")
+#: what Kafka renames a directory to that it has replaced, moved or found to be nobody's: `NAME.<32 hex digits>-WORD`
+_RENAMED = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)\Z")
+
+
+class ExchangeError(Exception):
+    """Why it cannot be done: a sentence that says what to do."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """A partition's directory."""
+
+    topic: str
+    index: int
+    path: Path
+
+
+@dataclass(slots=True)
+class Copied:
+    """What was found while copying a partition."""
+
+    records: int = 0
+    bytes: int = 0
+    #: the greatest producer id of any batch, -1 for none
+    producer_id: int = -1
+    #: bytes behind the last sound batch, which the next start's recovery is to judge
+    torn_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Row:
+    """A topic in the report."""
+
+    topic: str
+    partitions: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What was done, or would be: a row a topic, and what else there is to say."""
+
+    rows: list[Row]
+    remarks: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def unused(path: Path) -> Iterator[None]:
+    """Keep others from opening a data directory, as its owner would; ExchangeError while it has one.
+
+    Nothing is written, and a directory that may not be written will do: the lock is a shared one.
+    """
+    try:
+        fd = os.open(path / checkpoint.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield  # a copy, or never used
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise ExchangeError(f"{path} is in use: stop the process that owns it first.") from None
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def properties(path: Path) -> dict[str, str]:
+    """meta.properties of a formatted directory."""
+    if not path.is_dir():
+        raise ExchangeError(f"{path} is not a directory.")
+    found = checkpoint.read_properties(SOURCE, str(path / checkpoint.META_PROPERTIES))
+    if found is None:
+        raise ExchangeError(f"{path} has no {checkpoint.META_PROPERTIES}: it is not the data directory of a broker.")
+    if found.get("version") != str(checkpoint.META_VERSION):
+        raise ExchangeError(
+            f"{path / checkpoint.META_PROPERTIES} has version {found.get('version')}, which a broker before KRaft "
+            "wrote: upgrade that one to Kafka 4 first."
+        )
+    for name in ("cluster.id", "node.id"):
+        if name not in found:
+            raise ExchangeError(f"{path / checkpoint.META_PROPERTIES} has no {name}: format the directory again.")
+    return found
+
+
+def partitions(path: Path) -> tuple[list[Partition], list[str]]:
+    """The partitions of a data directory, and the names of directories that Kafka has set aside."""
+    found, aside = [], []
+    for entry in sorted(path.iterdir()):
+        if not entry.is_dir() or entry.name == METADATA_DIRECTORY:
+            continue
+        matched = _PARTITION.match(entry.name)
+        if _RENAMED.match(entry.name):
+            aside.append(entry.name)
+        elif matched:
+            found.append(Partition(matched[1], int(matched[2]), entry))
+    return sorted(found, key=lambda each: (each.topic, each.index)), aside
+
+
+def headers(path: Path) -> Iterator[BatchHeader]:
+    """Every batch of a segment, its CRC checked. LogDamaged at the first that is not sound."""
+    for batch in batches(path):
+        yield batch[0]
+
+
+def batches(path: Path) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The same, with the batch's bytes."""
+    file = SOURCE.open(str(path))
+    try:
+        for _position, header, buffer, at in scan(file, str(path), 0, file.size()):
+            yield header, buffer[at : at + header.size]
+    finally:
+        file.close()
+
+
+def examine(partition: Partition, *, clean: bool) -> Copied:
+    """Read all of a partition. Every batch has to be sound, but the last segment's end where nobody closed it."""
+    found = Copied()
+    names = sorted(each.name for each in partition.path.iterdir())
+    unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX))]
+    if unfinished:
+        raise ExchangeError(
+            f"{partition.path / unfinished[0]} was left behind by a cleaning that did not end: start and stop its "
+            "broker once, so that it can clean up."
+        )
+    segments = [partition.path / name for name in names if name.endswith(LOG_SUFFIX)]
+    for segment in segments:
+        size = segment.stat().st_size
+        sound = 0
+        try:
+            for header in headers(segment):
+                sound += header.size
+                found.records += header.record_count
+                found.producer_id = max(found.producer_id, header.producer_id)
+        except LogDamaged:
+            if clean or segment is not segments[-1]:
+                raise
+            found.torn_bytes = size - sound
+        found.bytes += size
+    return found
+
+
+def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
+    """Copy a partition's files, durably. Indexes of one that was not closed have zeros at the end: both sides make
+    them anew."""
+    target.mkdir()
+    for entry in partition.path.iterdir():
+        if not _belongs(entry.name, indexes=indexes):
+            continue
+        shutil.copyfile(entry, target / entry.name)
+        _flush(target / entry.name)
+    _flush(target)
+
+
+def _belongs(name: str, *, indexes: bool) -> bool:
+    if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
+        return indexes
+    if name in (epochs.FILE, checkpoint.PARTITION_METADATA):
+        return True
+    return name.endswith((LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX)) or offset_of(name) is not None
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,271 @@
+"""`coordinatord import`: a data directory of ours out of the data directories of a Kafka broker that is stopped.
+
+Partitions are copied as they are, indexes too where the broker was stopped in order. Names, ids, partitions and
+settings of topics come from the broker's copy of the cluster's metadata; without one (a broker before KRaft) names, ids
+and partitions come from the directories. Everything is written beside the target and renamed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from coordinatord.config import Settings
+from coordinatord.exchange.files import (
+    DISK,
+    METADATA_DIRECTORY,
+    SOURCE,
+    Copied,
+    ExchangeError,
+    Partition,
+    Report,
+    Row,
+    copy,
+    examine,
+    partitions,
+    properties,
+    unused,
+)
+from coordinatord.exchange.kafka_metadata import LEFT_BEHIND, KafkaMetadata, KafkaTopic, read_log
+from coordinatord.log import checkpoint, shares
+from coordinatord.log.data_dir import random_id
+from coordinatord.log.disk import replace_text
+from coordinatord.topics import catalogue, producer_ids
+from coordinatord.topics.config_table import InvalidConfig
+from coordinatord.topics.configs import Configs
+
+SHOWN = 5
+"""So many names are in a sentence; the rest is counted."""
+
+
+def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_run: bool = False) -> Report:
+    """Make `target` from `sources`, which are all of one broker. ExchangeError or LogDamaged says why not."""
+    with contextlib.ExitStack() as held:
+        for source in sources:
+            held.enter_context(unused(source))
+        broker = _Broker(sources)
+        _check_target(target, sources)
+        metadata = broker.metadata
+        topics = metadata.topics if metadata is not None else _topics_of(broker.partitions)
+        taken = _match(broker, topics)
+        rows: dict[str, Row] = {}
+        taken_producer_id = -1
+        torn_bytes = 0
+        for partition in taken:
+            found = examine(partition, clean=broker.clean)
+            _count(rows, partition, found)
+            taken_producer_id = max(taken_producer_id, found.producer_id)
+            torn_bytes += found.torn_bytes
+        entries, remarks = _entries(topics, metadata, settings)
+        for entry in entries:
+            rows.setdefault(entry, Row(entry)).partitions = entries[entry].partitions
+        remarks = [*broker.remarks, *remarks]
+        if torn_bytes:
+            remarks.append(
+                f"The broker was not stopped in order, and {torn_bytes} bytes at the ends of logs are not whole: "
+                "the next start cuts them off and says so, as Kafka's would."
+            )
+        next_producer_id = max(taken_producer_id + 1, metadata.next_producer_id if metadata is not None else 0)
+        if not dry_run:
+            with _in_place_of(target) as directory:
+                for partition in taken:
+                    copy(partition, directory / partition.path.name, indexes=broker.clean)
+                _write_own_files(directory, broker, settings, entries, next_producer_id, taken)
+        return Report([rows[name] for name in sorted(rows)], remarks)
+
+
+class _Broker:
+    """What lies in a broker's data directories."""
+
+    def __init__(self, sources: Sequence[Path]) -> None:
+        self.sources = sources
+        self.partitions: list[Partition] = []
+        self.metadata: KafkaMetadata | None = None
+        self.remarks: list[str] = []
+        found = [properties(source) for source in sources]
+        for source, each in zip(sources, found, strict=True):
+            if (source / catalogue.FILE).exists():
+                raise ExchangeError(f"{source} is coordinatord's own already: start it with --data-dir {source}.")
+            if (each["cluster.id"], each["node.id"]) != (found[0]["cluster.id"], found[0]["node.id"]):
+                raise ExchangeError(
+                    f"{source} belongs to node {each['node.id']} of cluster {each['cluster.id']}, {sources[0]} to node "
+                    f"{found[0]['node.id']} of {found[0]['cluster.id']}: name the directories of one broker."
+                )
+        self.cluster_id = found[0]["cluster.id"]
+        self.clean = all((source / checkpoint.CLEAN_SHUTDOWN).exists() for source in sources)
+        for source in sources:
+            self._look(source)
+
+    def _look(self, source: Path) -> None:
+        here, aside = partitions(source)
+        known = {(each.topic, each.index): each for each in self.partitions}
+        for partition in here:
+            if (partition.topic, partition.index) in known:
+                other = known[partition.topic, partition.index].path
+                raise ExchangeError(f"{partition.path} and {other} are the same partition: Kafka starts with neither.")
+        self.partitions += here
+        if aside:
+            self.remarks.append(f"Left out, because Kafka has set them aside: {_some(aside)}.")
+        directory = source / METADATA_DIRECTORY
+        if directory.is_dir():
+            clean = (source / checkpoint.CLEAN_SHUTDOWN).exists()
+            self.metadata = read_log(directory, clean=clean)
+
+
+def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
+    """What directories say of topics."""
+    topics: dict[str, KafkaTopic] = {}
+    for partition in found:
+        topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path)) or bytes(16)
+        topic = topics.setdefault(partition.topic, KafkaTopic(partition.topic, topic_id))
+        topic.partitions.add(partition.index)
+    return {topic.topic_id if any(topic.topic_id) else topic.name.encode(): topic for topic in topics.values()}
+
+
+def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partition]:
+    """The partitions to take: those of the cluster's topics, all of them."""
+    by_name = {topic.name: topic for topic in topics.values()}
+    taken, strays = [], []
+    for partition in broker.partitions:
+        topic = by_name.get(partition.topic)
+        topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path))
+        if topic is None or partition.index not in topic.partitions or topic_id not in (None, topic.topic_id):
+            strays.append(partition.path.name)
+        else:
+            taken.append(partition)
+    have = {(each.topic, each.index) for each in taken}
+    missing = [
+        f"{topic.name}-{index}"
+        for topic in by_name.values()
+        for index in range(max(topic.partitions, default=-1) + 1)
+        if (topic.name, index) not in have
+    ]
+    if missing:
+        raise ExchangeError(
+            f"{len(missing)} partitions of the cluster are not in {', '.join(map(str, broker.sources))}: "
+            f"{_some(sorted(missing))}. Name all of the broker's log.dirs; what other brokers have must be moved to "
+            "this one first (kafka-reassign-partitions.sh)."
+        )
+    if strays:
+        broker.remarks.append(f"Left out, because the cluster has no such topic any more: {_some(strays)}.")
+    return taken
+
+
+def _entries(
+    topics: Mapping[bytes, KafkaTopic], metadata: KafkaMetadata | None, settings: Settings
+) -> tuple[dict[str, catalogue.Entry], list[str]]:
+    """Our catalogue of these topics, and what there is to say about it."""
+    entries, remarks = {}, []
+    for topic in sorted(topics.values(), key=lambda each: each.name):
+        wanted = metadata.configs.get(topic.name, {}) if metadata is not None else {}
+        configs, refused = _understood(wanted, settings)
+        for name in refused:
+            remarks.append(
+                f"Setting {name}={wanted[name]} of topic {topic.name} is left out: there is nothing like it."
+            )
+        if configs.get("remote.storage.enable") == "true":
+            remarks.append(f"Topic {topic.name} has tiered storage: what lies in the tier is not taken over.")
+        if metadata is None:
+            configs = catalogue.internal_configs(settings, topic.name)
+        entries[topic.name] = catalogue.Entry(topic.topic_id, max(topic.partitions) + 1, configs)
+    if metadata is None:
+        remarks.append(
+            f"There is no {METADATA_DIRECTORY} in it: topics have default settings, and as many partitions as there "
+            "are directories. If the broker's metadata.log.dir is another directory, name that, too."
+        )
+        return entries, remarks
+    left = [what for record_type, what in sorted(LEFT_BEHIND.items()) if metadata.skipped[record_type]]
+    if left:
+        remarks.append(f"Left behind, because there is nothing like it here: the cluster's {', '.join(left)}.")
+    return entries, remarks
+
+
+def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str, str], list[str]]:
+    """The settings that we take, and the names of the others."""
+    configs: dict[str, str] = {}
+    refused = []
+    for name, value in sorted(wanted.items()):
+        try:
+            Configs(settings, {**configs, name: value})
+        except InvalidConfig:
+            refused.append(name)
+        else:
+            configs[name] = value
+    return configs, refused
+
+
+def _write_own_files(
+    directory: Path,
+    broker: _Broker,
+    settings: Settings,
+    entries: Mapping[str, catalogue.Entry],
+    next_producer_id: int,
+    taken: Sequence[Partition],
+) -> None:
+    path = str(directory)
+    keys = {(partition.topic, partition.index) for partition in taken}
+    catalogue.write_entries(DISK, path, entries)
+    producer_ids.write_next(DISK, path, next_producer_id)
+    for name in shares.CHECKPOINTS:
+        offsets: dict[tuple[str, int], int] = {}
+        for source in broker.sources:
+            offsets |= checkpoint.read_offsets(SOURCE, f"{source}/{name}")
+        offsets = {key: offsets[key] for key in offsets.keys() & keys}
+        checkpoint.write_offsets(DISK, f"{path}/{name}", offsets)
+    checkpoint.write_properties(
+        DISK,
+        f"{path}/{checkpoint.META_PROPERTIES}",
+        {
+            "version": str(checkpoint.META_VERSION),
+            "cluster.id": broker.cluster_id,
+            "node.id": str(settings.node_id),
+            "directory.id": random_id(),
+        },
+    )
+    if broker.clean:
+        replace_text(DISK, f"{path}/{checkpoint.CLEAN_SHUTDOWN}", checkpoint.CLEAN_SHUTDOWN_TEXT)
+
+
+def _check_target(target: Path, sources: Sequence[Path]) -> None:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ExchangeError(f"{target} is there and not empty: name a directory that is not there yet (--data-dir).")
+    inside = [source for source in sources if source.resolve() in target.resolve().parents]
+    if inside:
+        raise ExchangeError(f"{target} lies in {inside[0]}, which is only to be read: name another (--data-dir).")
+    aside = _aside(target)
+    if aside.exists():
+        raise ExchangeError(f"{aside} was left behind by an import that did not end: remove it and try again.")
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(target.name + ".importing")
+
+
+@contextlib.contextmanager
+def _in_place_of(target: Path) -> Iterator[Path]:
+    """A directory to fill, which becomes `target` at the end, and is gone after a failure."""
+    target = target.absolute()
+    aside = _aside(target)
+    aside.mkdir(parents=True)
+    try:
+        yield aside
+        DISK.sync_dir(str(aside))
+        os.replace(aside, target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    DISK.sync_dir(str(target.parent))
+
+
+def _count(rows: dict[str, Row], partition: Partition, found: Copied) -> None:
+    row = rows.setdefault(partition.topic, Row(partition.topic))
+    row.records += found.records
+    row.bytes += found.bytes
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
