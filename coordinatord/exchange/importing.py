@@ -37,6 +37,8 @@ from coordinatord.topics import catalogue, producer_ids
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 
+TIERED = "remote.storage.enable"
+
 SHOWN = 5
 """So many names are in a sentence; the rest is counted."""
 
@@ -162,11 +164,11 @@ def _entries(
     for topic in sorted(topics.values(), key=lambda each: each.name):
         wanted = metadata.configs.get(topic.name, {}) if metadata is not None else {}
         configs, refused = _understood(wanted, settings)
-        for name in refused:
+        for name in sorted(set(refused) - {TIERED}):
             remarks.append(
                 f"Setting {name}={wanted[name]} of topic {topic.name} is left out: there is nothing like it."
             )
-        if configs.get("remote.storage.enable") == "true":
+        if wanted.get(TIERED) == "true":
             remarks.append(f"Topic {topic.name} has tiered storage: what lies in the tier is not taken over.")
         if metadata is None:
             configs = catalogue.internal_configs(settings, topic.name)

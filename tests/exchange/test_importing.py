@@ -78,12 +78,14 @@ def test_topics_records_and_epochs_are_taken(broker: Path, target: Path) -> None
 
 
 def test_settings_follow_the_topic_and_unknown_ones_are_named(tmp_path: Path, target: Path) -> None:
-    records = cluster_records(configs={"retention.ms": "5", "max.message.bytes": "77", "follower.fancy": "x"})
+    configs = {"retention.ms": "5", "max.message.bytes": "77", "follower.fancy": "x", "remote.storage.enable": "true"}
+    records = cluster_records(configs=configs)
     records += [(ConfigRecord(2, "orders", "max.message.bytes", None), 0), (ConfigRecord(4, "", "x", "y"), 0)]
     code, said, _ = run("import", kafka(tmp_path / "kafka", records=records), "--data-dir", target)
     assert code == 0
     assert topics(target)["orders"]["configs"] == {"retention.ms": "5"}
     assert "Setting follower.fancy=x of topic orders is left out" in said
+    assert "Topic orders has tiered storage: what lies in the tier is not taken over." in said
 
 
 def test_a_metadata_transaction_counts_when_it_has_ended(tmp_path: Path, target: Path) -> None:
