@@ -36,6 +36,7 @@ class ConfigSource(IntEnum):
     """`config_source` of DescribeConfigs: where a value comes from."""
 
     TOPIC = 1
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
 
@@ -58,6 +59,8 @@ class TopicConfig:
     broker_names: tuple[str, ...] = ()
     from_settings: Callable[[Settings], Value] | None = None
     has_effect: bool = True
+    #: Kafka's controller gives the cluster a default of its own for it when it begins (KIP-966)
+    cluster_default: bool = False
     check: Callable[[str, int], None] | None = None
 
     def inherited(self, settings: Settings) -> Value:
@@ -185,8 +188,7 @@ _ROWS = (
     ),
     TopicConfig(
         "min.insync.replicas", _I, 1, "Replicas that must have a record for acks=all.", minimum=1,
-        broker_names=("min.insync.replicas",),
-        has_effect=False,
+        broker_names=("min.insync.replicas",), has_effect=False, cluster_default=True,
     ),
     TopicConfig(
         "preallocate", _B, False, "Whether segment files are made in full size.", broker_names=("log.preallocate",),

@@ -191,6 +191,8 @@ class Configs:
         """Where the value in effect comes from."""
         if row.name in self.own:
             return ConfigSource.TOPIC
+        if row.cluster_default:
+            return ConfigSource.DYNAMIC_DEFAULT_BROKER
         if any(is_set(self._settings, name) for name in row.broker_names):
             return ConfigSource.STATIC_BROKER
         return ConfigSource.DEFAULT
@@ -201,6 +203,8 @@ class Configs:
         # As Kafka: what comes before the broker setting that the topic's is named after is not shown.
         while inherited and inherited[0].name != row.broker_names[0]:
             del inherited[0]
+        if row.cluster_default:
+            inherited.insert(0, Synonym(row.name, text_of(row.default), ConfigSource.DYNAMIC_DEFAULT_BROKER))
         if row.name in self.own:
             inherited.insert(0, Synonym(row.name, text_of(self.value(row.name)), ConfigSource.TOPIC))
         return inherited

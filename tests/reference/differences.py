@@ -75,6 +75,12 @@ ALLOWED = (
         "coordinatord/transactions/steps.py",
     ),
     Known(
+        "TxnOffsetCommit while the group's partition is being loaded",
+        "Kafka looks first whether the group takes part in the transaction, then whether its partition is loaded; we "
+        "say COORDINATOR_LOAD_IN_PROGRESS first: the log that tells who takes part is the one that is being read",
+        "coordinatord/handlers/txn_offsets.py",
+    ),
+    Known(
         "while a transaction completes",
         "to a Produce of v12 or later Kafka tries for 100 ms before it says CONCURRENT_TRANSACTIONS; we say it at once",
         "coordinatord/topics/produce.py",
