@@ -34,7 +34,7 @@ from coordinatord.exchange.kafka_metadata import BOOTSTRAP, KafkaTopic, extend_b
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import replace_bytes
 from coordinatord.log.journal import journal_names
-from coordinatord.topics import catalogue, producer_ids
+from coordinatord.topics import catalogue_file, producer_ids
 from protocol.records.cluster_metadata import (
     DIRECTORIES_LEVEL,
     METADATA_VERSION,
@@ -78,8 +78,8 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
 
 def _check_source(source: Path) -> None:
     properties(source)
-    if not (source / catalogue.FILE).exists():
-        raise ExchangeError(f"{source} has no {catalogue.FILE}: it is not a data directory of coordinatord.")
+    if not (source / catalogue_file.FILE).exists():
+        raise ExchangeError(f"{source} has no {catalogue_file.FILE}: it is not a data directory of coordinatord.")
     names = [entry.name for entry in source.iterdir()]
     if checkpoint.CLEAN_SHUTDOWN not in names or journal_names(names):
         raise ExchangeError(f"{source} was not left in order: start coordinatord on it and stop it with SIGTERM once.")
@@ -114,13 +114,14 @@ def _metadata_version(directories: Sequence[Path]) -> int:
 
 def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
     """Topics, partitions with a directory, rows of the report, and the greatest producer id."""
-    entries, deleting = catalogue.read_entries(SOURCE, str(source))
+    content = catalogue_file.read(SOURCE, f"{source}/{catalogue_file.FILE}")
+    entries = content.topics
     found = {}
     for partition in partitions(source)[0]:
         entry = entries.get(partition.topic)
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path))
         # A directory that nobody was told of, or of a topic that was about to be removed.
-        if entry is not None and topic_id == entry.topic_id and topic_id not in deleting:
+        if entry is not None and topic_id == entry.topic_id and topic_id not in content.deleting:
             found[partition.topic, partition.index] = partition
     topics, rows = [], []
     taken_producer_id = -1

@@ -33,7 +33,7 @@ from coordinatord.exchange.kafka_metadata import LEFT_BEHIND, KafkaMetadata, Kaf
 from coordinatord.log import checkpoint, shares
 from coordinatord.log.data_dir import random_id
 from coordinatord.log.disk import replace_text
-from coordinatord.topics import catalogue, producer_ids
+from coordinatord.topics import catalogue, catalogue_file, producer_ids
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 
@@ -89,7 +89,7 @@ class _Broker:
         self.remarks: list[str] = []
         found = [properties(source) for source in sources]
         for source, each in zip(sources, found, strict=True):
-            if (source / catalogue.FILE).exists():
+            if (source / catalogue_file.FILE).exists():
                 raise ExchangeError(f"{source} is coordinatord's own already: start it with --data-dir {source}.")
             if (each["cluster.id"], each["node.id"]) != (found[0]["cluster.id"], found[0]["node.id"]):
                 raise ExchangeError(
@@ -158,7 +158,7 @@ def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partitio
 
 def _entries(
     topics: Mapping[bytes, KafkaTopic], metadata: KafkaMetadata | None, settings: Settings
-) -> tuple[dict[str, catalogue.Entry], list[str]]:
+) -> tuple[dict[str, catalogue_file.Entry], list[str]]:
     """Our catalogue of these topics, and what there is to say about it."""
     entries, remarks = {}, []
     for topic in sorted(topics.values(), key=lambda each: each.name):
@@ -172,7 +172,7 @@ def _entries(
             remarks.append(f"Topic {topic.name} has tiered storage: what lies in the tier is not taken over.")
         if metadata is None:
             configs = catalogue.internal_configs(settings, topic.name)
-        entries[topic.name] = catalogue.Entry(topic.topic_id, max(topic.partitions) + 1, configs)
+        entries[topic.name] = catalogue_file.Entry(topic.topic_id, max(topic.partitions) + 1, configs)
     if metadata is None:
         remarks.append(
             f"There is no {METADATA_DIRECTORY} in it: topics have default settings, and as many partitions as there "
@@ -203,13 +203,13 @@ def _write_own_files(
     directory: Path,
     broker: _Broker,
     settings: Settings,
-    entries: Mapping[str, catalogue.Entry],
+    entries: Mapping[str, catalogue_file.Entry],
     next_producer_id: int,
     taken: Sequence[Partition],
 ) -> None:
     path = str(directory)
     keys = {(partition.topic, partition.index) for partition in taken}
-    catalogue.write_entries(DISK, path, entries)
+    catalogue_file.write(DISK, f"{path}/{catalogue_file.FILE}", catalogue_file.Content(dict(entries), {}, 0))
     producer_ids.write_next(DISK, path, next_producer_id)
     for name in shares.CHECKPOINTS:
         offsets: dict[tuple[str, int], int] = {}
