@@ -40,15 +40,19 @@ from protocol.errors import DecodeError, ErrorCode
 JOIN_TIMEOUT_LAPSE_MS: Final = 5_000
 """A JoinGroup may be parked for the rebalance timeout, and then needs some time to come back."""
 
-AT_ONCE: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.MEMBER_ID_REQUIRED,
-    }
+COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+JOIN_AT_ONCE: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED}
 )
-COORDINATOR_GONE: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+SYNC_AT_ONCE: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+AT_ONCE: Final = JOIN_AT_ONCE | SYNC_AT_ONCE
+"""Errors that are followed by the next JoinGroup without a pause."""
+
+JOIN_ERRORS: Final = JOIN_AT_ONCE | COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+SYNC_ERRORS: Final = SYNC_AT_ONCE | COORDINATOR_GONE
+"""Those that may pass; Kafka's coordinators answer SyncGroup with no COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 def rejoin_needed_or_pending(member: Member) -> bool:
@@ -89,7 +93,7 @@ def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
             return False
         member.join = None
         if join.error is not None:
-            if not _go_on_after(join.error, member, now_ms):
+            if not _go_on_after(join, member, now_ms):
                 return False
         elif member.state is STABLE:
             _complete(member, join.assignment or b"", now_ms, result)
@@ -100,13 +104,15 @@ def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
     return True
 
 
-def _go_on_after(error: ErrorCode, member: Member, now_ms: int) -> bool:
+def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
     """Whether to join again at once."""
+    error = join.error
+    assert error is not None
     if error is not ErrorCode.MEMBER_ID_REQUIRED:
         member.request_rejoin(f"rebalance failed due to {exception_name(error)}")
-    if error in AT_ONCE:
+    if error in AT_ONCE and not join.fatal:
         return True
-    if error not in RETRIABLE:
+    if error not in RETRIABLE or join.fatal:
         member.failure = (error, "JoinGroup")
     else:
         member.join_again_ms = now_ms + member.settings.retry_backoff_ms
@@ -230,7 +236,7 @@ def _not_joined(member: Member, send: Send, error: ErrorCode, member_id: str, no
         # KIP-394: come back with the id that we were given.
         member.generation = Generation(-1, member_id)
         member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
-    _end(member, error)
+    _end(member, error, fatal=error not in JOIN_ERRORS)
 
 
 def synced(member: Member, send: Send, response: SyncGroupResponse, now_ms: int, result: Result) -> None:
@@ -246,7 +252,7 @@ def synced(member: Member, send: Send, response: SyncGroupResponse, now_ms: int,
     elif error in COORDINATOR_GONE:
         _end(member, error)
         coordinator_failed(member, now_ms, result)
-    _end(member, error)
+    _end(member, error, fatal=error not in SYNC_ERRORS)
 
 
 def _synced(member: Member, response: SyncGroupResponse, now_ms: int, result: Result) -> None:
@@ -272,10 +278,11 @@ def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
     _end(member, DISCONNECTED)
 
 
-def _end(member: Member, error: ErrorCode) -> None:
+def _end(member: Member, error: ErrorCode, *, fatal: bool = False) -> None:
     """The join under way has failed; what failed first counts."""
     if member.join is not None and member.join.error is None and member.join.assignment is None:
         member.join.error = error
+        member.join.fatal = fatal
 
 
 def _complete(member: Member, assignment: bytes, now_ms: int, result: Result) -> None:

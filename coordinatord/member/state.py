@@ -144,10 +144,11 @@ class SyncCommit:
 class Join:
     """How the join under way stands, from JoinGroup to the assignment: Kafka's joinFuture."""
 
-    __slots__ = ("assignment", "error")
+    __slots__ = ("assignment", "error", "fatal")
 
     def __init__(self) -> None:
         self.error: ErrorCode | None = None
+        self.fatal = False  # for the application, whatever else the error means
         self.assignment: bytes | None = None
 
 
