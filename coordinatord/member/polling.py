@@ -25,7 +25,7 @@ from coordinatord.member.heartbeats import run_task
 from coordinatord.member.joining import ensure_active_group, rejoin_needed_or_pending
 from coordinatord.member.leaving import leave_group
 from coordinatord.member.metadata import maintain
-from coordinatord.member.positions import assign_partitions, update_positions
+from coordinatord.member.positions import assign_partitions, look_up, update_positions
 from coordinatord.member.result import Lost, Polled, Result, Revoked, Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
@@ -59,6 +59,8 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
             send_fetches(member, now_ms, result)
             _return(member, Polled(handed), now_ms, result)
             return
+        if not blocked and member.settings.fetches:
+            look_up(member, now_ms, result)  # what was kept may have said that an offset is gone
     if member.failure is not None:
         error, what = member.failure
         member.failure = None

@@ -37,7 +37,7 @@ def update_positions(member: Member, now_ms: int, result: Result) -> bool:
     unknown = [each for each, state in member.partitions.items() if state.position is None and state.reset is None]
     if unknown and not _committed_known(member, unknown, now_ms, result):
         return False
-    _look_up(member, now_ms, result)
+    look_up(member, now_ms, result)
     return True
 
 
@@ -134,7 +134,7 @@ def reset(member: Member, partition: TopicPartition, policy: str | None) -> None
     state.reset = policy
 
 
-def _look_up(member: Member, now_ms: int, result: Result) -> None:
+def look_up(member: Member, now_ms: int, result: Result) -> None:
     """ListOffsets, a request per leader."""
     by_leader: dict[int, dict[TopicPartition, str]] = {}
     for partition, state in member.partitions.items():
