@@ -390,7 +390,7 @@ class _Cleaning:
 
     def _flush(self, out: _Output) -> None:
         self._drain(out)
-        out.file.datasync()
+        self._sync(out.file)
         cleaned, segment = out.cleaned, out.segment
         out.time_index += segment.time_index_entry()
         for suffix, data in (
@@ -410,9 +410,13 @@ class _Cleaning:
             file.truncate(0)
             if data:
                 file.pwrite(data, 0)
-            file.datasync()
+            self._sync(file)
         finally:
             file.close()
+
+    def _sync(self, file: File) -> None:
+        """Before anything else may lose what this file has."""
+        file.datasync()
 
 
 def cleaned_path(directory: str, base_offset: int, suffix: str, tag: str) -> str:

@@ -40,6 +40,17 @@ def floor_entry(
     return found
 
 
+def ascending(file: File, entry: struct.Struct, count: int) -> int:
+    """How many of the first `count` entries ascend in both fields, as they do where nothing is torn."""
+    data = file.pread(count * entry.size, 0)
+    known = (-1, -1)
+    for number, fields in enumerate(entry.iter_unpack(data[: len(data) - len(data) % entry.size])):
+        if fields[0] <= known[0] or fields[1] < known[1] or (fields[1] == known[1] and number):
+            return number
+        known = fields
+    return count
+
+
 def last_entry(file: File, entry: struct.Struct, count: int) -> tuple[int, ...] | None:
     if not count:
         return None

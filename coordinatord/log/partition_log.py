@@ -483,10 +483,15 @@ class PartitionLog:
             self._files.drop(segment.index_path)
             self._files.drop(segment.time_index_path)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether its finished segments have to stay for now."""
+        return self.cleaning or bool(self.pins)
+
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Somebody reads the whole log bit by bit: meanwhile no segment is replaced, so that he does not miss a
-        tombstone whose record he has seen (KAFKA-19862).
+        """Somebody reads the whole log bit by bit: meanwhile no segment is removed or replaced, so that he does not
+        miss a tombstone whose record he has seen (KAFKA-19862).
         """
         self.pins += 1
         try:

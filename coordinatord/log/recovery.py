@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from coordinatord.log import swap
 from coordinatord.log.disk import Disk, File, FilePool
 from coordinatord.log.errors import LogDamaged
-from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry
+from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, ascending, floor_entry
 from coordinatord.log.journal import JournalEntry
 from coordinatord.log.scan import find_position, scan, walk
 from coordinatord.log.segment import (
@@ -138,6 +138,9 @@ def _open_unchanged(
     try:
         opened = open_clean(disk, files, directory, interval_bytes)
         for segment in opened.segments[-1:]:
+            index = files.get(segment.index_path)
+            if ascending(index, OFFSET_ENTRY, segment.index_count) < segment.index_count:
+                return None  # entries for what was lost, and torn
             start = segment.indexed_position_before(files, segment.size)
             for _batch in scan(files.get(segment.log_path), segment.log_path, start, segment.size):
                 pass  # the CRCs of what was written last, and only of that
@@ -224,7 +227,7 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int)
         else:
             segment.time_index_count = size // entry.size
     segment.load_max_timestamp(files)
-    if segment.size and not _indexes_sound(files, segment):
+    if (segment.size or segment.index_count or segment.time_index_count) and not _indexes_sound(files, segment):
         _rebuild(disk, segment, interval_bytes)
 
 
@@ -414,18 +417,18 @@ def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: in
     )
     try:
         below = recovery_point - segment.base_offset - 1
-        count = index.size() // OFFSET_ENTRY.size
+        count = ascending(index, OFFSET_ENTRY, index.size() // OFFSET_ENTRY.size)
         found = floor_entry(index, OFFSET_ENTRY, count, 0, below)
         if found is None:
             return 0, 0, 0, segment.base_offset
         number, (relative, position) = found
         head = log.pread(HEADER_BYTES, position) if position + HEADER_BYTES <= size else b""
-        if (
-            len(head) < HEADER_BYTES
-            or BatchHeader._make(HEADER.unpack(head)).last_offset - segment.base_offset != relative
-        ):
+        if len(head) < HEADER_BYTES:
             return 0, 0, 0, segment.base_offset
         header = BatchHeader._make(HEADER.unpack(head))
+        # A torn entry of zeros may point at zeros.
+        if header.magic != MAGIC or header.last_offset - segment.base_offset != relative:
+            return 0, 0, 0, segment.base_offset
         time_number = _take_times(segment, time_index, relative)
         first = log.pread(HEADER_BYTES, 0)
         segment.first_timestamp = BatchHeader._make(HEADER.unpack(first)).base_timestamp
@@ -438,7 +441,7 @@ def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: in
 
 def _take_times(segment: Segment, time_index: File, relative: int) -> int:
     """Keep the time entries below `relative` and what they say of the segment; returns how many."""
-    count = time_index.size() // TIME_ENTRY.size
+    count = ascending(time_index, TIME_ENTRY, time_index.size() // TIME_ENTRY.size)
     found = floor_entry(time_index, TIME_ENTRY, count, 1, relative - 1)
     if found is None:
         return 0

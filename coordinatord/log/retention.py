@@ -1,7 +1,7 @@
 """Which of a log's oldest segments may go: by age, by size, or because everything in them was deleted.
 
 Never the active one, never one whose successor is not in the directory yet, because the last segment's name is what
-remembers the log's end; and none while the cleaner is at work on the log.
+remembers the log's end; and none while the cleaner is at work on the log, or somebody reads all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinatord.log.segment import Segment
 def expired(log: PartitionLog, now_ms: int) -> int:
     """How many retention.ms and retention.bytes let go."""
     config = log.config
-    if not config.deletes or log.cleaning:
+    if not config.deletes or log.in_use:
         return 0
     surplus = log.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
     count = 0
@@ -32,7 +32,7 @@ def expired(log: PartitionLog, now_ms: int) -> int:
 
 def below(log: PartitionLog, offset: int) -> int:
     """How many hold nothing at or above `offset`."""
-    if log.cleaning:
+    if log.in_use:
         return 0
     count = 0
     for segment, successor in pairwise(log.segments):

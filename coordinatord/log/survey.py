@@ -85,6 +85,8 @@ def survey(
     """Read the headers of (base offset, bytes) segments. `passed` is told how much was read."""
     reading = _Reading()
     for base_offset, size in segments:
+        if not size:
+            continue  # the active segment may not have its file yet
         path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}"
         file = disk.open(path)
         try:

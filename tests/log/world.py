@@ -76,6 +76,7 @@ class World:
         cleaner: CleanerSettings | None = None,
         share: Share | None = None,
         path: str = PATH,
+        now_ms: int = 1_000_000,
     ) -> None:
         self.disk = disk
         self.config = config or LogConfig()
@@ -97,7 +98,7 @@ class World:
             journal_bytes=journal_bytes,
             worker=self.worker,
         )
-        self.now_ms = 1_000_000
+        self.now_ms = now_ms
         self.cleaner_worker = HandWorker()
         self.cleaned: list[tuple[str, Statistics]] = []
         self.cleaner = Cleaner(
