@@ -76,3 +76,35 @@ class ProduceLedger:
             if partition in self.once and len(set(values)) != len(values):
                 found.append(f"{partition}: {len(values) - len(set(values))} records are there twice")
         return found
+
+
+@dataclass(slots=True)
+class TableLedger:
+    """Keyed records of compacted partitions that one producer each writes to: what a key may have now."""
+
+    #: (topic, partition) -> key -> values since the last acknowledged one, that one included; None is a tombstone's
+    possible: dict[tuple[str, int], dict[bytes, list[bytes | None]]] = field(default_factory=dict)
+    acknowledgements: int = 0
+
+    def sent(self, partition: tuple[str, int], records: list[tuple[bytes, bytes | None]]) -> None:
+        keys = self.possible.setdefault(partition, {})
+        for key, value in records:
+            keys.setdefault(key, [None]).append(value)
+
+    def acknowledge(self, partition: tuple[str, int], records: list[tuple[bytes, bytes | None]]) -> None:
+        """These came back, and nothing that was sent before them can be the last any more."""
+        keys = self.possible[partition]
+        for key, value in records:
+            values = keys[key]
+            del values[: values.index(value, 1)]
+        self.acknowledgements += len(records)
+
+    def problems(self, partition: tuple[str, int], table: dict[bytes, bytes | None]) -> list[str]:
+        """What is wrong with a table that was read from its first record to its last."""
+        keys = self.possible.get(partition, {})
+        found = [
+            f"{partition}: {key!r} is {table.get(key)!r}, {values[0]!r} was acknowledged, later {values[1:]!r} sent"
+            for key, values in keys.items()
+            if table.get(key) not in values
+        ]
+        return found + [f"{partition}: nobody wrote {key!r}" for key in table if key not in keys]

@@ -18,11 +18,12 @@ from protocol.errors import ErrorCode
 from protocol.records.batch import BatchBuilder
 from tests.clients.raw import Line
 from tests.clients.raw_member import COMMIT_VERSION, Partition, RawMember, commit_errors, commit_request
-from tests.crash.ledger import CommitLedger, ProduceLedger
+from tests.crash.ledger import CommitLedger, ProduceLedger, TableLedger
 
 COMMITS_UNDER_WAY = 4
 BATCHES_UNDER_WAY = 3
 RECORDS_PER_BATCH = 5
+TABLE_KEYS = 40
 PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4
 # After each answer: the log is replayed at every restart, and kafka-python's consumers read all that is produced.
 COMMITTER_PAUSE_S = 0.005
@@ -240,3 +241,42 @@ class Producer(Client):
         topic, number = self.partition
         data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(number, batch)])]
         return line.ask(ProduceRequest(None, -1, 10_000, data), PRODUCE_VERSION)
+
+
+class TableWriter(Client):
+    """Writes a table to one compacted partition: few keys again and again, and tombstones. One batch at a time."""
+
+    def __init__(
+        self, name: str, address: tuple[str, int], gate: Gate, ledger: TableLedger, partition: Partition, seed: float
+    ) -> None:
+        super().__init__(name, address, gate)
+        self.ledger = ledger
+        self.partition = partition
+        self.chance = random.Random(seed)
+        self.count = 0
+
+    async def work(self, line: Line) -> None:
+        topic, number = self.partition
+        while True:
+            records = []
+            for key in self.chance.sample(range(TABLE_KEYS), RECORDS_PER_BATCH):
+                self.count += 1
+                # A tombstone is known by its key alone: never two of a key without a value in between.
+                last = self.ledger.possible.get(self.partition, {}).get(b"key %d" % key, [None])[-1]
+                value = None if last is not None and self.chance.random() < 0.2 else b"%d" % self.count
+                records.append((b"key %d" % key, value))
+            self.ledger.sent(self.partition, records)
+            builder = BatchBuilder()
+            builder.extend(records, int(time.time() * 1000))
+            data = [
+                TopicProduceData(name=topic, partition_data=[PartitionProduceData(number, bytes(builder.finish()))])
+            ]
+            answer = await line.ask(ProduceRequest(None, -1, 10_000, data), PRODUCE_VERSION)
+            error = answer.responses[0].partition_responses[0].error_code
+            if error == ErrorCode.NONE:
+                self.ledger.acknowledge(self.partition, records)
+                self.progress += 1
+            else:
+                assert error in BUSY, ErrorCode(error).name
+                await asyncio.sleep(BUSY_S)
+            await asyncio.sleep(PRODUCER_PAUSE_S)

@@ -16,37 +16,44 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.errors import ErrorCode
 from protocol.records.batch import iterate_batches, records
 from tests.clients.members import ConsumerProcess
 from tests.clients.raw import Line
-from tests.crash.ledger import CommitLedger, Place, ProduceLedger
-from tests.crash.load import Client, Committer, Gate, GroupClient, Producer
+from tests.crash.ledger import CommitLedger, Place, ProduceLedger, TableLedger
+from tests.crash.load import Client, Committer, Gate, GroupClient, Producer, TableWriter
 from tests.daemon import HOST, Daemon
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "20",
     "group.min.session.timeout.ms": "500",
-    # Segments roll during the test, so that crashes fall on that too.
-    "offsets.topic.segment.bytes": str(256 * 1024),
+    # Segments roll during the test and are compacted all the time, so that crashes fall on that too.
+    "offsets.topic.segment.bytes": str(16 * 1024),
     "log.segment.bytes": str(256 * 1024),
     "offsets.topic.num.partitions": "4",
+    "log.cleaner.backoff.ms": "20",
+    "log.cleaner.min.cleanable.ratio": "0",
+    "log.cleaner.delete.retention.ms": "1000",
 }
 ROUND_TIMEOUT_S = 40.0
 READ_TOPIC, READ_PARTITIONS = "records", 4
 COMMIT_TOPIC, COMMIT_PARTITIONS = "commits", 6
+TABLE_TOPIC, TABLE_PARTITIONS = "table", 2
+TABLE_CONFIGS = {"cleanup.policy": "compact", "internal.segment.bytes": "8192"}
 REAL_GROUP = "kafka-python"
 CRASH_WHILE_STARTING = 0.2  # of the rounds
 
 
 class Crashes:
-    """One daemon, its clients, and what they know."""
+    """One daemon, its clients, and what they know. `real`: kafka-python's group is one of them."""
 
-    def __init__(self, daemon: Daemon, seed: int) -> None:
+    def __init__(self, daemon: Daemon, seed: int, *, real: bool) -> None:
         self.daemon = daemon
+        self.has_real = real
+        self.tables = TableLedger()
         self.chance = random.Random(seed)
         self.gate = Gate()
         self.commits = CommitLedger()
@@ -68,9 +75,15 @@ class Crashes:
         wanted = [
             CreatableTopic(READ_TOPIC, READ_PARTITIONS, 1),
             CreatableTopic(COMMIT_TOPIC, COMMIT_PARTITIONS, 1),
+            CreatableTopic(
+                TABLE_TOPIC,
+                TABLE_PARTITIONS,
+                1,
+                configs=[CreatableTopicConfig(name, value) for name, value in TABLE_CONFIGS.items()],
+            ),
         ]
         made = await line.ask(CreateTopicsRequest(wanted), 7)
-        assert [each.error_code for each in made.topics] == [0, 0]
+        assert [each.error_code for each in made.topics] == [0, 0, 0]
         line.close()
 
     def begin(self) -> None:
@@ -94,8 +107,11 @@ class Crashes:
                     idempotent=number % 2 == 0,
                 )
             )
+        for number in range(TABLE_PARTITIONS):
+            place = TABLE_TOPIC, number
+            self.clients.append(TableWriter(f"table-{number}", address, gate, self.tables, place, self.chance.random()))
         self.tasks = [asyncio.create_task(client.run()) for client in self.clients]
-        for number in range(2):
+        for number in range(2 if self.has_real else 0):
             self.consumers.append(
                 ConsumerProcess(
                     self.daemon.bootstrap,
@@ -128,6 +144,8 @@ class Crashes:
             lambda: f"answers to {[client.name for client in self.clients if not client.progress]}",
         )
         self.recovery_seconds.append(time.monotonic() - began_s)
+        if not self.has_real:
+            return
         await self.until(lambda: self.real_commits() > before, lambda: "a commit of kafka-python's group")
         self.real_recovery_seconds.append(time.monotonic() - began_s)
 
@@ -174,6 +192,8 @@ class Crashes:
         ]
         for number in range(READ_PARTITIONS):
             await self.read_on(line, number)
+        for number in range(TABLE_PARTITIONS):
+            problems += self.tables.problems((TABLE_TOPIC, number), await self.read_table(line, number))
         line.close()
         problems += self.produced.problems()
         assert not problems, "\n".join(problems)
@@ -213,6 +233,24 @@ class Crashes:
             if len(values) >= answer.high_watermark:
                 return
 
+    async def read_table(self, line: Line, number: int) -> dict[bytes, bytes | None]:
+        """A compacted partition from its first record to its last."""
+        table: dict[bytes, bytes | None] = {}
+        offset = 0
+        while True:
+            partition = FetchPartition(number, fetch_offset=offset, partition_max_bytes=1 << 20)
+            request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(TABLE_TOPIC, partitions=[partition])])
+            answer = (await line.ask(request, 12)).responses[0].partitions[0]
+            assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
+            for pos, header in iterate_batches(answer.records or b"", partial=True):
+                assert header.last_offset >= offset, f"offset {header.base_offset} after {offset}"
+                for record in records(answer.records, pos, header):
+                    assert record.key is not None
+                    table[record.key] = record.value
+                offset = header.next_offset
+            if offset >= answer.high_watermark:
+                return table
+
     async def end(self) -> None:
         """Stop the clients, and look once more at what they were told."""
         self.gate.close()
@@ -228,6 +266,8 @@ class Crashes:
             if self.produced.read[partition][: len(values)] != values:
                 problems.append(f"{partition}: what was read earlier is not there any more")
         assert not problems, "\n".join(problems)
+        if not self.has_real:
+            return
         # What kafka-python's group has not read yet, it reads now: nothing is missing, however often it was read.
         everything = {value.decode() for values in self.produced.read.values() for value in values}
         await self.until(
@@ -240,27 +280,35 @@ class Crashes:
         records_read = sum(map(len, self.produced.read.values()))
         return (
             f"{kills} kills ({self.starts_cut_short} starts cut short as well): "
-            f"{self.commits.acknowledgements:,} acknowledged commits and {records_read:,} records, none lost\n"
+            f"{self.commits.acknowledgements:,} acknowledged commits, {records_read:,} records and "
+            f"{self.tables.acknowledgements:,} changes of tables, none lost\n"
+            f"{self.cleanings()}\n"
             f"members went on in their generation {sum(each.went_on for each in members)} times and had to join again "
             f"{sum(each.rejoined for each in members)} times\n"
             f"restart to first answer {spread(self.start_seconds)}; after that all {len(self.clients)} clients were "
-            f"served within {spread(self.recovery_seconds)}, "
-            f"kafka-python's group committed within {spread(self.real_recovery_seconds)}"
+            f"served within {spread(self.recovery_seconds)}"
+            + (f", kafka-python's group within {spread(self.real_recovery_seconds)}" if self.has_real else "")
         )
+
+    def cleanings(self) -> str:
+        """What the cleaner got done in between."""
+        events = self.daemon.events("log cleaned")
+        before, after = (sum(int(str(each[name])) for each in events) for name in ("records_before", "records_after"))
+        return f"{len(events)} cleanings read {before:,} records and kept {after:,}"
 
 
 def spread(seconds: list[float]) -> str:
     return f"{sum(seconds) / len(seconds):.2f} s (at most {max(seconds):.2f} s)"
 
 
-async def survive(daemon: Daemon, seed: int, kills: int) -> str:
-    crashes = Crashes(daemon, seed)
+async def survive(daemon: Daemon, seed: int, kills: int, *, real: bool) -> str:
+    crashes = Crashes(daemon, seed, real=real)
     await crashes.create_topics()
     try:
         crashes.begin()
         for _ in range(kills):
             await crashes.work_until_all_go_on()
-            await asyncio.sleep(crashes.chance.uniform(0, 0.5))
+            await asyncio.sleep(crashes.chance.uniform(0, 0.5 if real else 0.25))
             await crashes.crash()
         await crashes.work_until_all_go_on()
         await crashes.end()
@@ -281,25 +329,29 @@ def seed() -> int:
     return chosen
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("kills", "flush"),
+    ("kills", "flush", "real"),
     [
-        (3, "always"),
-        pytest.param(50, "always", marks=pytest.mark.slow),
+        (3, "always", True),
+        pytest.param(20, "always", True, marks=pytest.mark.slow),
+        # Many, without clients that take their time to come back.
+        pytest.param(200, "always", False, marks=pytest.mark.slow),
         # What was handed to the kernel outlives the process, flushed or not.
-        pytest.param(10, "never", marks=pytest.mark.slow),
+        pytest.param(10, "never", True, marks=pytest.mark.slow),
     ],
 )
-def test_what_was_acknowledged_survives_sigkill(tmp_path: Path, seed: int, kills: int, flush: str) -> None:
+def test_what_was_acknowledged_survives_sigkill(tmp_path: Path, seed: int, kills: int, flush: str, real: bool) -> None:
     daemon = Daemon(tmp_path, {**SETTINGS, "log.flush": flush})
     daemon.start()
     try:
-        summary = asyncio.run(survive(daemon, seed, kills))
+        summary = asyncio.run(survive(daemon, seed, kills, real=real))
         assert daemon.stop() == 0
     finally:
         if daemon.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 daemon.kill()
     assert not daemon.events(level="error"), daemon.events(level="error")
+    assert not daemon.events(level="warning", logger="coordinatord.log.cleaner")
+    assert daemon.events("log cleaned"), "the cleaner was never done with anything"
     print(summary)
