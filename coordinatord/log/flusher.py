@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import FilePool
 from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite, encode
-from coordinatord.log.partition_log import PartitionLog, SegmentWrite
+from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from coordinatord.log.segment_write import SegmentWrite
 
 #: Open files kept for writing: the fifty offsets partitions, with their indexes now and then.
 WRITE_FILES = 128

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 
 from coordinatord.log import epochs
@@ -25,6 +25,7 @@ from coordinatord.log.errors import OffsetOutOfRange
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.scan import find_position, walk
 from coordinatord.log.segment import MAX_INT32, Segment
+from coordinatord.log.segment_write import SegmentWrite
 from protocol.records.batch import (
     HEADER_BYTES,
     BatchBuilder,
@@ -50,25 +51,6 @@ class TimestampOffset:
 
     timestamp: int
     offset: int
-
-
-@dataclass(slots=True)
-class SegmentWrite:
-    """What one flush puts into one segment, and how the log stands after it."""
-
-    log: PartitionLog
-    segment: Segment
-    position: int
-    buffers: list[bytes | bytearray] = field(default_factory=list)
-    size: int = 0
-    index: bytearray = field(default_factory=bytearray)
-    index_position: int = 0
-    time_index: bytearray = field(default_factory=bytearray)
-    time_index_position: int = 0
-    #: the segment gets nothing after this: flush it, indexes too, before its successor exists
-    finish: bool = False
-    #: the log's end with this written; 0 when there are only index entries
-    end_offset: int = 0
 
 
 class PartitionLog:

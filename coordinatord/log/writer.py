@@ -32,8 +32,9 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.flusher import Flusher
 from coordinatord.log.journal import JOURNAL_BYTES
-from coordinatord.log.partition_log import PartitionLog, SegmentWrite
+from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
+from coordinatord.log.segment_write import SegmentWrite
 from protocol.records.batch import KeyValue
 
 FlushPolicy = Literal["always", "interval", "never"]
