@@ -78,10 +78,12 @@ class Coordinator:
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
         self.draining = False
-        # While loading: records that could not be read, by kind; strings and topic ids that many offsets share.
+        # While loading: records that could not be read, by kind; strings and topic ids that many offsets share; topics
+        # that were deleted.
         self.unread: Counter[str] = Counter()
         self.names: dict[str, str] = {}
         self.topic_ids: dict[bytes, bytes] = {}
+        self.missed_deletions: list[TopicDeleted] = []
 
     # Look-up
 
@@ -143,21 +145,28 @@ class Coordinator:
             actor.tell(TimedOut(key))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """What was committed for a topic goes with it."""
+        """What was committed for a topic goes with it; groups that are being loaded hear of it when they are."""
         event = TopicDeleted(topic, topic_id)
+        if self.is_loading:
+            self.missed_deletions.append(event)
         for actor in list(self.actors.values()):
-            pending = actor.group.pending
-            if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
-                actor.tell(event)
+            self.tell_of_deletion(actor, event)
 
-    def expire_offsets(self, retention_ms: int) -> Iterator[None]:
-        """Have one group after the other forget what nobody has needed for so long, at the caller's pace."""
-        event = Expire(retention_ms)
+    def tell_of_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
+        """Let a group take back what was committed for a topic, if there is anything."""
+        topic, pending = event.topic, actor.group.pending
+        if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
+            actor.tell(event)
+
+    def expire_offsets(self, retention_ms: Callable[[str], int]) -> Iterator[None]:
+        """Have one group after the other forget what nobody has needed for its `retention_ms`, at the caller's pace."""
         for actor in list(self.actors.values()):
             # Since the last one it may have ended, or its partition may have gone.
             is_here = self.actors.get(actor.group.group_id) is actor and not self.draining
             if is_here and self.partitions[actor.partition] == ACTIVE:
-                actor.tell(event)
+                before = _offset_count(actor)
+                actor.tell(Expire(retention_ms(actor.group.group_id)))
+                self.metrics.offset_expirations += before - _offset_count(actor)
             yield
 
     def drain(self) -> None:
@@ -198,6 +207,7 @@ class Coordinator:
         if not self.is_loading:
             self.names.clear()
             self.topic_ids.clear()
+            self.missed_deletions.clear()
 
     # What people look at
 
@@ -240,12 +250,13 @@ class Coordinator:
 
     def offset_count(self) -> int:
         """Committed offsets of all groups; read by scrapes, from another thread."""
-        return sum(
-            sum(len(partitions) for partitions in list(actor.group.offsets.values()))
-            for actor in list(self.actors.values())
-        )
+        return sum(map(_offset_count, list(self.actors.values())))
 
     def partition_counts(self) -> dict[str, float]:
         """Partitions of `__consumer_offsets` by state."""
         states = list(self.partitions)
         return {"loading": states.count(LOADING), "active": states.count(ACTIVE), "failed": 0}
+
+
+def _offset_count(actor: GroupActor) -> int:
+    return sum(len(partitions) for partitions in list(actor.group.offsets.values()))

@@ -241,6 +241,8 @@ class PartitionLoad:
                 result = restore(actor.group, now_ms)
                 left_out += sum(isinstance(change, Dropped) for change in result.changes)
                 actor.apply(result, now_ms)
+                for event in coordinator.missed_deletions:
+                    coordinator.tell_of_deletion(actor, event)
             if number % SLICE_GROUPS == 0:
                 yield 0
                 now_ms = coordinator.now_ms()

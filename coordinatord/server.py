@@ -224,9 +224,10 @@ class Daemon:
 
     async def _expire_offsets(self) -> None:
         """Look for expired offsets from time to time, without keeping the loop from anybody else."""
-        retention_ms = self.settings.offsets_retention_ms
+        retention_ms = self.topics.group_configs.retention_ms
         while True:
             await asyncio.sleep(self.settings.offsets_retention_check_interval_ms / 1000)
+            self.topics.group_configs.refresh()
             slice_began_s = time.monotonic()
             for _ in self.coordinator.expire_offsets(retention_ms):
                 if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
@@ -274,6 +275,7 @@ class Daemon:
                 records_per_second=round(self.loading.records_per_second),
                 seconds=round(self.loading.seconds, 3),
             )
+        self.topics.follow_deletions()
         self.health.ready()
 
     def _here(self, topic: str, partitions: int) -> list[int]:

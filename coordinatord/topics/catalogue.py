@@ -7,7 +7,8 @@ is the authority; what lies in the data directory is brought in line with it at 
   topic of many partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
 - A directory of a topic that is not in the file is a topic that somebody put there (a Kafka broker's, with the id in
   its partition.metadata), and is taken in.
-- A directory of a topic that was being deleted (`deleting`) when the process died is deleted.
+- A directory of a topic that was being deleted (`deleting`) when the process died is deleted. A topic stays in that
+  list until its logs are gone and the groups have taken back what was committed for it, both durably.
 
 Look-ups are dictionary look-ups: the group coordinator makes them for every offset that is committed.
 """
@@ -73,6 +74,8 @@ class Catalogue:
         self._content = catalogue_file.read(self._disk, self._path)
         self._removed = True
         """Nothing that has been deleted is left to be removed."""
+        self._settled: set[bytes] = set()
+        """Topics that have been deleted, and nothing is committed for them any more."""
         self._load()
 
     @property
@@ -122,6 +125,8 @@ class Catalogue:
         """Add topics: (name, id, partitions, settings). The caller has checked that they may be."""
         wanted = list(new)
         added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
+        # What is committed for a name without an id is for the new topic from now on.
+        self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
         self._commit({**self._content.topics, **added})
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
@@ -134,8 +139,17 @@ class Catalogue:
         return [log for topic in gone.values() for log in self._remove(topic)]
 
     def deleted(self) -> None:
-        """The logs that `delete` returned are gone for good. The file says so from its next change on."""
+        """The logs that `delete` returned are gone for good."""
         self._removed = True
+
+    @property
+    def deleting(self) -> dict[bytes, str]:
+        """Deleted topics of which something may be left: id -> name."""
+        return {id_: each.topic for id_, each in self._content.deleting.items() if id_ not in self._settled}
+
+    def settled(self, topic_ids: Iterable[bytes]) -> None:
+        """Nothing is left of these topics, durably. The file says so from its next change on."""
+        self._settled.update(topic_ids)
 
     def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
         """Give topics more partitions: (topic, new number)."""
@@ -163,8 +177,8 @@ class Catalogue:
         self._content = content
 
     def _still_deleting(self) -> dict[bytes, Deletion]:
-        """What has been deleted and may not be removed yet."""
-        return {} if self._removed else dict(self._content.deleting)
+        """What has been deleted and of which something may be left."""
+        return {id_: each for id_, each in self._content.deleting.items() if id_ not in self._settled}
 
     def _load(self) -> None:
         stored = self._content
@@ -186,7 +200,7 @@ class Catalogue:
             entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self._settings, OFFSETS_TOPIC))
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
-        if entries != stored.topics or stored.deleting:
+        if entries != stored.topics:
             self._commit(entries)
         if not self._data.was_clean:
             for topic in self:

@@ -21,6 +21,8 @@ from coordinatord.log.errors import LogDamaged
 FILE = "topics.json"
 VERSION = 1
 
+_NAMELESS = {"topic": "", "change": 0}
+
 
 class Entry(NamedTuple):
     """A topic as the file has it."""
@@ -58,11 +60,12 @@ def read(disk: Disk, path: str) -> Content:
             str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
             for name, entry in content["topics"].items()
         }
+        # Before there was `change`, `deleting` was a list of ids whose logs had to be removed, without their names.
+        gone = content["deleting"] if "change" in content else dict.fromkeys(content["deleting"], _NAMELESS)
         deleting = {
-            uuid_bytes(topic_id): Deletion(str(each["topic"]), int(each["change"]))
-            for topic_id, each in content["deleting"].items()
+            uuid_bytes(topic_id): Deletion(str(each["topic"]), int(each["change"])) for topic_id, each in gone.items()
         }
-        return Content(topics, deleting, int(content["change"]))
+        return Content(topics, deleting, int(content.get("change", 0)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(path, 0, f"not a catalogue of topics: {error!r}") from None
 

@@ -1,7 +1,7 @@
 """DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1.
 
-Topics' settings can be read and changed; the broker's can be read: they are the daemon's own settings, under Kafka's
-names, and change with a restart only, which `read_only` tells.
+Topics' and groups' settings can be read and changed; the broker's can be read: they are the daemon's own settings,
+under Kafka's names, and change with a restart only, which `read_only` tells.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from coordinatord.config.kinds import Setting
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.topics.configs import Configs, Synonym, broker_synonyms, is_set, row_of, text_of
+from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
+from coordinatord.topics.group_configs import GroupConfigs, TooManyGroups
 from coordinatord.topics.names import why_invalid
 from protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.api.alter_configs import AlterConfigsResourceResponse as Altered
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 TOPIC = 2
 BROKER = 4
+GROUP = 32
 """`resource_type`, Kafka's ConfigResource.Type."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -55,9 +58,10 @@ Changes = list[tuple[str, int, str | None]]
 class ConfigApis:
     """The handlers."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, node_id: int) -> None:
+    def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, node_id: int) -> None:
         self.settings = settings
         self.catalogue = catalogue
+        self.groups = groups
         self.node_id = node_id
 
     def handlers(self) -> dict[int, Any]:
@@ -96,6 +100,11 @@ class ConfigApis:
                 return []  # settings of all brokers, of which there are none
             rows = [row for row in BROKER_TABLE.values() if not wanted or row.name in wanted]
             return [self._broker_entry(row, request) for row in rows]
+        if resource.resource_type == GROUP:
+            if not name:
+                return ErrorCode.INVALID_REQUEST, "Group name must not be empty"
+            self.groups.refresh()
+            return [self._group_entry(name, each, request) for each in GROUP_TABLE if not wanted or each in wanted]
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
 
     def _topic_entry(
@@ -112,6 +121,20 @@ class ConfigApis:
             _shown(synonyms) if request.include_synonyms else [],
             row.type,
             _documentation(row.doc, row.has_effect) if request.include_documentation else None,
+        )
+
+    def _group_entry(self, group_id: str, name: str, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+        row = GROUP_TABLE[name]
+        synonyms = self.groups.synonyms(group_id, row)
+        return DescribeConfigsResourceResult(
+            name,
+            self.groups.value(group_id, row),
+            False,
+            synonyms[0].source,
+            False,
+            _shown(synonyms) if request.include_synonyms else [],
+            row.type,
+            row.doc if request.include_documentation else None,
         )
 
     def _broker_entry(self, row: Setting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -172,6 +195,8 @@ class ConfigApis:
         if resource_type == BROKER:
             wrong = self._wrong_broker(name)
             return wrong or (ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}")
+        if resource_type == GROUP:
+            return self._change_group(name, changes, replace=replace, dry_run=dry_run)
         if resource_type != TOPIC:
             return ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}"
         if not name:
@@ -193,6 +218,37 @@ class ConfigApis:
                 self.catalogue.configure(topic, configs)
             except OSError as error:
                 return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        return ErrorCode.NONE, None
+
+    def _change_group(self, group_id: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
+        if not group_id:
+            return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
+        if len(group_id.encode()) > self.settings.group_id_max_bytes:
+            return ErrorCode.INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
+        with self.catalogue.changing():
+            self.groups.refresh()
+            return self._changed_group(group_id, changes, replace=replace, dry_run=dry_run)
+
+    def _changed_group(self, group_id: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
+        groups = self.groups
+        own = {} if replace else dict(groups.own(group_id))
+        try:
+            for name, operation, value in changes:
+                if operation == DELETE:
+                    own.pop(name, None)
+                elif operation == SET:
+                    own[name] = value or ""
+                else:
+                    raise _not_a_list(operation, name)
+            groups.check(own)
+            if not dry_run and own != groups.own(group_id):
+                groups.configure(group_id, own)
+        except InvalidConfig as error:
+            return ErrorCode.INVALID_CONFIG, str(error)
+        except TooManyGroups:
+            return ErrorCode.POLICY_VIOLATION, f"{len(groups)} groups have settings, max.groups allows no more."
+        except OSError as error:
+            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         return ErrorCode.NONE, None
 
     def _topic(self, name: str) -> Topic | Failure:
@@ -240,8 +296,7 @@ def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict
         else:
             row = row_of(name)
             if row.type is not ConfigType.LIST:
-                message = f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST."
-                raise InvalidConfig(message)
+                raise _not_a_list(operation, name)
             items = [item for item in text_of(configs.value(name)).split(",") if item]
             for item in (value or "").split(","):
                 if operation == APPEND and item not in items:
@@ -250,6 +305,10 @@ def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict
                     items.remove(item)
             changed[name] = ",".join(items)
     return changed
+
+
+def _not_a_list(operation: int, name: str) -> InvalidConfig:
+    return InvalidConfig(f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST.")
 
 
 def _names(changes: Changes) -> str:

@@ -20,6 +20,7 @@ from coordinatord.topics.configs import Configs
 from coordinatord.topics.describe import Describing
 from coordinatord.topics.fetch import Fetching, ScheduleAt
 from coordinatord.topics.fetch_sessions import FetchSessions
+from coordinatord.topics.group_configs import GroupConfigs
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.offsets import Offsets
@@ -55,7 +56,9 @@ class Topics:
             self.catalogue = Catalogue(settings, data, nodes, new_uuid)
         else:
             self.catalogue = self._shared(data, nodes, new_uuid, *shared)
+        self.group_configs = GroupConfigs(settings, data.disk, data.path, is_shared=shared is not None)
         self._producers_expired_ms = now_ms()
+        self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
         node_id = nodes.node_id
 
@@ -78,7 +81,7 @@ class Topics:
             Offsets(self.catalogue),
             Describing(settings, self.catalogue, nodes, data.cluster_id, create),
             self.administration,
-            ConfigApis(settings, self.catalogue, node_id),
+            ConfigApis(settings, self.catalogue, self.group_configs, node_id),
         )
 
     def _shared(
@@ -103,8 +106,11 @@ class Topics:
 
     def follow_deletions(self) -> None:
         """After loading: groups hear of topics that were deleted when nobody here could tell them."""
+        self._groups_are_loaded = True
         if isinstance(self.catalogue, SharedCatalogue):
             self.catalogue.catch_up()
+        else:
+            self._settle(tuple(self.catalogue.deleting))
 
     @staticmethod
     def log_config(settings: Settings, name: str) -> LogConfig:
@@ -169,12 +175,24 @@ class Topics:
         return log.end_offset if partition is None else partition.first_unstable_offset
 
     def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
-        """Call `listener(name, id)` after each topic that is deleted; its offsets are of no use then."""
+        """Call `listener(name, id)` after each topic that is deleted; its offsets are of no use then. Those whose
+        offsets may still be there, as the process ended meanwhile, come at once (with others: after loading).
+        """
         self._listeners.append(listener)
+        if not isinstance(self.catalogue, SharedCatalogue):
+            for topic_id, name in self.catalogue.deleting.items():
+                listener(name, topic_id)
 
     def _deleted(self, name: str, topic_id: bytes) -> None:
         for listener in self._listeners:
             listener(name, topic_id)
+        if self._groups_are_loaded and not isinstance(self.catalogue, SharedCatalogue):
+            self._settle((topic_id,))
+
+    def _settle(self, topic_ids: tuple[bytes, ...]) -> None:
+        """Forget deletions when what groups have written about them is durable."""
+        if topic_ids:
+            self.writer.hold(self.writer.epoch, lambda: self.catalogue.settled(topic_ids))
 
     # What the shell calls from time to time, and at the end
 

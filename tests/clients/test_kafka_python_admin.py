@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -215,6 +216,21 @@ def test_configs_can_be_described(admin: KafkaAdminClient, make_topic: Callable[
     assert configs["cleanup.policy"]["value"] == "delete"
     node = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "0")], config_filter="all")
     assert node["broker"]["0"]["group.min.session.timeout.ms"]["value"] == "500"
+
+
+def test_a_group_can_keep_its_offsets_for_ever(admin: KafkaAdminClient, name: Callable[[str], str]) -> None:
+    group, retention = name("group"), "offsets.retention.minutes"
+
+    def described() -> dict[str, Any]:
+        resource = ConfigResource(ConfigResourceType.GROUP, group)
+        configs: dict[str, Any] = admin.describe_configs([resource], config_filter="all")["group"][group]
+        return configs[retention]
+
+    before = described()["value"]
+    admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, {retention: "-1"})])
+    assert described()["value"] == "-1"
+    admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, {retention: ("DELETE", None)})])
+    assert described()["value"] == before
 
 
 def test_the_cluster_can_be_described(admin: KafkaAdminClient, broker: Broker) -> None:

@@ -11,7 +11,7 @@ from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
 from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.api.delete_topics import DeleteTopicsRequest
-from tests.topics.world import World, batch
+from tests.topics.world import PATH, World, batch
 
 
 @pytest.mark.parametrize("name", ["a", "orders.v1", "with_underscore", "UPPER-lower-9", "x" * MAX_NAME_CHARACTERS])
@@ -189,3 +189,20 @@ def test_a_disk_that_is_full_changes_nothing() -> None:
     assert not world.topics.exists("more", 0)
     world.disk.capacity = None
     world.create("more")
+
+
+def test_a_file_from_before_changes_were_counted_is_read() -> None:
+    world = World()
+    topic_id = world.create("orders")
+    world.stop()
+    path = f"{PATH}/topics.json"
+    content = json.loads(bytes(world.disk.content(path)))
+    del content["change"]
+    content["deleting"] = ["AAAAAAAAAAAAAAAAAAAAAg"]
+    world.disk.content(path)[:] = json.dumps(content).encode()
+    world.open()
+    assert world.topics.topic_id("orders") == topic_id
+    assert world.create("payments")
+    world.stop()
+    world.open()
+    assert world.topics.exists("payments", 0)

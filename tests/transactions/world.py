@@ -117,6 +117,7 @@ class World(TopicsWorld):
         for index in range(len(self.coordinator.partitions)):
             for _count in self.coordinator.load(index, self._batches(OFFSETS_TOPIC, index)):
                 pass
+        self.topics.follow_deletions()
 
     def load_transactions(self) -> None:
         for index in range(self.topics.transaction_partitions or 0):

@@ -1,0 +1,139 @@
+"""The settings that a group can have of its own, and the small file that they survive a restart in.
+
+`<data>/groups.json` is replaced whole and durably by every change, as topics.json is. A group need not exist to have
+settings, and keeps them when it ends: so it is in Kafka. Kafka's own group settings are all for protocols that are not
+served here; `offsets.retention.minutes` is ours: Kafka has it for the broker only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from coordinatord.config import Settings
+from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.errors import LogDamaged
+from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig
+from coordinatord.topics.configs import Synonym, broker_synonyms, parse, text_of
+
+FILE = "groups.json"
+VERSION = 1
+
+NEVER_MS = 1 << 62
+"""A retention that does not end."""
+
+RETENTION = "offsets.retention.minutes"
+NO_RETENTION = -1
+
+
+def _not_zero(name: str, minutes: int) -> None:
+    if minutes == 0:
+        raise InvalidConfig(f"Invalid value 0 for configuration {name}: Value must be at least 1, or -1 for never")
+
+
+TABLE: dict[str, TopicConfig] = {
+    RETENTION: TopicConfig(
+        RETENTION, ConfigType.INT, 10_080,
+        "Minutes after which the offsets of an empty group, or of topics that it no longer reads, go. -1: never.",
+        minimum=NO_RETENTION, check=_not_zero, broker_names=(RETENTION,),
+        from_settings=lambda settings: settings.offsets_retention_minutes,
+    ),
+}  # fmt: skip
+
+
+class TooManyGroups(Exception):
+    """`max.groups` other groups have settings."""
+
+
+class GroupConfigs:
+    """What each group has set, as text; what it has not, it inherits from the broker's settings."""
+
+    def __init__(self, settings: Settings, disk: Disk, directory: str, *, is_shared: bool = False) -> None:
+        """LogDamaged when the file is not ours to understand. `is_shared`: other workers change it, too."""
+        self._is_shared = is_shared
+        self._settings = settings
+        self._disk = disk
+        self._path = f"{directory}/{FILE}"
+        self._own: dict[str, dict[str, str]] = {}
+        self._retention_ms: dict[str, int] = {}
+        self._take(self._read())
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def refresh(self) -> None:
+        """See what others have changed."""
+        if self._is_shared:
+            self._take(self._read())
+
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """What the group has set."""
+        return self._own.get(group_id, {})
+
+    def retention_ms(self, group_id: str) -> int:
+        """How long its offsets are kept when nobody needs them."""
+        found = self._retention_ms.get(group_id)
+        return self._settings.offsets_retention_ms if found is None else found
+
+    def check(self, own: Mapping[str, str]) -> None:
+        """InvalidConfig when a group cannot have these settings."""
+        for name, text in own.items():
+            row = TABLE.get(name)
+            if row is None:
+                raise InvalidConfig(f"Unknown group config name: {name}")
+            parse(row, text)
+
+    def configure(self, group_id: str, own: Mapping[str, str]) -> None:
+        """Give a group these settings and no others, durably. OSError when that fails, TooManyGroups."""
+        changed = {name: each for name, each in self._own.items() if name != group_id}
+        if own:
+            if len(changed) >= self._settings.max_groups:
+                raise TooManyGroups
+            changed[group_id] = dict(own)
+        content = {"version": VERSION, "groups": changed}
+        replace_text(self._disk, self._path, json.dumps(content, indent=1) + "\n")
+        self._own = changed
+        self._retention_ms.pop(group_id, None)
+        if own:
+            self._retention_ms[group_id] = self._retention_of(own)
+
+    # Describing
+
+    def value(self, group_id: str, row: TopicConfig) -> str:
+        """The value in effect, as text."""
+        own = self.own(group_id).get(row.name)
+        return text_of(row.inherited(self._settings) if own is None else parse(row, own))
+
+    def synonyms(self, group_id: str, row: TopicConfig) -> list[Synonym]:
+        """Where it comes from and could come from, the one in effect first."""
+        inherited = broker_synonyms(self._settings, row.broker_names, row.default)
+        if row.name in self.own(group_id):
+            inherited.insert(0, Synonym(row.name, self.value(group_id, row), ConfigSource.GROUP))
+        return inherited
+
+    # Within
+
+    def _take(self, own: dict[str, dict[str, str]]) -> None:
+        self._own = own
+        self._retention_ms = {group_id: self._retention_of(each) for group_id, each in own.items()}
+
+    def _retention_of(self, own: Mapping[str, str]) -> int:
+        if RETENTION not in own:
+            return self._settings.offsets_retention_ms
+        minutes = int(own[RETENTION])
+        return NEVER_MS if minutes == NO_RETENTION else minutes * 60_000
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        text = read_text(self._disk, self._path)
+        if text is None:
+            return {}
+        try:
+            content = json.loads(text)
+            if content["version"] != VERSION:
+                raise ValueError(f"version {content['version']} is not known")
+            groups = {str(group_id): dict(own) for group_id, own in content["groups"].items()}
+            for own in groups.values():
+                self.check(own)
+        except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
+            raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
+        return groups

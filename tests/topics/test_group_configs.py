@@ -1,0 +1,154 @@
+"""Settings of single groups: described, changed, kept, and how long their offsets stay for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinatord.log import LogDamaged
+from coordinatord.topics.group_configs import NEVER_MS, GroupConfigs
+from protocol.api import alter_configs, incremental_alter_configs
+from protocol.api.alter_configs import AlterConfigsRequest
+from protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.errors import ErrorCode
+from tests.topics.world import PATH, World
+
+GROUP = 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+RETENTION = "offsets.retention.minutes"
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def world() -> World:
+    return World(offsets_retention_minutes=100, max_groups=3, group_id_max_bytes=10)
+
+
+def described(world: World, group: str, *names: str, **options: bool) -> Any:
+    request = DescribeConfigsRequest([DescribeConfigsResource(GROUP, group, list(names) or None)], **options)
+    [result] = world.call(32, 4, request).results
+    assert (result.resource_type, result.resource_name) == (GROUP, group)
+    return result
+
+
+def change(
+    world: World, group: str, *changes: tuple[str, int, str | None], dry_run: bool = False
+) -> tuple[int, str | None]:
+    resource = incremental_alter_configs.AlterConfigsResource(
+        GROUP, group, [incremental_alter_configs.AlterableConfig(*each) for each in changes]
+    )
+    [result] = world.call(44, 1, IncrementalAlterConfigsRequest([resource], dry_run)).responses
+    assert (result.resource_type, result.resource_name) == (GROUP, group)
+    return result.error_code, result.error_message
+
+
+def replace(world: World, group: str, **own: str) -> tuple[int, str | None]:
+    configs = [alter_configs.AlterableConfig(name.replace("_", "."), value) for name, value in own.items()]
+    request = AlterConfigsRequest([alter_configs.AlterConfigsResource(GROUP, group, configs)], False)
+    [result] = world.call(33, 2, request).responses
+    return result.error_code, result.error_message
+
+
+def retention_ms(world: World, group: str) -> int:
+    return world.topics.group_configs.retention_ms(group)
+
+
+def test_a_group_inherits_the_brokers_retention(world: World) -> None:
+    [config] = described(world, "g", include_synonyms=True, include_documentation=True).configs
+    assert (config.name, config.value, config.config_source, config.config_type) == (RETENTION, "100", 4, 3)
+    assert not config.read_only
+    assert config.documentation
+    assert [(each.value, each.source) for each in config.synonyms] == [("100", 4), ("10080", 5)]
+    assert described(world, "g", "no.such").configs == []
+    assert retention_ms(world, "g") == 100 * MINUTE_MS
+
+
+def test_a_group_has_its_own_over_a_restart(world: World) -> None:
+    assert change(world, "g", (RETENTION, SET, "-1")) == (0, None)
+    assert change(world, "h", (RETENTION, SET, " 5 ")) == (0, None)
+    for _ in range(2):
+        [config] = described(world, "g", include_synonyms=True).configs
+        assert (config.value, config.config_source) == ("-1", 8)
+        first = config.synonyms[0]
+        assert (first.name, first.value, first.source) == (RETENTION, "-1", 8)
+        assert [retention_ms(world, group) for group in "ghi"] == [NEVER_MS, 5 * MINUTE_MS, 100 * MINUTE_MS]
+        world.crash("power")
+        world.open()
+    assert change(world, "g", (RETENTION, DELETE, None)) == (0, None)
+    assert retention_ms(world, "g") == 100 * MINUTE_MS
+    assert len(world.topics.group_configs) == 1
+
+
+def test_alter_configs_replaces_all(world: World) -> None:
+    assert replace(world, "g", offsets_retention_minutes="7") == (0, None)
+    assert retention_ms(world, "g") == 7 * MINUTE_MS
+    assert replace(world, "g") == (0, None)
+    assert retention_ms(world, "g") == 100 * MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    ("group", "changes", "error", "message"),
+    [
+        ("g", [("no.such", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name: no.such"),
+        (
+            "g",
+            [("consumer.session.timeout.ms", SET, "45000")],
+            ErrorCode.INVALID_CONFIG,
+            "Unknown group config name: consumer.session.timeout.ms",
+        ),
+        ("g", [(RETENTION, SET, "0")], ErrorCode.INVALID_CONFIG, "Invalid value 0 for configuration"),
+        ("g", [(RETENTION, SET, "-2")], ErrorCode.INVALID_CONFIG, "Invalid value -2 for configuration"),
+        ("g", [(RETENTION, SET, "soon")], ErrorCode.INVALID_CONFIG, "Invalid value soon for configuration"),
+        ("g", [(RETENTION, APPEND, "1")], ErrorCode.INVALID_CONFIG, "Can't APPEND to key offsets.retention.minutes"),
+        ("", [(RETENTION, SET, "1")], ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."),
+        ("g" * 11, [(RETENTION, SET, "1")], ErrorCode.INVALID_REQUEST, "The group id has more than 10 bytes."),
+    ],
+)
+def test_what_is_refused(
+    world: World, group: str, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+) -> None:
+    code, why = change(world, group, *changes)
+    assert code == error
+    assert why is not None
+    assert why.startswith(message)
+    assert not world.disk.exists(f"{PATH}/groups.json")
+
+
+def test_what_is_only_tried_is_not_kept(world: World) -> None:
+    assert change(world, "g", (RETENTION, SET, "5"), dry_run=True) == (0, None)
+    assert change(world, "g", (RETENTION, SET, "0"), dry_run=True)[0] == ErrorCode.INVALID_CONFIG
+    assert retention_ms(world, "g") == 100 * MINUTE_MS
+
+
+def test_there_is_a_limit_to_groups_with_settings(world: World) -> None:
+    for group in "abc":
+        assert change(world, group, (RETENTION, SET, "5")) == (0, None)
+    assert change(world, "d", (RETENTION, SET, "5"))[0] == ErrorCode.POLICY_VIOLATION
+    assert change(world, "c", (RETENTION, SET, "6")) == (0, None)
+
+
+def test_one_worker_sees_what_another_has_changed(world: World) -> None:
+    other = GroupConfigs(world.settings, world.disk, PATH, is_shared=True)
+    change(world, "g", (RETENTION, SET, "5"))
+    assert other.retention_ms("g") == 100 * MINUTE_MS
+    other.refresh()
+    assert other.retention_ms("g") == 5 * MINUTE_MS
+
+
+def test_a_nameless_group_has_none_to_describe(world: World) -> None:
+    result = described(world, "")
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"version": 2, "groups": {}}', '{"version": 1, "groups": {"g": {"offsets.retention.minutes": "0"}}}'],
+)
+def test_a_file_that_cannot_be_understood_stops_the_start(world: World, text: str) -> None:
+    change(world, "g", (RETENTION, SET, "5"))
+    world.stop()
+    world.disk.content(f"{PATH}/groups.json")[:] = text.encode()
+    with pytest.raises(LogDamaged, match=r"groups\.json is damaged at byte 0: not a list of groups' settings"):
+        world.open()
