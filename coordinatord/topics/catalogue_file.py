@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinatord.log.checkpoint import uuid_bytes, uuid_text
 from coordinatord.log.disk import Disk, read_text, replace_text
@@ -21,7 +21,7 @@ from coordinatord.log.errors import LogDamaged
 FILE = "topics.json"
 VERSION = 1
 
-_NAMELESS = {"topic": "", "change": 0}
+_NAMELESS: dict[str, Any] = {"topic": "", "change": 0}
 
 
 class Entry(NamedTuple):
