@@ -1,0 +1,30 @@
+"""What a flush does to one segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from coordinatord.log.segment import Segment
+
+if TYPE_CHECKING:
+    from coordinatord.log.partition_log import PartitionLog
+
+
+@dataclass(slots=True)
+class SegmentWrite:
+    """What one flush puts into one segment, and how the log stands after it."""
+
+    log: PartitionLog
+    segment: Segment
+    position: int
+    buffers: list[bytes | bytearray] = field(default_factory=list)
+    size: int = 0
+    index: bytearray = field(default_factory=bytearray)
+    index_position: int = 0
+    time_index: bytearray = field(default_factory=bytearray)
+    time_index_position: int = 0
+    #: the segment gets nothing after this: flush it, indexes too, before its successor exists
+    finish: bool = False
+    #: the log's end with this written; 0 when there are only index entries
+    end_offset: int = 0
