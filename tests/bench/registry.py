@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.generator import Driven
-from tests.bench.servers import KINDS, Server, Unavailable
+from tests.bench.servers import KINDS, Server, Unavailable, unpinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,8 @@ class Arena:
             raise Unavailable(self.absent[column.kind])
         directory = self.directory / f"{next(self._numbers)}-{column.kind}"
         try:
-            return KINDS[column.kind].start(directory, {**dict(column.settings), **settings})
+            with unpinned():
+                return KINDS[column.kind].start(directory, {**dict(column.settings), **settings})
         except Unavailable as why:
             self.absent[column.kind] = str(why)
             raise

@@ -69,6 +69,17 @@ def pin(pid: int, to: set[int]) -> None:
 
 
 @contextlib.contextmanager
+def unpinned() -> Iterator[None]:
+    """For the block this process may use all cores: what it starts inherits that, and looks at the machine as it is."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set().union(*cores()))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@contextlib.contextmanager
 def preferred() -> Iterator[None]:
     """Let our whole session go before other people's for the block, where that is allowed: where Linux groups processes
     by session (autogroup), priorities count only within one.

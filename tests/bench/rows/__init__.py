@@ -1,5 +1,5 @@
 """The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
 
-from tests.bench.rows import steady
+from tests.bench.rows import steady, membership  # isort: skip
 
-__all__ = ["steady"]
+__all__ = ["membership", "steady"]
