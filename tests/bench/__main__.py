@@ -19,6 +19,8 @@ from tests.bench.registry import ROWS, Arena
 from tests.bench.servers import KINDS, cores, pin, preferred
 
 FILES = 15_000
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- run -->", "<!-- end of run -->"
 OURS_ALONE = ("ours", "limit")
 
 
@@ -40,6 +42,13 @@ def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
     return {**run, "rows": [kept[name] for name in ROWS if name in kept]}
 
 
+def put_into_readme(run: dict[str, Any], readme: Path = README) -> None:
+    """Replace what is between the marks."""
+    before, _, rest = readme.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    readme.write_text(f"{before}{BEGIN}\n{report.markdown(run)}{END}{after}")
+
+
 @click.command()
 @click.option(
     "--only", "names", multiple=True, type=click.Choice(list(ROWS)), metavar="ROW", help="This row; repeat it."
@@ -52,6 +61,9 @@ def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option("--out", default="build/bench", help="Where OUT.json and OUT.png go.", show_default=True)
 @click.option("--merge", is_flag=True, help="Keep the other rows that OUT.json has.")
+@click.option(
+    "--record", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put a run into README.md."
+)
 @click.option("--list", "listing", is_flag=True, help="Name the rows.")
 def main(
     names: tuple[str, ...],
@@ -61,12 +73,16 @@ def main(
     seconds: float | None,
     out: str,
     merge: bool,
+    record: Path | None,
     listing: bool,
 ) -> None:
     """Measure coordinatord beside Kafka, kfake and the bare limit."""
     if listing:
         for row in ROWS.values():
             print(f"{row.name:24} {row.title} ({row.unit})")
+        return
+    if record is not None:
+        put_into_readme(json.loads(record.read_text()))
         return
     more_files()
     pin(os.getpid(), cores()[0])

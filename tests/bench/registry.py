@@ -135,6 +135,7 @@ class Arena:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.absent: dict[str, str] = {}  # kind -> why it is left out
+        self.remembered: dict[str, list[float]] = {}  # what one row has seen for another, by column
         self._running: dict[tuple[str, tuple[tuple[str, str], ...]], Server] = {}
         self._numbers = itertools.count()
 

@@ -64,10 +64,13 @@ def servers_of(row: Json) -> list[list[str]]:
     return [cells_of(column, columns[0]["value"]) for column in columns]
 
 
-def others(row: Json) -> str:
-    """Figures that have no column of their own."""
-    told = [column["also"] for column in row["columns"].values() if "also" in column]
-    return " · ".join(f"{name} {figure(value)}" for also in told[:1] for name, value in also.items())
+def others(row: Json) -> list[str]:
+    """Figures that have no column of their own, a line for each server that has any."""
+    return [
+        f"{column['label']}: " + " · ".join(f"{name} {figure(value)}" for name, value in column["also"].items())
+        for column in row["columns"].values()
+        if "also" in column
+    ]
 
 
 def head_lines(run: Json) -> list[str]:
@@ -102,8 +105,8 @@ def print_table(run: Json, console: Console | None = None) -> None:
         say(f"{row['title']} [{row['unit']}]", "bold")
         for cells in servers_of(row):
             say(aligned(cells))
-        if others(row):
-            say(f"  {others(row)}", "dim")
+        for line in others(row):
+            say(f"    {line}", "dim")
         for target in row["targets"]:
             text, met = target_text(target, row["unit"])
             say(f"    {MARKS[met]} {text}", STYLES[met])
@@ -131,9 +134,7 @@ def markdown(run: Json) -> str:
     for row in run["rows"]:
         targets = [target_text(target, row["unit"]) for target in row["targets"]]
         marks = {True: "met", False: "**MISSED**", None: "?"}
-        told = "<br>".join(f"{marks[met]} {text}" for text, met in targets)
-        if others(row):
-            told += ("<br>" if told else "") + others(row)
+        told = "<br>".join([*(f"{marks[met]} {text}" for text, met in targets), *others(row)])
         for number, cells in enumerate(servers_of(row)):
             work = [f"{row['title']} [{row['unit']}]", told] if number == 0 else ["", ""]
             out.append("| " + " | ".join([work[0], *cells, work[1]]) + " |")

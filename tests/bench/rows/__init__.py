@@ -1,5 +1,6 @@
 """The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
 
-from tests.bench.rows import steady, membership  # isort: skip
+# isort: off
+from tests.bench.rows import steady, membership, process, crowd, overload, records
 
-__all__ = ["membership", "steady"]
+__all__ = ["crowd", "membership", "overload", "process", "records", "steady"]
