@@ -14,6 +14,7 @@ from rich.console import Console
 
 from protocol.api.heartbeat import HeartbeatRequest
 from tests.bench import groups, report, rows, runner
+from tests.bench.__main__ import BEGIN, END, put_into_readme
 from tests.bench.generator import Flow, WrongAnswer, percentiles_ms
 from tests.bench.picture import draw
 from tests.bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_least, at_most
@@ -102,9 +103,19 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
     ]
     run = run_of(measured)
     lines = printed(run).splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("    ")] == ["MISSED", "met", "MISSED", "met"]
+    assert [line.split()[0] for line in lines if line.startswith("    ")] == [
+        "coordinatord:",
+        "MISSED",
+        "met",
+        "MISSED",
+        "met",
+    ]
     assert lines[-1].startswith("2 of 4 targets met; MISSED: made-up: ≤ 1/4 × kafka: 0.50 · made-up: ≤ 1.2 × at rest")
     assert "**MISSED** ≤ 1/4 × kafka: 0.50" in report.markdown(run)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nan older run\n{END}\nafter\n")
+    put_into_readme(run, readme)
+    assert readme.read_text() == f"before\n{BEGIN}\n{report.markdown(run)}{END}\nafter\n"
     picture = tmp_path / "run.png"
     draw(run, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
