@@ -20,9 +20,9 @@ class SegmentWrite:
     position: int
     buffers: list[bytes | bytearray] = field(default_factory=list)
     size: int = 0
-    index: bytearray = field(default_factory=bytearray)
+    index: bytes = b""
     index_position: int = 0
-    time_index: bytearray = field(default_factory=bytearray)
+    time_index: bytes = b""
     time_index_position: int = 0
     #: the segment gets nothing after this: flush it, indexes too, before its successor exists
     finish: bool = False

@@ -11,6 +11,7 @@ import pytest
 
 from coordinatord.log import DataDirectory, LogConfig, LogFailed, LogWriter, replay
 from coordinatord.log.disk import OsDisk
+from coordinatord.log.flusher import NOW_BYTES
 from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushStats
@@ -55,6 +56,53 @@ def test_what_arrives_during_a_flush_is_the_next_epoch() -> None:
     assert order == ["first", "first again", "second"]
     world.writer.hold(first, lambda: order.append("at once"))
     assert order[-1] == "at once"
+
+
+def test_without_flushes_what_is_small_is_written_at_the_end_of_the_turn() -> None:
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    told: list[bytes] = []
+
+    def append(value: bytes) -> int:
+        epoch = world.writer.append_records(log, [(b"k", value)], 1)
+        world.writer.hold(epoch, lambda: told.append(value[:1]))
+        return epoch
+
+    append(b"1")
+    world.loop.turn()
+    assert len(world.worker.jobs) == 1, "a file has to be made first"
+    world.settle()
+    flushes = world.disk.datasyncs
+    append(b"2")
+    append(b"3")
+    assert told == [b"1"]
+    world.loop.turn()
+    assert (told, len(world.worker.jobs)) == ([b"1", b"2", b"3"], 0)
+    assert [value for _, _, value in contents(log)] == [b"1", b"2", b"3"]
+    assert world.disk.datasyncs == flushes
+    append(b"4" * NOW_BYTES)
+    world.loop.turn()
+    assert (told[3:], len(world.worker.jobs)) == ([], 1)
+    last = append(b"5")
+    world.settle()
+    assert told[3:] == [b"4", b"5"]
+    assert world.writer.flushed_epoch == last
+
+
+def test_a_write_at_the_end_of_the_turn_that_fails_stops_the_log() -> None:
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.settle()
+    world.disk.capacity = world.disk.used()
+    told: list[str] = []
+    epoch = world.writer.append_records(log, [(b"b", bytes(200))], 1)
+    world.writer.hold(epoch, lambda: told.append("durable"), lambda: told.append("failed"))
+    world.loop.turn()
+    assert told == ["failed"]
+    assert len(world.failures) == 1
+    with pytest.raises(LogFailed):
+        world.writer.append_records(log, [(b"c", b"3")], 1)
 
 
 def test_a_held_reply_may_append() -> None:

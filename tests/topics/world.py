@@ -47,6 +47,7 @@ class Context:
         self.client_host = "/127.0.0.1"
         self.connection = Peer()
         self.closed = False
+        self.request: Any = None
         self.response: Any = None
         self.answers = 0
         self.dropped = False
@@ -165,8 +166,8 @@ class World:
         context = Context(self, api_key, api_version)
         out = bytearray()
         context.codec.encode_request(request, out)
-        decoded = context.codec.decode_request(bytes(out), 0, len(out))
-        response = self.handlers[api_key](context, decoded)
+        context.request = context.codec.decode_request(bytes(out), 0, len(out))
+        response = self.handlers[api_key](context, context.request)
         if response is not None:
             context.reply(response)
         return context

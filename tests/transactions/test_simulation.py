@@ -227,7 +227,7 @@ def test_all_or_nothing(seed: int) -> None:
 def test_that_it_does_crash_and_that_transactions_end_in_all_ways() -> None:
     outcomes: set[str] = set()
     crashes = 0
-    for seed in range(3):
+    for seed in range(5):
         simulation = Simulation(seed)
         simulation.run(25)
         outcomes |= set(simulation.outcome.values())
