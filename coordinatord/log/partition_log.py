@@ -183,9 +183,11 @@ class PartitionLog:
 
     def _shared_batch(self) -> BatchBuilder:
         builder = self._builder
-        if builder is None or len(builder.out) > MAX_SHARED_BATCH_BYTES:
+        if builder is not None:
+            if len(builder.out) <= MAX_SHARED_BATCH_BYTES:
+                return builder
             self.seal()
-            builder = self._builder = BatchBuilder()
+        builder = self._builder = BatchBuilder()
         return builder
 
     def seal(self) -> None:

@@ -1,0 +1,59 @@
+"""No request costs over a tenth more than it did, unless somebody says why; and that this would be noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinatord.handlers.membership import Membership
+from tests.guard import figures
+from tests.guard.count import ROOT, count
+from tests.guard.script import SCRIPTS
+
+HOW = 'If it has to be, say why: python -m tests.guard --record "the reason" (tests/guard/README.md).'
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_request_costs_more_than_it_did(name: str) -> None:
+    counted, _ = count(SCRIPTS[name])
+    wrong = figures.grown(name, figures.load()[name], counted)
+    assert not wrong, "\n".join([*wrong, HOW])
+
+
+def test_every_figure_belongs_to_a_script_and_has_a_reason() -> None:
+    stored = figures.load()
+    assert stored.keys() == SCRIPTS.keys()
+    assert all(entry["why"] for entry in stored.values())
+
+
+def test_a_layer_more_around_a_handler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"inner": Membership.heartbeat_at_once}
+    layer = "def heartbeat_at_once(self, request, now_ms):\n    return inner(self, request, now_ms)\n"
+    exec(compile(layer, f"{ROOT}/coordinatord/handlers/layer.py", "exec"), names)
+    monkeypatch.setattr(Membership, "heartbeat_at_once", names["heartbeat_at_once"])
+    counted, _ = count(SCRIPTS["heartbeat"])
+    (wrong,) = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
+    assert "calls per request" in wrong
+
+
+def test_blocks_that_are_kept_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[object] = []
+    inner = Membership.heartbeat_at_once
+
+    def keeping(self: Membership, request: Any, now_ms: int) -> int | None:
+        kept.append((request, [now_ms], {}))
+        return inner(self, request, now_ms)
+
+    monkeypatch.setattr(Membership, "heartbeat_at_once", keeping)
+    counted, _ = count(SCRIPTS["heartbeat"])
+    wrong = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
+    assert [each.split(" per ")[0] for each in wrong] == ["heartbeat: held", "heartbeat: kept"]
+
+
+def test_recording_keeps_what_has_not_changed() -> None:
+    same = {"calls": 3.0, "held": 1.0, "kept": 0.0}
+    less = {"calls": 4.0, "held": 1.0, "kept": 0.0}
+    stored: figures.Stored = {"a": {"why": "first", **same}, "b": {"why": "first", **same}}
+    recorded = figures.record(stored, {"a": same, "b": less, "c": less}, "second")
+    assert recorded == {"a": stored["a"], "b": {"why": "second", **less}, "c": {"why": "second", **less}}
