@@ -403,7 +403,10 @@ class Daemon:
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                self._log.exception("a background task failed; stopping")
+                if isinstance(error, LogError):
+                    self._log.error("the log cannot be read; stopping", error=str(error))
+                else:
+                    self._log.exception("a background task failed; stopping")
                 self.failed = self.failed or error
                 self.health.failed(str(error))
                 self._stopping.set()

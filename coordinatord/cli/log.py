@@ -1,23 +1,30 @@
-"""`coordinatord log`: look into a log's files, and check them, without a daemon."""
+"""`coordinatord log`: look into a log's files, check them, and give up what is damaged, without a daemon."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from coordinatord.log.dump import Decoder, describe, plain
 from protocol.errors import DecodeError
 
+if TYPE_CHECKING:
+    from coordinatord.log.repair import Plan
+
+SHOWN_GROUPS = 20
+
 PATH = click.Path(exists=True, path_type=Path)
 
 
 @click.group(name="log")
 def log() -> None:
-    """Look into the files of a log, and check them."""
+    """Look into the files of a log, check them, and give up what is damaged."""
 
 
 @log.command()
@@ -55,6 +62,86 @@ def verify(data_dir: Path) -> None:
                 click.echo(f"{path} is {line}")
     click.echo(f"{segments} segments, {total_bytes} bytes, {damaged} damaged")
     raise SystemExit(1 if damaged else 0)
+
+
+@log.command()
+@click.argument("segment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from-position", "position", type=click.IntRange(min=0), required=True, help="Where a batch begins.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+def repair(segment: Path, position: int, yes: bool) -> None:
+    """Give up what lies in a partition from a position of a segment on, so that a start can go on with the rest.
+
+    Shows what that would be and asks. The removed bytes are kept beside the segment, in files that end with .removed;
+    offsets that go will be given out again. The daemon must not be running.
+    """
+    from coordinatord.log import repair as repairing
+    from coordinatord.log.config import LogConfig
+    from coordinatord.log.disk import OsDisk
+    from coordinatord.log.errors import LogError
+
+    disk, path = OsDisk(), str(segment.absolute())
+    try:
+        held = repairing.lock(disk, path)
+        try:
+            witness = Witness(decode=os.path.basename(os.path.dirname(path)).startswith("__consumer_offsets-"))
+            made = repairing.plan(disk, path, position, witness)
+            for line in _told(made, witness):
+                click.echo(line)
+            if not yes and not _asked():
+                click.echo("Nothing was changed. With --yes it is done without asking.")
+                raise SystemExit(1)
+            for side_file in repairing.carry_out(disk, made, LogConfig().index_interval_bytes):
+                click.echo(f"kept aside: {side_file}")
+            click.echo(f"{made.name} ends at offset {made.end_offset} now.")
+        finally:
+            held.release()
+    except (LogError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+class Witness:
+    """Hears of each record that goes: which keys they are, and whose."""
+
+    def __init__(self, *, decode: bool) -> None:
+        self._decode = decode
+        self.keys: set[bytes | None] = set()
+        self.groups: set[str] = set()
+
+    def __call__(self, key: bytes | None, _value: bytes | None) -> None:
+        from protocol.records import keys
+
+        if key in self.keys:
+            return
+        self.keys.add(key)
+        if self._decode and key is not None:
+            with contextlib.suppress(DecodeError):
+                self.groups.add(getattr(keys.decode_key(key), "group", ""))
+
+
+def _told(made: Plan, witness: Witness) -> Iterator[str]:
+    """What a repair would keep and remove."""
+    kept_bytes = sum(share.end - share.begin for share in made.kept)
+    removed_bytes = sum(share.end - share.begin for share in made.removed)
+    readable = sum(share.record_count for share in made.removed)
+    yield f"kept: {kept_bytes} bytes of {made.name}, up to offset {made.end_offset - 1}"
+    what = f"removed: {removed_bytes} bytes from byte {made.position} of {made.segment.log_path} on"
+    if len(made.removed) > 1:
+        what += f", with {len(made.removed) - 1} later segments"
+    yield what
+    for share in made.removed:
+        if share.record_count:
+            name = os.path.basename(share.path)
+            offsets = f"offsets {share.first_offset} to {share.last_offset}"
+            yield f"  of {name}, {share.record_count} records can be read: {offsets}"
+    yield f"  {readable} records of {len(witness.keys)} keys in all; what the damage has hit is not counted"
+    if witness.groups:
+        shown = sorted(witness.groups)[:SHOWN_GROUPS]
+        more = f" and {len(witness.groups) - len(shown)} more" if len(witness.groups) > len(shown) else ""
+        yield f"  groups that go back to what is kept of them: {', '.join(shown)}{more}"
+
+
+def _asked() -> bool:
+    return sys.stdin.isatty() and click.confirm("Remove them?")
 
 
 def _segments(data_dir: Path) -> Iterator[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 
 class LogError(Exception):
     """Base of everything that the log raises about its files."""
@@ -11,10 +13,11 @@ class LogDamaged(LogError):
     """Bytes which were durable are not what was written. Nothing was removed."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
-        super().__init__(
-            f"{path} is damaged at byte {position}: {reason}. Nothing was removed; "
-            f"look at it with `coordinatord log dump {path}`."
-        )
+        what_to_do = f"look at it with `coordinatord log dump {shlex.quote(path)}`"
+        if path.endswith(".log"):
+            repair = f"coordinatord log repair --from-position {position} {shlex.quote(path)}"
+            what_to_do += f", give up what comes after it with `{repair}`"
+        super().__init__(f"{path} is damaged at byte {position}: {reason}. Nothing was removed; {what_to_do}.")
         self.path = path
         self.position = position
         self.reason = reason

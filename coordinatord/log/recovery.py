@@ -200,7 +200,7 @@ def _finish(disk: Disk, segment: Segment, interval_bytes: int) -> None:
         file.datasync()
     finally:
         file.close()
-    _rebuild(disk, segment, interval_bytes)
+    rebuild_indexes(disk, segment, interval_bytes)
 
 
 def _headers(data: bytes) -> list[BatchHeader]:
@@ -220,7 +220,7 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int)
         path = segment.path + suffix
         size = files.get(path, create=True).size()
         if size % entry.size:
-            _rebuild(disk, segment, interval_bytes)
+            rebuild_indexes(disk, segment, interval_bytes)
             return
         if suffix == INDEX_SUFFIX:
             segment.index_count = size // entry.size
@@ -228,7 +228,7 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int)
             segment.time_index_count = size // entry.size
     segment.load_max_timestamp(files)
     if (segment.size or segment.index_count or segment.time_index_count) and not _indexes_sound(files, segment):
-        _rebuild(disk, segment, interval_bytes)
+        rebuild_indexes(disk, segment, interval_bytes)
 
 
 def _indexes_sound(files: FilePool, segment: Segment) -> bool:
@@ -250,7 +250,7 @@ def _indexes_sound(files: FilePool, segment: Segment) -> bool:
     return bool(header.last_offset - segment.base_offset == relative)
 
 
-def _rebuild(disk: Disk, segment: Segment, interval_bytes: int) -> None:
+def rebuild_indexes(disk: Disk, segment: Segment, interval_bytes: int) -> None:
     """Read the whole segment and write both indexes anew."""
     segment.max_timestamp = segment.last_indexed_timestamp = NO_TIMESTAMP
     segment.bytes_since_index = 0

@@ -28,7 +28,7 @@ from protocol.records.control import ControlType
 
 #: base offset, length, attributes, last offset delta, max timestamp, producer id and epoch
 _FIELDS = struct.Struct(">qi9xhi8xqqh")
-_ABORTED = struct.Struct(">hqqqq")
+ABORTED_ENTRY = struct.Struct(">hqqqq")
 _CHUNK_BYTES = 1 << 20
 
 
@@ -41,7 +41,7 @@ class Aborted(NamedTuple):
     last_stable_offset: int
 
     def packed(self) -> bytes:
-        return _ABORTED.pack(0, *self)
+        return ABORTED_ENTRY.pack(0, *self)
 
 
 class LastBatch(NamedTuple):

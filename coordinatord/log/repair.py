@@ -1,0 +1,322 @@
+"""Giving up the rest of a damaged partition, so that a start can go on with what lies before the damage.
+
+`plan` only looks: what would be kept and what would go, of which records can still be read. `carry_out` does it:
+
+1. the segment's bytes from the position on are copied into a side file, later segments are renamed into side files;
+2. the journals lose what they hold of it, the checkpoints what they say of it: or the next start would demand it;
+3. the segment is cut, its indexes are made anew, snapshots and epochs from beyond the new end go.
+
+Each step leaves something that can be repaired again. Side files (`….removed`) are nobody's: they can be looked into
+with `coordinatord log dump`, and deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from coordinatord.log import checkpoint, epochs, shares
+from coordinatord.log.disk import Disk, File, Lock
+from coordinatord.log.errors import LogDamaged, LogError
+from coordinatord.log.journal import JournalEntry, JournalWrite, encode, journal_names, read_journal
+from coordinatord.log.recovery import rebuild_indexes
+from coordinatord.log.scan import scan
+from coordinatord.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
+from coordinatord.log.survey import ABORTED_ENTRY
+from protocol.errors import DecodeError
+from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, records
+
+REMOVED_SUFFIX = ".removed"
+_SNAPSHOT_SUFFIX = ".snapshot"
+_COPY_BYTES = 4 << 20
+_SEARCH_BYTES = 1 << 20
+_MAGIC_AT = 16
+
+
+class RepairRefused(LogError):
+    """What was asked for cannot be done; the message says why and what can."""
+
+
+@dataclass(slots=True)
+class Share:
+    """Bytes of one segment, and the records that can be read in them."""
+
+    path: str
+    begin: int
+    end: int
+    record_count: int = 0
+    #: of the batches that can be read: the first and the last
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    def note(self, header: BatchHeader, count: int) -> None:
+        self.record_count += count
+        if self.first_offset is None:
+            self.first_offset = header.base_offset
+        self.last_offset = header.last_offset
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a repair would do. `removed` begins with the damaged segment's share."""
+
+    data_path: str
+    directory: str
+    segment: Segment
+    position: int
+    end_offset: int
+    kept: list[Share] = field(default_factory=list)
+    removed: list[Share] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """topic-partition"""
+        return os.path.basename(self.directory)
+
+
+#: told (key, value) of each record that goes and can be read
+Witness = Callable[[bytes | None, bytes | None], object]
+
+
+def lock(disk: Disk, segment_path: str) -> Lock:
+    """The data directory that a segment lies in, for us alone. RepairRefused when it is in use, or is none."""
+    data_path = os.path.dirname(os.path.dirname(segment_path))
+    if not disk.exists(f"{data_path}/{checkpoint.META_PROPERTIES}"):
+        reason = f"{data_path} has no {checkpoint.META_PROPERTIES}"
+        raise RepairRefused(f"{segment_path} is not in a data directory: {reason}")
+    try:
+        return disk.lock(f"{data_path}/{checkpoint.LOCK}", str(os.getpid()))
+    except BlockingIOError:
+        raise RepairRefused(f"data directory {data_path} is in use: stop the daemon first") from None
+
+
+def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda _key, _value: None) -> Plan:
+    """What giving up everything from `position` of a segment on would mean. The caller holds the lock."""
+    directory, name = os.path.split(segment_path)
+    digits = name.removesuffix(LOG_SUFFIX)
+    if not name.endswith(LOG_SUFFIX) or not digits.isdigit():
+        raise RepairRefused(f"{segment_path} is no segment: their names are 20 digits and {LOG_SUFFIX}")
+    segment = Segment(directory, int(digits), on_disk=True)
+    bases = sorted(
+        int(each.removesuffix(LOG_SUFFIX))
+        for each in disk.listdir(directory)
+        if each.endswith(LOG_SUFFIX) and each.removesuffix(LOG_SUFFIX).isdigit()
+    )
+    made = Plan(os.path.dirname(directory), directory, segment, position, segment.base_offset)
+    for base in bases:
+        path = Segment(directory, base, on_disk=True).log_path
+        file = disk.open(path)
+        try:
+            size = file.size()
+            if base < segment.base_offset:
+                made.kept.append(Share(path, 0, size))
+            elif base > segment.base_offset:
+                made.removed.append(_removed(file, Share(path, 0, size), witness))
+            else:
+                if not 0 <= position <= size:
+                    raise RepairRefused(f"{path} has {size} bytes, there is no position {position}")
+                made.kept.append(_kept(file, Share(path, 0, position), made))
+                made.removed.append(_removed(file, Share(path, position, size), witness))
+        finally:
+            file.close()
+    return made
+
+
+def _kept(file: File, share: Share, made: Plan) -> Share:
+    """What is kept has to be sound and to end where a batch does."""
+    end = 0
+    try:
+        for batch in scan(file, share.path, 0, share.end):
+            share.note(batch.header, batch.header.record_count)
+            end = batch.position + batch.header.size
+            made.end_offset = batch.header.next_offset
+    except LogDamaged as damage:
+        raise RepairRefused(
+            f"{share.path} is not sound up to byte {share.end}: {damage.reason} at byte {damage.position}. "
+            f"Give that position."
+        ) from None
+    assert end == share.end
+    return share
+
+
+def _removed(file: File, share: Share, witness: Witness) -> Share:
+    for header, batch in salvage(file, share.begin, share.end):
+        try:
+            found = list(records(batch))
+        except DecodeError:
+            continue
+        share.note(header, len(found))
+        for record in found:
+            witness(record.key, record.value)
+    return share
+
+
+def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Every batch between two positions whose CRC is right, wherever it begins."""
+    at = begin
+    while at + HEADER_BYTES <= end:
+        header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, at)))
+        if header.magic == MAGIC and HEADER_BYTES - LENGTH_OVERHEAD <= header.length <= end - at - LENGTH_OVERHEAD:
+            batch = file.pread(header.size, at)
+            try:
+                check_crc(batch, 0, header)
+            except DecodeError:
+                pass
+            else:
+                yield header, batch
+                at += header.size
+                continue
+        at = _next_candidate(file, at + 1, end)
+
+
+def _next_candidate(file: File, at: int, end: int) -> int:
+    """The next position at which a batch's magic would be right."""
+    while at + HEADER_BYTES <= end:
+        data = file.pread(min(_SEARCH_BYTES, end - at - _MAGIC_AT), at + _MAGIC_AT)
+        found = data.find(MAGIC)
+        if found >= 0:
+            return at + found
+        at += max(len(data), 1)
+    return end
+
+
+def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
+    """Do it, durably; the side files. The caller holds the lock. Prior to `truncate` nothing is lost."""
+    side_files = _set_aside(disk, made)
+    side_files += _clear_journals(disk, made)
+    _lower_checkpoints(disk, made)
+    file = disk.open(made.segment.log_path)
+    try:
+        file.truncate(made.position)
+        file.datasync()
+    finally:
+        file.close()
+    for share in made.removed[1:]:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+            _unlink(disk, share.path.removesuffix(LOG_SUFFIX) + suffix)
+    for name in disk.listdir(made.directory):
+        digits = name.removesuffix(_SNAPSHOT_SUFFIX)
+        if name.endswith(_SNAPSHOT_SUFFIX) and digits.isdigit() and int(digits) > made.end_offset:
+            _unlink(disk, f"{made.directory}/{name}")
+    _cut_transaction_index(disk, made)
+    known = epochs.read(disk, made.directory)
+    epochs.write(disk, made.directory, tuple(each for each in known if each[1] <= made.end_offset) or known[:1])
+    rebuild_indexes(disk, made.segment, interval_bytes)
+    disk.sync_dir(made.directory)
+    return side_files
+
+
+def _set_aside(disk: Disk, made: Plan) -> list[str]:
+    side_files = []
+    first = made.removed[0]
+    if first.end > first.begin:
+        target = _free_name(disk, f"{first.path}.{first.begin}")
+        source, copy = disk.open(first.path), disk.open(target, create=True)
+        try:
+            for at in range(first.begin, first.end, _COPY_BYTES):
+                copy.pwrite(source.pread(min(_COPY_BYTES, first.end - at), at), at - first.begin)
+            copy.datasync()
+        finally:
+            source.close()
+            copy.close()
+        side_files.append(target)
+    # From the last one back: what is left has no gap at any time.
+    for share in reversed(made.removed[1:]):
+        target = _free_name(disk, f"{share.path}.0")
+        disk.rename(share.path, target)
+        side_files.append(target)
+    disk.sync_dir(made.directory)
+    return side_files
+
+
+def _free_name(disk: Disk, base: str) -> str:
+    number = 0
+    while disk.exists(target := f"{base}{f'.{number}' if number else ''}{REMOVED_SUFFIX}"):
+        number += 1
+    return target
+
+
+def _clear_journals(disk: Disk, made: Plan) -> list[str]:
+    """Take out of the journals what they hold of the partition from the position on. What no segment has is kept."""
+    side_files = []
+    sizes = {share.path: share.end for share in made.removed}
+    for name in journal_names(disk.listdir(made.data_path)):
+        path = f"{made.data_path}/{name}"
+        entries = list(read_journal(disk, path))
+        kept = [short for entry in entries if (short := _shortened(entry, made)) is not None]
+        if kept == entries:
+            continue
+        for entry in entries:
+            segment_path = Segment(made.directory, entry.base_offset, on_disk=True).log_path
+            is_gone = _shortened(entry, made) != entry
+            if is_gone and entry.position + len(entry.data) > sizes.get(segment_path, 0):
+                target = _free_name(disk, f"{segment_path}.{entry.position}.journal")
+                _write(disk, target, entry.data)
+                side_files.append(target)
+        writes = [JournalWrite(*entry[:4], [entry.data], len(entry.data)) for entry in kept]
+        temporary = f"{path}.tmp"
+        _write(disk, temporary, bytes(encode(1, writes, after_flush=False)) if writes else b"")
+        disk.rename(temporary, path)
+        disk.sync_dir(made.data_path)
+    return side_files
+
+
+def _shortened(entry: JournalEntry, made: Plan) -> JournalEntry | None:
+    """What of a journal's write is kept."""
+    if entry.name != made.name or entry.base_offset < made.segment.base_offset:
+        return entry
+    if entry.base_offset > made.segment.base_offset or entry.position >= made.position:
+        return None
+    return entry._replace(data=entry.data[: made.position - entry.position])
+
+
+def _lower_checkpoints(disk: Disk, made: Plan) -> None:
+    topic, _, partition = made.name.rpartition("-")
+    key = topic, int(partition)
+    for name in disk.listdir(made.data_path):
+        if name in shares.CHECKPOINTS or shares.is_checkpoint(name):
+            offsets = checkpoint.read_offsets(disk, f"{made.data_path}/{name}")
+            if offsets.get(key, 0) > made.end_offset:
+                offsets[key] = made.end_offset
+                checkpoint.write_offsets(disk, f"{made.data_path}/{name}", offsets)
+
+
+def _cut_transaction_index(disk: Disk, made: Plan) -> None:
+    path = made.segment.path + TRANSACTION_INDEX_SUFFIX
+    if not disk.exists(path):
+        return
+    file = disk.open(path)
+    try:
+        size = file.size()
+        data = file.pread(size - size % ABORTED_ENTRY.size, 0)
+        kept = 0
+        for _version, _producer_id, _first, last_offset, _stable in ABORTED_ENTRY.iter_unpack(data):
+            if last_offset >= made.end_offset:
+                break
+            kept += ABORTED_ENTRY.size
+        file.truncate(kept)
+        file.datasync()
+    finally:
+        file.close()
+
+
+def _write(disk: Disk, path: str, data: bytes) -> None:
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(data, 0)
+        file.datasync()
+    finally:
+        file.close()
+
+
+def _unlink(disk: Disk, path: str) -> None:
+    if disk.exists(path):
+        disk.unlink(path)
