@@ -13,7 +13,7 @@ import click
 
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
-    "log": ("coordinatord.cli.log", "log", "Look into the files of a log, and check them."),
+    "log": ("coordinatord.cli.log", "log", "Look into the files of a log, check and repair them."),
     "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator about its groups: why they rebalance."),
     "import": ("coordinatord.cli.exchange", "import_", "Make a data directory out of a Kafka broker's."),
     "export": ("coordinatord.cli.exchange", "export", "Put everything into the data directory of a new Kafka broker."),

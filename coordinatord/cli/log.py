@@ -24,7 +24,7 @@ PATH = click.Path(exists=True, path_type=Path)
 
 @click.group(name="log")
 def log() -> None:
-    """Look into the files of a log, check them, and give up what is damaged."""
+    """Look into the files of a log, check and repair them."""
 
 
 @log.command()
