@@ -32,18 +32,25 @@ from coordinatord.listening import bound
 from coordinatord.loading import Loading, Share
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
+from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.nodes import Nodes
+from coordinatord.nodes.peers import LISTENER, Peers
+from coordinatord.nodes.worker import Part, take_up_line
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
 from coordinatord.observe.ledger import Ledger, tell_of_rebalance
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
+from coordinatord.observe.recovery import tell_of_recovery
+from coordinatord.random_ids import new_uuid4
 from coordinatord.router import Router
 from coordinatord.timers import Timers
 from coordinatord.topics import Topics
 from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 
@@ -66,26 +73,33 @@ class Daemon:
         now_ms: Callable[[], int] | None = None,
         *,
         log_worker: Worker | None = None,
+        part: Part | None = None,
     ) -> None:
-        """`log_worker` writes and flushes the log, by default on a thread of its own."""
+        """`log_worker` writes and flushes the log, by default on a thread of its own. `part` is what a supervisor has
+        given this process to do; without it this is the only one.
+        """
         self.settings = settings
         self.loop = loop
         self.clock = Clock()
         self.now_ms = now_ms or self.clock
         self.metrics = Metrics()
         self.health = Health()
+        self.part = part
+        self.peers = None if part is None else Peers(part.peer_paths, loop)
         self.nodes = Nodes(settings.node_id, settings.broker_rack)
+        if part is not None:
+            self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
         self.failed: BaseException | None = None
         self.bound: list[tuple[str, str, int]] = []
         self._stopping = asyncio.Event()
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._log = get_logger("coordinatord.server")
-        self.data = DataDirectory.open(str(settings.data_dir), node_id=settings.node_id)
+        self.data = self._open_data()
         self.writer = LogWriter(
             self.data,
             loop,
-            self._log_failed,
+            self.log_failed,
             flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
             flush_interval_ms=settings.log_flush_interval_ms,
             on_flush=self._flushed,
@@ -100,6 +114,7 @@ class Daemon:
             now_ms=self.now_ms,
             schedule_at=self.timers.alarm,
             new_uuid=lambda: secrets.token_bytes(16),
+            shared=None if part is None else (part.shared, loop.call_soon),
         )
         self.ledger: Ledger | None = None
         if settings.rebalance_ledger_enable:
@@ -122,7 +137,7 @@ class Daemon:
             append_transactional=self._append_transactional,
             timers=self.timers,
             now_ms=self.now_ms,
-            new_id=_new_uuid4,
+            new_id=new_uuid4,
             metrics=self.metrics,
             ledger=self.ledger,
         )
@@ -138,13 +153,16 @@ class Daemon:
             topic=self.topics,
             writer=self.writer,
             append=self._append_transaction,
-            markers=self.markers,
+            markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
             schedule_at=self.timers.alarm,
             now_ms=self.now_ms,
             new_producer_id=self.topics.producer_ids.next,
             owns=lambda partition: self.nodes.owns(TRANSACTION_TOPIC, partition),
         )
-        self.topics.producing.transactions = self.transactions
+        self.participants: TransactionCoordinator = self.transactions
+        if self.peers is not None:
+            self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
+        self.topics.producing.transactions = self.participants
         self.membership = Membership(
             self.coordinator,
             max_group_id_bytes=settings.group_id_max_bytes,
@@ -169,6 +187,13 @@ class Daemon:
                 self.admin.add_page("/rebalances", "rebalances", self._rebalances)
         self._watch()
 
+    def _open_data(self) -> DataDirectory:
+        path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
+        if part is None:
+            return DataDirectory.open(path, node_id=node_id)
+        share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
+        return DataDirectory.open_share(path, share, cluster_id=part.cluster_id, node_id=node_id)
+
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
         return {
@@ -186,7 +211,7 @@ class Daemon:
             ).handlers(),
             **TransactionalOffsets(
                 self.coordinator,
-                self.transactions,
+                self.participants,
                 self.topics,
                 self.topics.transactional.find,
                 self.writer,
@@ -200,14 +225,23 @@ class Daemon:
         """Listen and begin to load. Raises OSError and LogError."""
         if self.admin is not None:
             self.admin.start()
+        part = self.part
         for endpoint in self.settings.endpoints:
-            sockets = bound(endpoint.host, endpoint.port)
+            sockets = part.sockets[endpoint.name] if part is not None else bound(endpoint.host, endpoint.port)
             host, port = sockets[0].getsockname()[:2]
+            self.bound.append((endpoint.name, host, port))
+            if part is not None:
+                self.nodes.advertise(endpoint.name, *part.addresses[endpoint.name])
+            else:
+                self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
             for each in sockets:
                 self._servers.append(await self._listen(endpoint.name, each))
-            self.bound.append((endpoint.name, host, port))
-            self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
-        self._tell_of_recovery()
+        if part is not None:
+            connection = lambda: Connection(self.router, LISTENER)  # noqa: E731
+            self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
+            admin_url = "" if self.admin is None else self.admin.url
+            await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
+        self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
@@ -233,22 +267,6 @@ class Daemon:
                 if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
                     await asyncio.sleep(0)
                     slice_began_s = time.monotonic()
-
-    def _tell_of_recovery(self) -> None:
-        """What opening the log after an unclean stop had to do: one line, and one for each tail that was cut off."""
-        recovered = self.data.recovered
-        if recovered:
-            self._log.info("log recovered after an unclean stop", partitions=len(recovered))
-        for recovery in recovered:
-            self.metrics.truncated_bytes += recovery.truncated_bytes
-            if recovery.truncated_bytes:
-                self._log.warning(
-                    "torn tail cut off",
-                    partition=f"{recovery.topic}-{recovery.partition}",
-                    truncated_bytes=recovery.truncated_bytes,
-                    truncated_records=recovery.truncated_records,
-                    reason=recovery.reason,
-                )
 
     async def _listen(self, name: str, listening: socket.socket) -> asyncio.Server:
         def connection() -> Connection:
@@ -310,6 +328,8 @@ class Daemon:
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
         # The answers of the drain wait for the log, and the sockets for their peers: give both their turns.
         await self._until(lambda: not self.router.has_unsent or self.failed is not None, deadline_s)
+        if self.peers is not None:
+            self.peers.close()
         for connection in list(self.router.connections):
             connection.close()
         await self._until(lambda: not self.router.connections, deadline_s)
@@ -357,7 +377,7 @@ class Daemon:
             try:
                 self.topics.create_ledger_topic()
             except OSError as error:
-                self._log_failed(error)
+                self.log_failed(error)
                 return
         partition = partition_for(group.group_id, self.topics.offsets_partitions)
         log = self.data.get(LEDGER_TOPIC, partition)
@@ -389,7 +409,7 @@ class Daemon:
         self.metrics.log_appended_bytes += stats.bytes
         self.metrics.log_flush_seconds.observe(stats.seconds)
 
-    def _log_failed(self, error: BaseException) -> None:
+    def log_failed(self, error: BaseException) -> None:
         if self.failed is None:
             self.failed = error
             self._log.error("the log failed; stopping", error=str(error))
@@ -444,20 +464,13 @@ class Daemon:
         watch("connections", lambda: len(self.router.connections))
 
 
-def _new_uuid4() -> str:
-    """A random UUID in Java's form: what Kafka puts behind the dash of a member id."""
-    raw = bytearray(secrets.token_bytes(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-async def _serve(settings: Settings, on_listening: Callable[[Daemon], None]) -> int:
+async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
     loop = asyncio.get_running_loop()
-    daemon = Daemon(settings, loop)
+    daemon = Daemon(settings, loop, part=part)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
+    if part is not None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # its supervisor has held them back
     try:
         await daemon.start()
         on_listening(daemon)
@@ -468,7 +481,9 @@ async def _serve(settings: Settings, on_listening: Callable[[Daemon], None]) -> 
     return code
 
 
-def run(settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None) -> int:
+def run(
+    settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: Part | None = None
+) -> int:
     """Serve until a signal comes or the log fails; the exit code. `on_listening` is told when clients may come."""
     try:
         import uvloop
@@ -477,4 +492,4 @@ def run(settings: Settings, on_listening: Callable[[Daemon], None] = lambda daem
     else:
         new_loop = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_serve(settings, on_listening))
+        return runner.run(_serve(settings, on_listening, part))

@@ -3,6 +3,7 @@
 pytest tests/clients                        against coordinatord (the default)
 pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
 pytest tests/clients --broker HOST:PORT     against whatever listens there
+pytest tests/clients --workers 2            against a coordinatord that is two nodes
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="coordinatord|kafka|HOST:PORT",
         default=os.environ.get("COORDINATORD_TESTS_BROKER", OURS),
         help="what the tests with real clients talk to (default: a coordinatord of their own)",
+    )
+    parser.addoption(
+        "--workers",
+        metavar="N",
+        type=int,
+        default=int(os.environ.get("COORDINATORD_TESTS_WORKERS", "1")),
+        help="how many workers a coordinatord that the tests with real clients talk to has (default: 1)",
     )
 
 

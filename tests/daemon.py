@@ -37,8 +37,9 @@ LOWEST_PORT = 10_240
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago and that the kernel gives to no outgoing connection.
+def free_port(count: int = 1) -> int:
+    """A TCP port of 127.0.0.1 that was free a moment ago and that the kernel gives to no outgoing connection; the first
+    of `count` such ports that follow each other.
 
     A client that keeps trying to connect while a daemon is down would otherwise take the daemon's port as its own
     sooner or later, and be connected with itself.
@@ -49,8 +50,9 @@ def free_port() -> int:
         ephemeral = range(first, last + 1)
     candidates = [port for port in range(LOWEST_PORT, 65_536) if port not in ephemeral]
     for port in random.SystemRandom().sample(candidates, k=min(200, len(candidates))):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((HOST, port))
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
+            for following in range(port, port + count):
+                stack.enter_context(socket.socket()).bind((HOST, following))
             return port
     with socket.socket() as probe:  # every other port is an ephemeral one here
         probe.bind((HOST, 0))
@@ -81,9 +83,13 @@ class Daemon:
     directory: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     arguments: Sequence[str] = ()
-    port: int = field(default_factory=free_port)
+    workers: int = 1
+    port: int = 0
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
+
+    def __post_init__(self) -> None:
+        self.port = self.port or free_port(self.workers)
 
     @property
     def bootstrap(self) -> str:
@@ -105,6 +111,8 @@ class Daemon:
     def command(self) -> list[str]:
         command = [sys.executable, "-m", "coordinatord", "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
+        if self.workers > 1:
+            command += ["--workers", str(self.workers)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return [*command, *self.arguments]
@@ -118,13 +126,13 @@ class Daemon:
                 # Its first start may choose another port; later ones must come back where clients know it.
                 if "in use" not in str(failure) or self.starts or attempt == START_ATTEMPTS:
                     raise
-                self.port = free_port()
+                self.port = free_port(self.workers)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _start(self) -> float:
         began_s = time.monotonic()
         process = self.launch()
-        while not answers_api_versions(self.port):
+        while not all(answers_api_versions(self.port + worker) for worker in range(self.workers)):
             ended = process.poll() is not None
             if ended or time.monotonic() - began_s > START_TIMEOUT_S:
                 self.kill()
@@ -174,6 +182,12 @@ class Daemon:
         process, self.process = self.process, None
         return process
 
+    def worker_pid(self, worker: int) -> int:
+        """The process of one of several workers, as it was started last."""
+        pid = self.events("worker started", worker=worker)[-1]["pid"]
+        assert isinstance(pid, int)
+        return pid
+
     def resident_bytes(self) -> int:
         """Resident memory (VmRSS), Linux only."""
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -206,10 +220,14 @@ def logged_at_s(event: Mapping[str, object]) -> float:
 
 @contextlib.contextmanager
 def running(
-    directory: Path, settings: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+    *,
+    workers: int = 1,
 ) -> Iterator[Daemon]:
     """A daemon for the duration of the block, stopped at its end: by SIGTERM, with exit code 0, when all went well."""
-    daemon = Daemon(directory, settings or {}, arguments)
+    daemon = Daemon(directory, settings or {}, arguments, workers)
     daemon.start()
     try:
         yield daemon

@@ -22,6 +22,7 @@ HELP = {
     "advertise": ("HOST:PORT", "What clients are told to connect to, if it is another address."),
     "data-dir": ("DIR", "Where the log is kept."),
     "admin": ("HOST:PORT", "Serve /metrics, /healthz and /readyz there."),
+    "workers": ("N", "Processes that share the work, each a node on a port of its own: the first and the next N-1."),
     "log-format": ("auto|console|json", "Log lines for people or for machines."),
     "log-level": ("LEVEL", "debug, info, warning or error."),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,11 +40,19 @@ def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None
 def run(settings: Settings) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
     from coordinatord import server
+
+    if settings.workers > 1:
+        return guarded(settings, lambda: _supervise(settings))
+    return guarded(settings, lambda: server.run(settings, lambda daemon: _announce(settings, daemon)))
+
+
+def guarded(settings: Settings, serve: Callable[[], int]) -> int:
+    """Serve; what can be said in a sentence is, and ends in SystemExit."""
     from coordinatord.log.errors import LogError
     from coordinatord.observe.admin import AdminError
 
     try:
-        return server.run(settings, lambda daemon: _announce(settings, daemon))
+        return serve()
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
@@ -57,6 +66,34 @@ def run(settings: Settings) -> int:
         return 1
 
 
+def _supervise(settings: Settings) -> int:
+    from coordinatord import server
+    from coordinatord.nodes.supervisor import CannotBind, Supervisor, worker_settings
+    from coordinatord.nodes.worker import Part
+
+    def serve_worker(part: Part) -> int:
+        own = worker_settings(settings, part.worker)
+        return guarded(own, lambda: server.run(own, part=part))
+
+    def announce_all(bound: list[dict[str, tuple[str, int]]], admin_urls: list[str]) -> None:
+        addresses = []
+        for worker, by_name in enumerate(bound):
+            for endpoint in settings.endpoints:
+                told_host, told_port = supervisor.addresses[endpoint.name][worker]
+                listening = Listener(endpoint.name, *by_name[endpoint.name])
+                addresses.append((listening.address, Listener(endpoint.name, told_host, told_port).address))
+        _tell(settings, addresses, " ".join(admin_urls) or None)
+
+    try:
+        supervisor = Supervisor(settings, serve_worker, announce_all)
+    except CannotBind as failed:
+        told = sentence(failed.error, worker_settings(settings, failed.worker))
+        if told is None:
+            raise
+        fail(told)
+    return supervisor.run()
+
+
 def _announce(settings: Settings, daemon: Daemon) -> None:
     """Say where clients can come in, now that ports of 0 are real ones."""
     bound = []
@@ -64,10 +101,14 @@ def _announce(settings: Settings, daemon: Daemon) -> None:
         listening = Listener(endpoint.name, host, port)
         advertised = Listener(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
         bound.append((listening.address, advertised.address))
+    _tell(settings, bound, None if daemon.admin is None else daemon.admin.url)
+
+
+def _tell(settings: Settings, bound: list[tuple[str, str]], admin_url: str | None) -> None:
     announce.listening(
         bound,
         data_dir=settings.data_dir,
-        admin_url=None if daemon.admin is None else daemon.admin.url,
+        admin_url=admin_url,
         people=announce.for_people(settings.logging_format),
     )
 

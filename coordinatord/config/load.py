@@ -23,6 +23,7 @@ SHORTHANDS: dict[str, str] = {
     "advertise": "advertised.listeners",
     "data-dir": "log.dirs",
     "admin": "admin.listeners",
+    "workers": "workers",
     "log-format": "logging.format",
     "log-level": "logging.level",
 }

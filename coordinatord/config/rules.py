@@ -21,7 +21,7 @@ LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.ti
 
 def broken(settings: Settings) -> list[str]:
     """One sentence for each rule that the settings break."""
-    return [*_order(settings), *_retention(settings), *_listeners(settings)]
+    return [*_order(settings), *_retention(settings), *_listeners(settings), *_workers(settings)]
 
 
 def _order(settings: Settings) -> Iterator[str]:
@@ -68,3 +68,31 @@ def _listeners(settings: Settings) -> Iterator[str]:
                 f"advertised.listeners must give a host that clients can reach, not {str(told)!r}: "
                 "name the machine or its address."
             )
+
+
+def _workers(settings: Settings) -> Iterator[str]:
+    """Worker K has every fixed port plus K: they must exist, and nobody else may have them."""
+    count = settings.workers
+    if count == 1:
+        return
+    taken: list[tuple[str, str, int]] = []
+    for name, listeners in (("listeners", settings.listeners), ("admin.listeners", settings.admin_listeners)):
+        for listener in listeners:
+            if listener.port + count - 1 > 65_535:
+                yield f"{name}: {count} workers from port {listener.port} on need ports above 65535; give a lower one."
+            for other_name, host, port in taken:
+                shares_address = host == listener.host or not {host, listener.host}.isdisjoint(WILDCARDS)
+                if listener.port and port and shares_address and abs(listener.port - port) < count:
+                    yield (
+                        f"{count} workers need {count} ports from {port} on ({other_name}) and from {listener.port} on "
+                        f"({name}): move one of them so that they do not overlap."
+                    )
+            taken.append((name, listener.host, listener.port))
+    for told in settings.advertised_listeners:
+        if told.port + count - 1 > 65_535:
+            yield (
+                f"advertised.listeners: {count} workers from port {told.port} on need ports above 65535; "
+                "give a lower one."
+            )
+    if settings.node_id + count - 1 > 2**31 - 1:
+        yield f"node.id: {count} workers need ids up to {settings.node_id + count - 1}, which no int32 holds."

@@ -72,6 +72,14 @@ class Settings:
         aliases=("broker.id",),
     )
     broker_rack: str | None = parsed(None, _optional_text, "text", "The rack that Metadata names for this node.")
+    workers: int = integer(
+        1,
+        """Processes that share the work. Each is a node of its own for clients: the next ids and the next ports after
+        node.id, listeners, advertised.listeners and admin.listeners.""",
+        minimum=1,
+        maximum=64,
+        ours="not in Kafka, whose broker uses all cores with threads",
+    )
     listeners: tuple[Listener, ...] = parsed(
         (Listener("PLAINTEXT", "127.0.0.1", 9092),),
         parse_listeners,

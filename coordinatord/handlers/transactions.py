@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 from coordinatord.handlers.find import partition_for
 from coordinatord.handlers.refusals import refuse
+from coordinatord.nodes.peers import LISTENER
 from coordinatord.pattern import Pattern, PatternError
 from coordinatord.request import RequestContext
 from coordinatord.topics.markers import Marker
 from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.transactions.coordinator import TransactionActor, Transactions
+from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from coordinatord.transactions.steps import verify
@@ -218,6 +220,7 @@ class TransactionApis:
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
         """What one broker's transaction coordinator asks of others; also how admins end hanging transactions."""
+        from_worker = context.connection.listener == LISTENER
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
         for asked in request.markers:
@@ -226,7 +229,7 @@ class TransactionApis:
                 asked.producer_epoch,
                 asked.transaction_result,
                 asked.transaction_version,
-                asked.coordinator_epoch,
+                None if from_worker and asked.coordinator_epoch == NO_EPOCH else asked.coordinator_epoch,
             )
             result = results.setdefault(asked.producer_id, WritableTxnMarkerResult(asked.producer_id))
             epoch = max(epoch, self._write_one(asked, marker, result))

@@ -17,7 +17,7 @@ from coordinatord.handlers.refusals import refuse
 from coordinatord.request import RequestContext
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition
-from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.produce import Told, TransactionCoordinator
 from protocol.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -36,6 +36,10 @@ ADDS_GROUP_FROM = 5
 """Committing adds the group to the transaction from this version on."""
 LOADING_KNOWN_FROM = 2
 """Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
+
+
+Ask = Callable[[Callable[[Told], object]], object]
+"""Asks another node, and is given what to do with what it says."""
 
 
 class Topics(Protocol):
@@ -86,9 +90,16 @@ class TransactionalOffsets:
         return self._commit(context, request, refused)
 
     def _commit(
-        self, context: RequestContext, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic]
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
     ) -> Any:
-        error, epoch = self._participation(request, context.api_version)
+        error, epoch, ask = self._participation(request, context.api_version, told)
+        if ask is not None:
+            ask(lambda answer: self._resume(context, request, refused, answer))
+            return None
         if error is not ErrorCode.NONE:
             return self._answer(txn_commit_error(request, error), refused, context)
         if epoch > self.writer.flushed_epoch:
@@ -105,29 +116,43 @@ class TransactionalOffsets:
         return actor.respond(context, self._answer(actor.tell(TxnCommit(request)), refused, context))
 
     def _resume(
-        self, context: RequestContext, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic]
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
     ) -> None:
-        response = self._commit(context, request, refused)
+        response = self._commit(context, request, refused, told)
         if response is not None:
             context.reply(response)
 
-    def _participation(self, request: TxnOffsetCommitRequest, version: int) -> tuple[ErrorCode, int]:
-        """Why the producer may not commit for the group, or NONE and what of the log has to be durable first."""
+    def _participation(
+        self, request: TxnOffsetCommitRequest, version: int, told: Told | None
+    ) -> tuple[ErrorCode, int, Ask | None]:
+        """Why the producer may not commit for the group, or NONE and what of the log has to be durable first; or how
+        to ask another node for that.
+        """
         index = partition_for(request.group_id, len(self.coordinator.partitions))
         partition = self.find_partition(OFFSETS_TOPIC, index)
         assert partition is not None, "the offsets topic has all its partitions"
         availability = self.coordinator.availability(index)
         if availability is not ErrorCode.NONE:
-            return availability, 0
+            return availability, 0, None
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
         if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
-            return ErrorCode.INVALID_PRODUCER_EPOCH, 0
+            return ErrorCode.INVALID_PRODUCER_EPOCH, 0, None
         adds = version >= ADDS_GROUP_FROM
         if partition.producers.is_in_transaction(producer_id, producer_epoch) or not (adds or self.verifies):
-            return ErrorCode.NONE, 0
+            return ErrorCode.NONE, 0, None
         key = OFFSETS_TOPIC, index
+        markers = {key: partition.markers}
+        if told is not None and told.markers == markers:
+            return _as_commit_error(told.errors.get(key, ErrorCode.NONE), version), 0, None
         answer = self.transactions.participation(request.transactional_id, producer_id, producer_epoch, [key], add=adds)
-        return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch
+        elsewhere = answer.ask
+        if elsewhere is not None:
+            return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
+        return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
 
     def _take_out_unknown(self, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Take out what does not exist; returns the answers for that."""

@@ -1,7 +1,8 @@
 """Which node leads which partition, and where clients reach it. One process is one node; `--workers N` makes N of them.
 
-A node leads partition p of a topic when (CRC-32 of the topic's name + p) mod N is its number. That needs no table and
-nobody's consent, every node knows it of all partitions, and another N at the next start moves no file. Group and
+A node leads partition p of a topic when (CRC-32 of the topic's name + p) mod N is its number; of the coordinators' own
+topics, whose names begin with two underscores, when p mod N is. That needs no table and nobody's consent, every node
+knows it of all partitions, and another N at the next start moves no file. Group and
 transaction coordinators are the leaders of the partitions that their groups and ids live in, as in Kafka. So clients
 find their node by Metadata and FindCoordinator; one that comes to the wrong node hears NOT_LEADER_OR_FOLLOWER or
 NOT_COORDINATOR. No client's request is passed on to another node.
@@ -41,6 +42,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from zlib import crc32
+
+OWN_PREFIX = "__"
+"""Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on one node: what is told of a
+group is where the group is.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ class Nodes:
 
     def worker_of(self, topic: str, partition: int) -> int:
         """The number of the worker that leads a partition."""
-        return (crc32(topic.encode()) + partition) % self.workers
+        first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
+        return (first + partition) % self.workers
 
     def leader_of(self, topic: str, partition: int) -> int:
         """The id of the node that leads a partition."""

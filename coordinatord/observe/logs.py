@@ -97,6 +97,16 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
     root.setLevel(_LEVELS[level])
 
 
+def tell_worker(worker: int) -> None:
+    """Put the worker's number into every line from now on; loggers that have been used already share the list."""
+
+    def add_worker(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+        event.setdefault("worker", worker)
+        return event
+
+    structlog.get_config()["processors"].insert(0, add_worker)
+
+
 def get_logger(name: str = "") -> Any:
     """`log.info("listening", host=…, port=…)`. A module may fetch its logger when it is imported: it is set up as
     `configure` said before its first line, and stays so.

@@ -33,7 +33,8 @@ MAX_REREAD_OFFSETS = 1_000_000
 
 
 class Partition:
-    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here. Where `is_here` is false,
+    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here, `markers` how many
+    transactions have been ended here since the start. Where `is_here` is false,
     another node leads it: there is only its `leader_id` then, and a log that cannot be used.
     """
 
@@ -47,6 +48,7 @@ class Partition:
         "last_epoch",
         "leader_id",
         "log",
+        "markers",
         "topic_id",
         "waiters",
     )
@@ -59,6 +61,7 @@ class Partition:
         self.leader_id = leader_id
         self.is_here = is_here
         self.last_epoch = 0
+        self.markers = 0
         self.waiters: dict[object, Callable[[], object]] = {}
         self._disk = disk
         self._producers: Producers | None = None
@@ -139,6 +142,7 @@ class Partition:
 
     def marked(self, header: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> None:
         """A commit or abort marker went into the log."""
+        self.markers += 1
         found = self.producers.marked(header, offset, aborted=aborted, coordinator_epoch=coordinator_epoch)
         if found is not None:
             self._aborted.add(found)

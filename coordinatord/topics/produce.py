@@ -78,13 +78,27 @@ class _Done(NamedTuple):
 TopicPartition = tuple[str, int]
 
 
+Errors = dict[TopicPartition, ErrorCode]
+
+
 class Participation(NamedTuple):
     """Which partitions do not take part in a transaction, and why; and the log's epoch that has to be durable before
-    anything is written to those that do.
+    anything is written to those that do. With `ask` another node has to be asked: it is given what to do with the
+    errors, which come when all else is durable there.
     """
 
-    errors: dict[TopicPartition, ErrorCode]
+    errors: Errors
     epoch: int
+    ask: Callable[[Callable[[Errors], object]], object] | None = None
+
+
+class Told(NamedTuple):
+    """What another node has said of partitions, and how many markers each had when it was asked: one that has got
+    another one since may not take part any more.
+    """
+
+    errors: Errors
+    markers: dict[TopicPartition, int]
 
 
 class TransactionCoordinator(Protocol):
@@ -150,7 +164,9 @@ class Producing:
 
     # Produce
 
-    def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    def produce(
+        self, context: RequestContext, request: ProduceRequest, told: Told | None = None
+    ) -> ProduceResponse | None:
         """None when the response waits for the log, or there is none."""
         transactional = _transactional(request, context.api_version)
         if transactional is None:
@@ -159,7 +175,11 @@ class Producing:
             several = transactional is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             message = "Transactional records contained more than one producer ID" if several else None
             return self._answer(context, request, _refuse_all(request, transactional, message), 0)
-        participation = self._participation(request, context.api_version, transactional)
+        participation = self._participation(request, context.api_version, transactional, told)
+        if participation.ask is not None:
+            markers = self._markers(transactional)
+            participation.ask(lambda errors: self._resume(context, request, Told(errors, markers)))
+            return None
         if participation.epoch <= self.writer.flushed_epoch:
             return self._append_all(context, request, participation.errors)
         # When it is durable that the partitions take part, ask again: it may be over by then.
@@ -170,12 +190,23 @@ class Producing:
         )
         return None
 
-    def _resume(self, context: RequestContext, request: ProduceRequest) -> None:
-        response = self.produce(context, request)
+    def _resume(self, context: RequestContext, request: ProduceRequest, told: Told | None = None) -> None:
+        response = self.produce(context, request, told)
         if response is not None:
             context.reply(response)
 
-    def _participation(self, request: ProduceRequest, version: int, transactional: _Transactional) -> Participation:
+    def _markers(self, transactional: _Transactional) -> dict[TopicPartition, int]:
+        """How many markers the partitions have got so far."""
+        markers = {}
+        for topic_key, index in transactional.partitions:
+            topic = self._topic(topic_key)
+            if topic is not None and 0 <= index < len(topic.partitions):
+                markers[topic.name, index] = topic.partitions[index].markers
+        return markers
+
+    def _participation(
+        self, request: ProduceRequest, version: int, transactional: _Transactional, told: Told | None
+    ) -> Participation:
         """The errors of transactional batches whose partitions are not known to take part."""
         adds = version >= ADDS_PARTITIONS_FROM
         if not adds and not self.verifies:
@@ -197,9 +228,14 @@ class Producing:
         if not unknown:
             return Participation(errors, 0)
         assert request.transactional_id is not None
-        answer = self.transactions.participation(
-            request.transactional_id, producer_id, producer_epoch, list(unknown), add=adds
-        )
+        if told is not None and all(told.markers.get(key) == unknown[key][0].markers for key in unknown):
+            answer = Participation(told.errors, 0)
+        else:
+            answer = self.transactions.participation(
+                request.transactional_id, producer_id, producer_epoch, list(unknown), add=adds
+            )
+        if answer.ask is not None:
+            return answer
         for key, (partition, base_sequence) in unknown.items():
             error = answer.errors.get(key)
             if error is not None:

@@ -140,8 +140,10 @@ class Topics:
 
     def create_ledger_topic(self) -> None:
         """Make `__rebalances`, durably. OSError when that fails."""
-        configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
-        self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
+        with self.catalogue.changing():
+            if LEDGER_TOPIC not in self.catalogue.by_name:
+                configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
+                self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
 
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.request)."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import structlog
@@ -67,7 +68,7 @@ class Writer(Protocol):
 class MarkerWriter(Protocol):
     """Who writes markers; see markers.py."""
 
-    def write(self, markers: Markers) -> tuple[int, tuple[TopicPartition, ...]]: ...
+    def write(self, markers: Markers, done: Callable[[int, tuple[TopicPartition, ...]], object]) -> None: ...
 
 
 class Topic(Protocol):
@@ -277,10 +278,12 @@ class Transactions:
         """What is decided is durable: tell the partitions."""
         if self.draining:
             return  # the next start does it
-        try:
-            epoch, left = self.markers.write(markers)
-        except LogFailed:
-            return
+        with suppress(LogFailed):
+            self.markers.write(markers, lambda epoch, left: self._markers_tried(actor, markers, epoch, left))
+
+    def _markers_tried(
+        self, actor: TransactionActor, markers: Markers, epoch: int, left: tuple[TopicPartition, ...]
+    ) -> None:
         if left:
             again = Markers(
                 markers.producer_id, markers.producer_epoch, markers.committed, left, markers.transaction_version

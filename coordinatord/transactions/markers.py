@@ -6,6 +6,7 @@ the producer take them or forget them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -19,6 +20,9 @@ from protocol.errors import ErrorCode
 log = structlog.get_logger("coordinatord.transactions")
 
 RETRIED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+
+
+MarkersDone = Callable[[int, tuple[TopicPartition, ...]], object]
 
 
 class Groups(Protocol):
@@ -36,9 +40,9 @@ class PartitionMarkers:
         self.appends = appends
         self.groups = groups
 
-    def write(self, markers: Markers) -> tuple[int, tuple[TopicPartition, ...]]:
-        """Our own coordinator's markers: the log's epoch that makes them durable, and the partitions that could not be
-        written to now.
+    def write(self, markers: Markers, done: MarkersDone) -> None:
+        """Our own coordinator's markers. `done` is told the log's epoch that makes them durable, and the partitions
+        that could not be written to now.
 
         A partition that is gone needs none, nor does one where the producer id has a newer epoch already: nothing of
         this transaction can come there any more. (Kafka leaves a transaction open for ever then.)
@@ -56,7 +60,7 @@ class PartitionMarkers:
                 log.warning(
                     "a marker was refused", partition="-".join(map(str, partition)), error=written.name, marker=marker
                 )
-        return epoch, tuple(left)
+        done(epoch, tuple(left))
 
     def write_one(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode:
         """The log's epoch, or the error that WriteTxnMarkers has for it."""

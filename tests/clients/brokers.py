@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import KAFKA, OURS
 from tests.daemon import Daemon, running
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
@@ -27,16 +29,24 @@ class Broker:
     daemon: Daemon | None = None
     kafka: KafkaBroker | None = None
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes it has; three partitions are spread over all of them."""
+        return self.daemon.workers if self.daemon is not None else 1
+
     def log_tail(self, characters: int) -> str:
         source = self.daemon or self.kafka
         return source.log_tail(characters) if source is not None else ""
 
 
 @contextlib.contextmanager
-def running_choice(choice: str, directory: Path, settings: Mapping[str, str]) -> Iterator[Broker]:
-    """The broker that `--broker` names, with `settings` unless it runs elsewhere."""
+def running_choice(
+    config: pytest.Config, directory: Path, settings: Mapping[str, str], choice: str | None = None
+) -> Iterator[Broker]:
+    """The broker that `--broker` names, or `choice`, with `settings` unless it runs elsewhere. Ours has `--workers`."""
+    choice = choice or config.getoption("--broker")
     if choice == OURS:
-        with running(directory, settings) as daemon:
+        with running(directory, settings, workers=config.getoption("--workers")) as daemon:
             yield Broker(daemon.bootstrap, daemon=daemon)
     elif choice == KAFKA:
         with running_broker(kafka_libs(), directory, settings) as kafka:

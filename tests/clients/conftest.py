@@ -16,14 +16,14 @@ from tests.clients.members import ConsumerProcess, Member
 @pytest.fixture(scope="module")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """What `--broker` names, with short delays."""
-    with running_choice(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker"), QUICK_SETTINGS) as it:
+    with running_choice(request.config, tmp_path_factory.mktemp("broker"), QUICK_SETTINGS) as it:
         yield it
 
 
 @pytest.fixture(scope="module")
 def default_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """What `--broker` names, with Kafka's defaults."""
-    with running_choice(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker"), {}) as it:
+    with running_choice(request.config, tmp_path_factory.mktemp("broker"), {}) as it:
         yield it
 
 

@@ -140,7 +140,7 @@ def test_a_static_member_stays_until_it_is_removed(
 
 
 def test_topics_can_be_created_described_grown_and_deleted(
-    admin: KafkaAdminClient, produce: Produce, name: Callable[[str], str], bootstrap: str
+    broker: Broker, admin: KafkaAdminClient, produce: Produce, name: Callable[[str], str], bootstrap: str
 ) -> None:
     topic = name("topic")
     new = {topic: {"num_partitions": 3, "replication_factor": 1, "configs": {"retention.ms": "3600000"}}}
@@ -152,7 +152,7 @@ def test_topics_can_be_created_described_grown_and_deleted(
         admin.create_topics(new)
     (described,) = admin.describe_topics([topic])
     assert sorted(each["partition_index"] for each in described["partitions"]) == [0, 1, 2]
-    assert {each["leader_id"] for each in described["partitions"]} == {0}
+    assert {each["leader_id"] for each in described["partitions"]} == set(range(broker.nodes))
     assert str(described["topic_id"]) != "00000000-0000-0000-0000-000000000000"
 
     produce(topic, 30, 3)
@@ -236,7 +236,8 @@ def test_a_group_can_keep_its_offsets_for_ever(admin: KafkaAdminClient, name: Ca
 def test_the_cluster_can_be_described(admin: KafkaAdminClient, broker: Broker) -> None:
     cluster = admin.describe_cluster()
     host, _, port = broker.bootstrap.partition(":")
-    assert [(each["broker_id"], each["host"], each["port"]) for each in cluster["brokers"]] == [(0, host, int(port))]
+    told = [(each["broker_id"], each["host"], each["port"]) for each in cluster["brokers"]]
+    assert told == [(number, host, int(port) + number) for number in range(broker.nodes)]
     assert cluster["controller_id"] == 0
     assert cluster["cluster_id"]
 

@@ -1,0 +1,61 @@
+"""Where workers meet: a Unix socket of each, which nobody but this user may connect to.
+
+They lie in the data directory, which this process may write to whatever else it may not. Where that cannot be (the
+name of a socket has a hundred bytes and not more; some shared folders of virtual machines have no sockets) they lie in
+a temporary directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+
+MAX_PATH_BYTES = 100
+"""sockaddr_un has 108 on Linux and 104 elsewhere, with a zero at the end."""
+
+
+class Rendezvous:
+    """`sockets[worker]` is bound and listens at `paths[worker]`."""
+
+    def __init__(self, directory: str, workers: int, backlog: int) -> None:
+        """OSError when there is no place at all."""
+        self.sockets: list[socket.socket] = []
+        self._temporary: str | None = None
+        self.paths = [f"{os.path.abspath(directory)}/.worker-{worker}.sock" for worker in range(workers)]
+        try:
+            if max(len(os.fsencode(path)) for path in self.paths) > MAX_PATH_BYTES:
+                raise OSError("the path is too long for a socket")
+            self._bind(backlog)
+        except OSError:
+            self.remove()
+            self._temporary = tempfile.mkdtemp(prefix="coordinatord-")
+            self.paths = [f"{self._temporary}/{worker}" for worker in range(workers)]
+            self._bind(backlog)
+
+    def _bind(self, backlog: int) -> None:
+        umask = os.umask(0o177)
+        try:
+            for path in self.paths:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)  # somebody was killed here
+                made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self.sockets.append(made)
+                made.setblocking(False)
+                made.bind(path)
+                made.listen(backlog)
+        finally:
+            os.umask(umask)
+
+    def remove(self) -> None:
+        """Nobody meets any more."""
+        for each in self.sockets:
+            each.close()
+        self.sockets.clear()
+        for path in self.paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)

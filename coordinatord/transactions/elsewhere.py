@@ -1,0 +1,177 @@
+"""Transactions with a part on other nodes: what their partitions and coordinators are asked, as Kafka's brokers do it.
+
+The coordinator of an id is the node that leads its partition of `__transaction_state`. Partitions on other nodes get
+their markers by WriteTxnMarkers; those nodes ask AddPartitionsToTxn before they take a transactional batch. When a node
+does not answer, markers are tried again until it does, and producers are told to try again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from coordinatord.nodes import Nodes
+from coordinatord.topics.names import TRANSACTION_TOPIC
+from coordinatord.topics.produce import Errors, Participation
+from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.markers import RETRIED, MarkersDone, PartitionMarkers
+from coordinatord.transactions.result import Markers
+from coordinatord.transactions.state import TopicPartition
+from protocol.api.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.api.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from protocol.errors import ErrorCode
+
+ADD_PARTITIONS = 24, 5
+WRITE_MARKERS = 27, 2
+"""Api key and version."""
+
+NO_EPOCH = -1
+"""For a coordinator's epoch: our own coordinator, which nobody is ahead of. Clients cannot say this."""
+
+log = structlog.get_logger("coordinatord.transactions")
+
+
+class Peers(Protocol):
+    """Who is asked."""
+
+    def ask(
+        self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]
+    ) -> None: ...
+
+
+class SpreadMarkers:
+    """Writes markers wherever their partitions are."""
+
+    def __init__(self, here: PartitionMarkers, nodes: Nodes, peers: Peers) -> None:
+        self.here = here
+        self.nodes = nodes
+        self.peers = peers
+
+    def write(self, markers: Markers, done: MarkersDone) -> None:
+        """As PartitionMarkers.write, but `done` may come later: when each node has answered, or could not be asked."""
+        by_worker: dict[int, list[TopicPartition]] = {}
+        for partition in markers.partitions:
+            by_worker.setdefault(self.nodes.worker_of(*partition), []).append(partition)
+        local = tuple(by_worker.pop(self.nodes.worker, ()))
+        awaited = len(by_worker) + 1
+        last_epoch = 0
+        left: list[TopicPartition] = []
+
+        def answered(epoch: int, more: Sequence[TopicPartition]) -> None:
+            nonlocal awaited, last_epoch
+            awaited -= 1
+            last_epoch = max(last_epoch, epoch)
+            left.extend(more)
+            if not awaited:
+                done(last_epoch, tuple(left))
+
+        for worker, partitions in by_worker.items():
+            self._send(worker, markers, partitions, answered)
+        self.here.write(dataclasses.replace(markers, partitions=local), answered)
+
+    def _send(
+        self,
+        worker: int,
+        markers: Markers,
+        partitions: list[TopicPartition],
+        answered: Callable[[int, Sequence[TopicPartition]], object],
+    ) -> None:
+        topics = [WritableTxnMarkerTopic(topic, indexes) for topic, indexes in _by_topic(partitions).items()]
+        marker = WritableTxnMarker(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.committed,
+            topics,
+            NO_EPOCH,
+            markers.transaction_version,
+        )
+
+        def received(response: WriteTxnMarkersResponse | None) -> None:
+            answered(0, partitions if response is None else _to_write_again(response, markers))
+
+        self.peers.ask(worker, *WRITE_MARKERS, WriteTxnMarkersRequest([marker]), received)
+
+
+class SpreadTransactions:
+    """Asks the coordinator of an id, wherever it is, who takes part in its transaction."""
+
+    def __init__(self, here: Transactions, nodes: Nodes, peers: Peers) -> None:
+        self.here = here
+        self.nodes = nodes
+        self.peers = peers
+
+    def participation(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Participation:
+        """As Transactions.participation; with `ask` in it when another node knows."""
+        here = self.here
+        worker = self.nodes.worker
+        if transactional_id and here.partitions:
+            worker = self.nodes.worker_of(TRANSACTION_TOPIC, here.partition_for(transactional_id))
+        if worker == self.nodes.worker:
+            return here.participation(transactional_id, producer_id, producer_epoch, partitions, add=add)
+        topics = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in _by_topic(partitions).items()]
+        asked = AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, not add, topics)
+        request = AddPartitionsToTxnRequest([asked])
+
+        def ask(answered: Callable[[Errors], object]) -> None:
+            self.peers.ask(worker, *ADD_PARTITIONS, request, lambda response: answered(_errors(response, partitions)))
+
+        return Participation({}, 0, ask)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+    return by_topic
+
+
+def _to_write_again(response: WriteTxnMarkersResponse, markers: Markers) -> list[TopicPartition]:
+    """The partitions that could not be written to now. As for our own, others that refuse need no marker."""
+    again = []
+    for marker in response.markers:
+        for topic in marker.topics:
+            for result in topic.partitions:
+                error = ErrorCode(result.error_code)
+                if error in RETRIED:
+                    again.append((topic.name, result.partition_index))
+                elif error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    log.warning(
+                        "a marker was refused",
+                        partition=f"{topic.name}-{result.partition_index}",
+                        error=error.name,
+                        producer_id=markers.producer_id,
+                    )
+    return again
+
+
+def _errors(response: AddPartitionsToTxnResponse | None, partitions: Sequence[TopicPartition]) -> Errors:
+    """Those of partitions that do not take part; all of them when nobody could tell."""
+    if response is None or response.error_code or not response.results_by_transaction:
+        return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return {
+        (topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+        for topic in response.results_by_transaction[0].topic_results
+        for result in topic.results_by_partition
+        if result.partition_error_code
+    }
