@@ -42,10 +42,8 @@ class Shared:
         self.on_change()
 
     def begin(self, change: int) -> None:
-        """What the supervisor has found. Nobody else runs yet."""
+        """What the supervisor has found. Nobody has followed anything yet."""
         self._words[_CHANGE] = change
-        for worker in range(self.workers):
-            self.follow(worker, change)
 
     def follow(self, worker: int, change: int) -> None:
         """A worker has nothing left to do for the changes up to this one."""
