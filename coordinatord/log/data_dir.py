@@ -22,6 +22,7 @@ from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
 from coordinatord.log.shares import Share
+from coordinatord.log.versions import brought_up
 
 #: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
 READ_FILES = 128
@@ -363,11 +364,9 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
             }
             checkpoint.write_properties(disk, file, properties)
             return properties
+        properties = brought_up(disk, path, properties)
     except OSError as error:
         raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
-    version = properties.get("version")
-    if version != str(checkpoint.META_VERSION):
-        raise DataDirectoryError(f"{file} has version {version}, this program reads version {checkpoint.META_VERSION}")
     if properties.get("node.id", str(node_id)) != str(node_id):
         raise DataDirectoryError(
             f"{file} belongs to node {properties['node.id']}, this is node {node_id} (setting node.id)"

@@ -101,7 +101,7 @@ def test_a_full_disk_at_the_first_start() -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ("version=0\nnode.id=0\ncluster.id=x\n", "has version 0, this program reads version 1"),
+        ("version=0\nnode.id=0\ncluster.id=x\n", "has version 0, which a Kafka broker before KRaft wrote"),
         ("version=1\nnode.id=3\ncluster.id=x\n", "belongs to node 3, this is node 0"),
         ("version=1\nnode.id=0\ncluster.id=x\n", "belongs to cluster x, not mine"),
     ],
