@@ -194,9 +194,7 @@ class PartitionLoad:
             what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
             coordinator.unread[what] += 1
             if coordinator.unread[what] == 1:
-                log.warning(
-                    "records of the offsets log are kept and not read", partition=self.partition, what=str(error)
-                )
+                _tell_of_unread(self.partition, error)
             return
         group = self._actor(key.group).group
         replay(group, key, value, producer_id)
@@ -249,3 +247,15 @@ class PartitionLoad:
         if left_out:
             log.warning("members of loaded groups left out", partition=self.partition, members=left_out)
         coordinator.loaded(self.partition)
+
+
+def _tell_of_unread(partition: int, error: DecodeError) -> None:
+    """Once a kind, with Kafka's name for it."""
+    what = str(error)
+    if isinstance(error, UnknownRecordError):
+        # All declarations of all kinds of groups: only who has such records pays for them.
+        from protocol.records.record_types import RECORD_TYPES
+
+        if error.record_type in RECORD_TYPES:
+            what += f" ({RECORD_TYPES[error.record_type][0].__name__.removesuffix('Key')})"
+    log.warning("records of the offsets log are kept and not read", partition=partition, what=what)

@@ -449,6 +449,7 @@ class Daemon:
         watch("classic_group_count", coordinator.state_counts)
         watch("member_count", lambda: {"classic": coordinator.member_count()})
         watch("offset_count", coordinator.offset_count)
+        watch("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
         watch("num_partitions", coordinator.partition_counts)
         watch("timers", lambda: len(self.timers.wheel))
         connections = self.router.connections

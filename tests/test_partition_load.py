@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinatord import partition_load
 from coordinatord.coordinator import ACTIVE, LOADING, Coordinator
@@ -231,6 +232,18 @@ def test_a_group_that_went_over_to_the_consumer_protocol_keeps_its_offsets() -> 
     into, _ = loaded(log)
     assert into.actors["g"].group.offsets["t"][0].offset == 5
     assert into.unread == {"record type 3": 1}
+
+
+def test_what_is_not_read_is_told_once_with_its_name() -> None:
+    world = World(SimulatedDisk(1))
+    log = world.log("__consumer_offsets")
+    records = [(b"\0\3\0\1g", b"\0\0"), (b"\0\3\0\1h", b"\0\0"), (b"\0\x63", b"")]
+    world.writer.append(log, build_batch(records, 1))
+    world.settle()
+    with capture_logs() as said:
+        into, _ = loaded(log)
+    assert into.unread == {"record type 3": 2, "record type 99": 1}
+    assert [line["what"] for line in said] == ["record type 3 (ConsumerGroupMetadata)", "record type 99"]
 
 
 def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,13 +30,21 @@ from coordinatord.exchange.files import (
     properties,
     unused,
 )
-from coordinatord.exchange.kafka_metadata import BOOTSTRAP, KafkaTopic, extend_bootstrap, read_bootstrap, topic_records
+from coordinatord.exchange.kafka_metadata import (
+    BOOTSTRAP,
+    KafkaTopic,
+    Replica,
+    extend_bootstrap,
+    read_bootstrap,
+    topic_records,
+)
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import replace_bytes
 from coordinatord.log.journal import journal_names
 from coordinatord.topics import catalogue_file, producer_ids
 from protocol.records.cluster_metadata import (
     DIRECTORIES_LEVEL,
+    ELR_VERSION,
     METADATA_VERSION,
     ProducerIdsRecord,
     encode_record,
@@ -61,12 +69,12 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
         owner = properties(target)
         _check_target(target, owner, metadata_directories)
         topics, taken, rows, taken_producer_id = _look(source)
-        level = _metadata_version(metadata_directories)
+        features = _features(metadata_directories)
         directory_id = None
-        if level >= DIRECTORIES_LEVEL:
+        if features.get(METADATA_VERSION, 0) >= DIRECTORIES_LEVEL:
             directory_id = checkpoint.uuid_bytes(owner["directory.id"])
         node_id = int(owner["node.id"])
-        added = topic_records(topics, node_id, directory_id)
+        added = topic_records(topics, Replica(node_id, directory_id, elr=features.get(ELR_VERSION, 0) > 0))
         next_producer_id = max(producer_ids.read_next(SOURCE, str(source)), taken_producer_id + 1)
         if next_producer_id:
             # Ids that we have handed out must not be another producer's.
@@ -99,17 +107,17 @@ def _check_target(target: Path, owner: dict[str, str], metadata_directories: Seq
             )
 
 
-def _metadata_version(directories: Sequence[Path]) -> int:
-    """The metadata.version that all of them were formatted with."""
-    levels = set()
+def _features(directories: Sequence[Path]) -> dict[str, int]:
+    """The feature levels that all of them were formatted with."""
+    all_features = []
     for directory in directories:
         found = read_bootstrap(directory)
         if found.topics:
             raise ExchangeError(f"{directory / BOOTSTRAP} has topics already: format {directory} anew.")
-        levels.add(found.features.get(METADATA_VERSION, 0))
-    if len(levels) != 1:
-        raise ExchangeError("The controllers were formatted with different metadata versions: format them alike.")
-    return levels.pop()
+        all_features.append(found.features)
+    if any(features != all_features[0] for features in all_features):
+        raise ExchangeError("The controllers were formatted with different features: format them alike.")
+    return all_features[0]
 
 
 def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:

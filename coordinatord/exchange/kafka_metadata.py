@@ -162,22 +162,34 @@ def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
     return bytes(out + end)
 
 
-def topic_records(
-    topics: Iterable[tuple[KafkaTopic, dict[str, str], dict[int, int]]], node_id: int, directory_id: bytes | None
-) -> list[bytes]:
-    """Records for topics whose partitions lie on one node: (topic, settings, leader epoch by partition).
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The broker that has all partitions, and what its cluster knows of replicas."""
 
-    Nobody leads them: that is how the last replica's stop leaves a partition, and the node is elected when it comes.
-    `directory_id` is None where the cluster's metadata.version does not know log directories.
+    node_id: int
+    #: None where the cluster's metadata.version does not know log directories
+    directory_id: bytes | None
+    #: whether the controller keeps eligible leader replicas (KIP-966)
+    elr: bool
+
+
+def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str], dict[int, int]]], replica: Replica) -> list[bytes]:
+    """Records for topics whose partitions lie on one broker: (topic, settings, leader epoch by partition).
+
+    Nobody leads them yet, and the broker is elected when it comes. A controller that keeps eligible leader replicas
+    takes a broker that it has never seen for one that crashed, out of the set of those in sync: then it may lead only
+    as the last leader that is known, and that is what it is called at once.
     """
     out = []
-    version = 0 if directory_id is None else 1
+    version = 2 if replica.elr else 0 if replica.directory_id is None else 1
+    me = [replica.node_id]
     for topic, configs, leader_epochs in topics:
         out.append(encode_record(TopicRecord(topic.name, topic.topic_id), 0))
         for index in sorted(topic.partitions):
-            record = PartitionRecord(index, topic.topic_id, [node_id], [node_id], leader=node_id, partition_epoch=0)
+            record = PartitionRecord(index, topic.topic_id, me, [] if replica.elr else me, partition_epoch=0)
             record.leader_epoch = leader_epochs.get(index, 0)
-            record.directories = [] if directory_id is None else [directory_id]
+            record.directories = [] if replica.directory_id is None else [replica.directory_id]
+            record.last_known_elr = me if replica.elr else None
             out.append(encode_record(record, version))
         out += [
             encode_record(ConfigRecord(TOPIC_RESOURCE, topic.name, name, value), 0)

@@ -68,6 +68,10 @@ WATCHES: dict[str, tuple[str, str]] = {
     "consumer_group_count": ("state", "Groups of the consumer protocol by state."),
     "member_count": ("protocol", "Members by rebalance protocol."),
     "offset_count": ("", "Committed offsets held."),
+    "unread_records": (
+        "kind",
+        "Records of __consumer_offsets that were loaded, not understood, and are kept, by kind.",
+    ),
     "num_partitions": ("state", "Partitions of __consumer_offsets by state: loading, active or failed."),
     "event_queue_size": ("", "Requests received and not yet looked at."),
     "held_replies": ("", "Replies that wait for the log to be flushed."),

@@ -22,6 +22,9 @@ TOPIC_RESOURCE = 2
 METADATA_VERSION = "metadata.version"
 """The feature whose level says which versions of these records a cluster reads."""
 
+ELR_VERSION = "eligible.leader.replicas.version"
+"""Above 0 the controller keeps eligible leader replicas, and partitions have records of v2 (KIP-966)."""
+
 DIRECTORIES_LEVEL = 17
 """metadata.version from which a partition names its log directories (3.7-IV2, KIP-858): PartitionRecord v1."""
 

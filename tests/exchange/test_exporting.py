@@ -78,10 +78,10 @@ def test_a_broker_finds_topics_and_partitions(ours: Path, broker: Path) -> None:
     }
     assert found.topics[ORDERS].name == "orders"
     assert found.configs == {"orders": {"retention.ms": "5"}}
-    assert found.features == {"metadata.version": 25}
+    assert found.features == {"metadata.version": 25, "eligible.leader.replicas.version": 1}
     assert found.next_producer_id == 2000
     partitions = [each for each in bootstrap_records(broker) if isinstance(each, PartitionRecord)]
-    assert {(each.leader, tuple(each.replicas), tuple(each.isr)) for each in partitions} == {(7, (7,), (7,))}
+    assert {leadership(each) for each in partitions} == {(-1, "[7]", "[]", "[7]")}
     assert {tuple(each.directories) for each in partitions} == {(DIRECTORY_ID,)}
     assert [each.leader_epoch for each in partitions if each.topic_id == ORDERS] == [6, 0, 0]
     assert (broker / "orders-0" / FIRST_SEGMENT).read_bytes() == (ours / "orders-0" / FIRST_SEGMENT).read_bytes()
@@ -91,10 +91,18 @@ def test_a_broker_finds_topics_and_partitions(ours: Path, broker: Path) -> None:
     assert not (broker / ".kafka_cleanshutdown").exists()
 
 
-def test_a_cluster_that_knows_no_log_directories(ours: Path, tmp_path: Path) -> None:
-    broker = formatted(tmp_path / "older", level=16)
-    assert run("export", broker, "--data-dir", ours)[0] == 0
-    assert {tuple(each.directories) for each in bootstrap_records(broker) if isinstance(each, PartitionRecord)} == {()}
+def leadership(record: PartitionRecord) -> tuple[object, ...]:
+    return record.leader, *map(str, (record.replicas, record.isr, record.last_known_elr))
+
+
+def test_older_clusters(ours: Path, tmp_path: Path) -> None:
+    """Those that keep no eligible leader replicas, and those that know no log directories either."""
+    for level, directories in ((17, [DIRECTORY_ID]), (16, [])):
+        broker = formatted(tmp_path / f"older-{level}", level=level, elr=0)
+        assert run("export", broker, "--data-dir", ours)[0] == 0
+        partitions = [each for each in bootstrap_records(broker) if isinstance(each, PartitionRecord)]
+        assert {leadership(each) for each in partitions} == {(-1, "[3]", "[3]", "None")}
+        assert all(each.directories == directories for each in partitions)
 
 
 def test_controllers_of_their_own(ours: Path, broker: Path, tmp_path: Path) -> None:

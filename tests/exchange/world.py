@@ -9,11 +9,11 @@ from typing import Any
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.exchange.kafka_metadata import KafkaTopic, topic_records
+from coordinatord.exchange.kafka_metadata import KafkaTopic, Replica, topic_records
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import OsDisk
 from protocol.records.batch import CONTROL, BatchBuilder, assign_offset, build_batch
-from protocol.records.cluster_metadata import METADATA_VERSION, FeatureLevelRecord, encode_record
+from protocol.records.cluster_metadata import ELR_VERSION, METADATA_VERSION, FeatureLevelRecord, encode_record
 
 DISK = OsDisk()
 CLUSTER_ID = "0123456789abcdefghijkQ"
@@ -90,7 +90,7 @@ def cluster_records(
         (KafkaTopic(name, ids[name], set(range(count))), dict(configs or {}) if name == "orders" else {}, {0: 4})
         for name, count in counts.items()
     ]
-    return topic_records(topics, 3, DIRECTORY_ID)
+    return topic_records(topics, Replica(3, DIRECTORY_ID, elr=True))
 
 
 def kafka(directory: Path, *, records: Sequence[Any] | None = None, clean: bool = True) -> Path:
@@ -107,11 +107,11 @@ def kafka(directory: Path, *, records: Sequence[Any] | None = None, clean: bool 
     return directory
 
 
-def formatted(directory: Path, level: int = METADATA_LEVEL, **more: str) -> Path:
+def formatted(directory: Path, level: int = METADATA_LEVEL, *, elr: int = 1, **more: str) -> Path:
     """A broker's directory as `kafka-storage.sh format` leaves it."""
     properties(directory, **more)
-    feature = encode_record(FeatureLevelRecord(METADATA_VERSION, level), 0)
-    metadata_file(directory / "bootstrap.checkpoint", [feature])
+    features = [FeatureLevelRecord(METADATA_VERSION, level), FeatureLevelRecord(ELR_VERSION, elr)]
+    metadata_file(directory / "bootstrap.checkpoint", [(feature, 0) for feature in features])
     return directory
 
 

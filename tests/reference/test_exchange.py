@@ -26,10 +26,11 @@ from kafka.structs import OffsetAndMetadata
 
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
-from tests.daemon import REPOSITORY, Daemon
+from tests.daemon import REPOSITORY, Daemon, running
 from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
 from tests.reference.described import Described, Tool, describe
+from tests.reference.dumped import Dumped, read_dump
 from tests.reference.guide import Shell
 from tests.reference.raw_client import RawClient
 from tests.reference.test_transactional_logs import Client, Producer, play
@@ -74,6 +75,7 @@ class Journey:
     unread: list[dict[str, object]] = dataclasses.field(default_factory=list)
     resumed_on_ours: dict[str, list[tuple[int, int, str]]] = dataclasses.field(default_factory=dict)
     left_on_ours: Described | None = None
+    dumped: Dumped | None = None
     exported: str = ""
     back_on_kafka: Described | None = None
     types_back: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -278,6 +280,8 @@ def to_kafka(found: Journey, shell: Shell, daemon: Daemon, second: BrokerDirecto
     }
     started: list[KafkaBroker] = []
     assert daemon.stop() == 0
+    segments = ",".join(map(str, sorted(daemon.data_dir.glob("__consumer_offsets-*/*.log"))))
+    found.dumped = read_dump(run_tool(second.libs, "DumpLogSegments", "--offsets-decoder", "--files", segments))
     try:
         _, _, found.exported, after = shell.run("To Kafka", places, {"start": lambda: started.append(second.start())})
         broker = started[0]
@@ -387,7 +391,11 @@ def test_groups_of_the_consumer_protocol_are_empty_ones_with_offsets(journey: Jo
     assert {group: journey.on_ours.states[group] for group in CONSUMER_PROTOCOL} == dict.fromkeys(
         CONSUMER_PROTOCOL, ("-", "Empty", "0")
     )
-    assert {str(line["what"]) for line in journey.unread} >= {"record type 3", "record type 5", "record type 8"}
+    assert {str(line["what"]) for line in journey.unread} >= {
+        "record type 3 (ConsumerGroupMetadata)",
+        "record type 5 (ConsumerGroupMemberMetadata)",
+        "record type 8 (ConsumerGroupCurrentMemberAssignment)",
+    }
 
 
 def test_consumers_go_on_where_they_had_committed(journey: Journey) -> None:
@@ -405,6 +413,17 @@ def test_consumers_go_on_where_they_had_committed(journey: Journey) -> None:
                 first_of.setdefault(index, offset)
             assert first_of == {index: begins[index] for index in first_of}, group
             assert first_of
+
+
+def test_kafkas_decoder_prints_what_we_hold(journey: Journey) -> None:
+    assert journey.left_on_ours is not None
+    assert journey.dumped is not None
+    assert journey.dumped.offsets == {key: value[:2] for key, value in journey.left_on_ours.offsets.items()}
+    members = {group: {member[0] for member in members} for group, members in journey.left_on_ours.members.items()}
+    assert {group: ids for group, ids in journey.dumped.members.items() if ids} == members
+    # all that was ever written to it: here (1, 2, markers), and there, which is kept
+    assert {"1", "2", "1 in a transaction", "COMMIT", "ABORT", "3", "5", "6", "7", "8"} <= set(journey.dumped.kinds)
+    assert journey.dumped.kinds["tombstone"]
 
 
 def test_kafka_has_back_what_we_had(journey: Journey) -> None:
@@ -438,3 +457,20 @@ def test_kafka_found_no_stray_and_nothing_to_cut_off(journey: Journey) -> None:
 def test_the_commands_say_what_they_did(journey: Journey) -> None:
     assert journey.imported.splitlines()[:-1] == journey.import_tried.splitlines()[:-1]
     assert "orders" in journey.exported
+
+
+@pytest.mark.parametrize("release", ["3.9-IV0", "4.0-IV3"])
+def test_to_a_cluster_of_an_older_metadata_version(release: str, kafka_libs: Path, tmp_path: Path) -> None:
+    """Without eligible leader replicas the first election is another one."""
+    with running(tmp_path / "ours", OURS) as daemon:
+        KafkaProducer(bootstrap_servers=daemon.bootstrap).send("orders", b"value", partition=0).get(WAIT_S)
+        commit(daemon.bootstrap, "group", 1)
+    prepared = prepare_broker(kafka_libs, tmp_path / "kafka", KAFKA)
+    prepared.format("--release-version", release)
+    shell = Shell(kafka_libs, tmp_path)
+    shell.bash(f"coordinatord export {prepared.data_dir} --data-dir {daemon.data_dir}")
+    broker = prepared.start()
+    try:
+        assert describe(broker.tool).offsets == {("group", "orders", 0): (1, "0", 1)}
+    finally:
+        broker.stop()
