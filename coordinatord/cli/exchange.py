@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 DIRECTORY = click.Path(path_type=Path)
 
-_data_dir = click.option("--data-dir", type=DIRECTORY, default="data", show_default=True, metavar="DIR")
+_data_dir = click.option("--data-dir", metavar="DIR", help="Where the daemon keeps its log. [log.dirs, default ./data]")
+_config = click.option(
+    "-c", "--config", metavar="FILE", type=DIRECTORY, envvar="COORDINATORD_CONFIG", help="Its settings."
+)
+_set = click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One of them. Can be repeated.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Read and check everything, write nothing.")
 
 
@@ -26,11 +30,11 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Read and check everythi
 )
 @click.argument("sources", metavar="LOG_DIR...", nargs=-1, required=True, type=DIRECTORY)
 @_data_dir
-@click.option("-c", "--config", "config", metavar="FILE", type=DIRECTORY, help="Settings that the daemon will have.")
-@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One of them. Can be repeated.")
+@_config
+@_set
 @_dry_run
 def import_(
-    sources: tuple[Path, ...], data_dir: Path, config: Path | None, assignments: tuple[str, ...], dry_run: bool
+    sources: tuple[Path, ...], data_dir: str | None, config: Path | None, assignments: tuple[str, ...], dry_run: bool
 ) -> None:
     """Make a data directory out of a Kafka broker's.
 
@@ -40,12 +44,13 @@ def import_(
     """
     from coordinatord.exchange.importing import import_ as run
 
-    settings = load_or_exit(config, assignments, {}).settings
-    _show(lambda: run(sources, data_dir, settings, dry_run=dry_run))
+    settings = load_or_exit(config, assignments, {"data-dir": data_dir}).settings
+    target = settings.data_dir
+    _show(lambda: run(sources, target, settings, dry_run=dry_run))
     if dry_run:
         click.echo("Nothing was written.")
     else:
-        click.echo(f"{data_dir} is ready: coordinatord serve --data-dir {data_dir}")
+        click.echo(f"{target} is ready: coordinatord serve --data-dir {target}")
 
 
 @click.command(
@@ -55,6 +60,8 @@ def import_(
 )
 @click.argument("target", metavar="LOG_DIR", type=DIRECTORY)
 @_data_dir
+@_config
+@_set
 @click.option(
     "--controller",
     "controllers",
@@ -64,7 +71,14 @@ def import_(
     help="The formatted directory of a controller, each of them, if LOG_DIR is of a broker that is none.",
 )
 @_dry_run
-def export(target: Path, data_dir: Path, controllers: tuple[Path, ...], dry_run: bool) -> None:
+def export(
+    target: Path,
+    data_dir: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    controllers: tuple[Path, ...],
+    dry_run: bool,
+) -> None:
     """Put everything into the data directory of a new Kafka broker.
 
     LOG_DIR is the broker's log.dirs, formatted and not yet started. Topics keep their ids and records; groups, offsets,
@@ -72,7 +86,8 @@ def export(target: Path, data_dir: Path, controllers: tuple[Path, ...], dry_run:
     """
     from coordinatord.exchange.exporting import export as run
 
-    _show(lambda: run(data_dir, target, controllers, dry_run=dry_run))
+    settings = load_or_exit(config, assignments, {"data-dir": data_dir}).settings
+    _show(lambda: run(settings.data_dir, target, controllers, dry_run=dry_run))
     if dry_run:
         click.echo("Nothing was written.")
     else:

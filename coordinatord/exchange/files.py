@@ -111,21 +111,21 @@ def unused(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def properties(path: Path) -> dict[str, str]:
-    """meta.properties of a formatted directory."""
+def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_VERSION),)) -> dict[str, str]:
+    """meta.properties of a formatted directory, of one of these versions; 0 is that of brokers before KRaft."""
     if not path.is_dir():
         raise ExchangeError(f"{path} is not a directory.")
-    found = checkpoint.read_properties(SOURCE, str(path / checkpoint.META_PROPERTIES))
+    file = path / checkpoint.META_PROPERTIES
+    found = checkpoint.read_properties(SOURCE, str(file))
     if found is None:
         raise ExchangeError(f"{path} has no {checkpoint.META_PROPERTIES}: it is not the data directory of a broker.")
-    if found.get("version") != str(checkpoint.META_VERSION):
-        raise ExchangeError(
-            f"{path / checkpoint.META_PROPERTIES} has version {found.get('version')}, which a broker before KRaft "
-            "wrote: upgrade that one to Kafka 4 first."
-        )
+    if found.get("version") not in versions:
+        raise ExchangeError(f"{file} has version {found.get('version')}: only {' and '.join(versions)} can be read.")
+    if "broker.id" in found:
+        found.setdefault("node.id", found["broker.id"])
     for name in ("cluster.id", "node.id"):
         if name not in found:
-            raise ExchangeError(f"{path / checkpoint.META_PROPERTIES} has no {name}: format the directory again.")
+            raise ExchangeError(f"{file} has no {name}: it is not the data directory of a broker.")
     return found
 
 

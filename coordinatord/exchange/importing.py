@@ -87,7 +87,7 @@ class _Broker:
         self.partitions: list[Partition] = []
         self.metadata: KafkaMetadata | None = None
         self.remarks: list[str] = []
-        found = [properties(source) for source in sources]
+        found = [properties(source, versions=("0", "1")) for source in sources]
         for source, each in zip(sources, found, strict=True):
             if (source / catalogue_file.FILE).exists():
                 raise ExchangeError(f"{source} is coordinatord's own already: start it with --data-dir {source}.")

@@ -122,6 +122,8 @@ def test_the_newest_snapshot_and_what_comes_after_it(broker: Path, target: Path)
 
 
 def test_without_metadata_directories_have_to_do(broker: Path, target: Path) -> None:
+    """As of a broker that had ZooKeeper for it."""
+    (broker / "meta.properties").write_text(f"version=0\nbroker.id=3\ncluster.id={CLUSTER_ID}\n")
     for file in (broker / "__cluster_metadata-0").iterdir():
         file.unlink()
     (broker / "__cluster_metadata-0").rmdir()
@@ -207,8 +209,8 @@ def test_what_is_refused(broker: Path, target: Path, tmp_path: Path) -> None:
     assert "which is only to be read" in refused(broker, "--data-dir", broker / "within")
     other = properties(tmp_path / "other", node_id=4)
     assert "name the directories of one broker" in refused(broker, other, "--data-dir", target)
-    old = properties(tmp_path / "old", version="0")
-    assert "a broker before KRaft" in refused(old, "--data-dir", target)
+    newer = properties(tmp_path / "newer", version="2")
+    assert "has version 2: only 0 and 1 can be read" in refused(newer, "--data-dir", target)
     (tmp_path / "ours.importing").mkdir()
     assert "left behind by an import that did not end" in refused(broker, "--data-dir", target)
     (tmp_path / "ours.importing").rmdir()

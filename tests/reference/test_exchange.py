@@ -27,7 +27,7 @@ from kafka.structs import OffsetAndMetadata
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
 from tests.daemon import REPOSITORY, Daemon, running
-from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
+from tests.reference.broker import BrokerDirectory, KafkaBroker, free_port, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
 from tests.reference.described import Described, Tool, describe
 from tests.reference.dumped import Dumped, read_dump
@@ -51,6 +51,17 @@ KAFKA = {
     # so that Kafka's cleaner has something to do, and does it soon
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.01",
+    # members of the consumer protocol outlive their processes, as the classic ones do
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+}
+KAFKA_AFTER = {
+    **KAFKA,
+    # and here they are not to keep their partitions for long
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
 }
 ADDRESS = "localhost:9092"
 """On the guide's page."""
@@ -107,7 +118,7 @@ def journey(first: BrokerDirectory, kafka_libs: Path, tmp_path_factory: pytest.T
         finally:
             broker.stop()
     daemon = Daemon(tmp_path, OURS)
-    second = prepare_broker(kafka_libs, tmp_path / "second", KAFKA)
+    second = prepare_broker(kafka_libs, tmp_path / "second", KAFKA_AFTER)
     shell = Shell(kafka_libs, tmp_path)
     try:
         to_ours(found, shell, first, daemon)
@@ -332,17 +343,23 @@ def resume(bootstrap: str, group: str) -> list[tuple[int, int, str]]:
 
 
 async def end_transaction(broker: KafkaBroker, transaction: Producer) -> tuple[int, int]:
-    """Commit what was begun on the first broker; the offset that its group has then, and a new producer's id."""
+    """Commit what was begun on the first broker; the offset that its group has then, and a new producer's id.
+
+    Before that its producer writes two records, and between them the last that the first broker has got once more.
+    """
     client = Client(await RawClient.connect("127.0.0.1", broker.port))
+    offset = await client.write(transaction, "more of it")
+    transaction.sequence -= 2
+    assert await client.write(transaction, "open") < offset
+    transaction.sequence += 1
+    assert await client.write(transaction, "still more") == offset + 1
     await client.end(transaction, commit=True)
     other = await client.producer("somebody else")
     deadline_s = time.monotonic() + WAIT_S
-    offset = -1
-    while offset != 7 and time.monotonic() < deadline_s:
-        seen = await client.offset("group", "orders", 0)
-        offset = seen
+    while (committed := await client.offset("group", "orders", 0)) != 7:
+        assert time.monotonic() < deadline_s, committed
     client.raw.close()
-    return offset, other.id
+    return committed, other.id
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------
@@ -459,18 +476,47 @@ def test_the_commands_say_what_they_did(journey: Journey) -> None:
     assert "orders" in journey.exported
 
 
-@pytest.mark.parametrize("release", ["3.9-IV0", "4.0-IV3"])
-def test_to_a_cluster_of_an_older_metadata_version(release: str, kafka_libs: Path, tmp_path: Path) -> None:
-    """Without eligible leader replicas the first election is another one."""
-    with running(tmp_path / "ours", OURS) as daemon:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory of ours with one record and one offset."""
+    with running(tmp_path_factory.mktemp("ours"), OURS) as daemon:
         KafkaProducer(bootstrap_servers=daemon.bootstrap).send("orders", b"value", partition=0).get(WAIT_S)
         commit(daemon.bootstrap, "group", 1)
+    return daemon.data_dir
+
+
+@pytest.mark.parametrize("release", ["3.9-IV0", "4.0-IV3"])
+def test_to_a_cluster_of_an_older_metadata_version(release: str, small: Path, kafka_libs: Path, tmp_path: Path) -> None:
+    """Without eligible leader replicas the first election is another one."""
     prepared = prepare_broker(kafka_libs, tmp_path / "kafka", KAFKA)
     prepared.format("--release-version", release)
-    shell = Shell(kafka_libs, tmp_path)
-    shell.bash(f"coordinatord export {prepared.data_dir} --data-dir {daemon.data_dir}")
+    Shell(kafka_libs, tmp_path).bash(f"coordinatord export {prepared.data_dir} --data-dir {small}")
     broker = prepared.start()
     try:
         assert describe(broker.tool).offsets == {("group", "orders", 0): (1, "0", 1)}
     finally:
         broker.stop()
+
+
+def test_to_a_broker_that_is_no_controller(small: Path, kafka_libs: Path, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    voters = {"controller.quorum.voters": f"100@{address}"}
+    roles = {"process.roles": "controller", "node.id": "100", "listeners": f"CONTROLLER://{address}"}
+    controller = prepare_broker(kafka_libs, tmp_path / "controller", {**KAFKA, **voters, **roles})
+    lines = controller.properties_file.read_text().splitlines()
+    lines = [line for line in lines if not line.startswith(("advertised.listeners", "inter.broker.listener.name"))]
+    controller.properties_file.write_text("\n".join(lines) + "\n")
+    broker = prepare_broker(kafka_libs, tmp_path / "broker", {**KAFKA, **voters, "process.roles": "broker"})
+    text = broker.properties_file.read_text()
+    broker.properties_file.write_text(re.sub(r"(?m)^(listeners=PLAINTEXT://[^,\n]*),.*$", r"\1", text))
+    for each in (controller, broker):
+        each.format()
+    directories = f"{broker.data_dir} --controller {controller.data_dir}"
+    Shell(kafka_libs, tmp_path).bash(f"coordinatord export {directories} --data-dir {small}")
+    started = [controller.launch()]
+    try:
+        started.append(broker.start())
+        assert describe(started[1].tool).offsets == {("group", "orders", 0): (1, "0", 1)}
+    finally:
+        for each_started in reversed(started):
+            each_started.stop()

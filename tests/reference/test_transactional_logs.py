@@ -7,7 +7,8 @@ offsets in each, and one that is left open. The answers about them are compared 
 from __future__ import annotations
 
 import asyncio
-import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from protocol.api.txn_offset_commit import (
 )
 from protocol.errors import ErrorCode
 from protocol.records.batch import TRANSACTIONAL, BatchBuilder
-from tests.daemon import Daemon, running
+from tests.daemon import REPOSITORY, Daemon, running
 from tests.reference.broker import running_broker
 from tests.reference.raw_client import RawClient
 
@@ -88,7 +89,8 @@ class Client:
         assert given.error_code == 0
         return Producer(transactional_id, given.producer_id, given.producer_epoch)
 
-    async def write(self, producer: Producer, value: str) -> None:
+    async def write(self, producer: Producer, value: str) -> int:
+        """The offset of the record."""
         own = producer.transactional_id, producer.id, producer.epoch
         topics = [AddPartitionsToTxnTopic("orders", [0])]
         added = await self.ask(
@@ -111,8 +113,11 @@ class Client:
             9,
             lambda it: it.responses[0].partition_responses[0].error_code,
         )
-        assert response.responses[0].partition_responses[0].error_code == 0
+        [written] = response.responses[0].partition_responses
+        assert written.error_code == 0
         producer.sequence += 1
+        offset: int = written.base_offset
+        return offset
 
     async def commit_offset(self, producer: Producer, offset: int) -> None:
         own = producer.transactional_id, producer.id, producer.epoch
@@ -218,7 +223,8 @@ def test_we_go_on_where_kafka_has_been(kafka_libs: Path, tmp_path: Path, kill: b
         tx, other, seen = asyncio.run(on_kafka(broker.port))
         broker.stop(kill=kill)
     target = tmp_path / "ours" / "data"
-    shutil.copytree(broker.data_dir, target, ignore=shutil.ignore_patterns("__cluster_metadata-0", "bootstrap.*"))
+    command = [sys.executable, "-m", "coordinatord", "import", str(broker.data_dir), "--data-dir", str(target)]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
     with running(tmp_path / "ours", SETTINGS) as daemon:
         before, after = asyncio.run(go_on(daemon, tx, other))
         assert before == seen
