@@ -14,7 +14,7 @@ from pathlib import Path
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import File, OsDisk, OsFile
 from coordinatord.log.errors import LogDamaged
-from coordinatord.log.scan import scan
+from coordinatord.log.scan import Scanned, scan
 from coordinatord.log.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -24,7 +24,6 @@ from coordinatord.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
 )
 from coordinatord.topics.snapshots import offset_of
-from protocol.records.batch import BatchHeader
 
 
 class _ReadOnly(OsDisk):
@@ -143,18 +142,11 @@ def partitions(path: Path) -> tuple[list[Partition], list[str]]:
     return sorted(found, key=lambda each: (each.topic, each.index)), aside
 
 
-def headers(path: Path) -> Iterator[BatchHeader]:
+def batches(path: Path) -> Iterator[Scanned]:
     """Every batch of a segment, its CRC checked. LogDamaged at the first that is not sound."""
-    for batch in batches(path):
-        yield batch[0]
-
-
-def batches(path: Path) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The same, with the batch's bytes."""
     file = SOURCE.open(str(path))
     try:
-        for _position, header, buffer, at in scan(file, str(path), 0, file.size()):
-            yield header, buffer[at : at + header.size]
+        yield from scan(file, str(path), 0, file.size())
     finally:
         file.close()
 
@@ -174,7 +166,7 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
         size = segment.stat().st_size
         sound = 0
         try:
-            for header in headers(segment):
+            for _position, header, _buffer, _at in batches(segment):
                 sound += header.size
                 found.records += header.record_count
                 found.producer_id = max(found.producer_id, header.producer_id)

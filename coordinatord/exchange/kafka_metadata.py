@@ -143,7 +143,8 @@ def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
     out = bytearray()
     footer = b""
     next_offset = 0
-    for header, data in batches(directory / BOOTSTRAP):
+    for _position, header, buffer, at in batches(directory / BOOTSTRAP):
+        data = buffer[at : at + header.size]
         if header.is_control and header.base_offset:
             footer = data
             break
@@ -200,13 +201,12 @@ def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str], dict[int, i
 
 def _add_all(found: KafkaMetadata, path: Path, begin: int) -> None:
     """Every record of a file from offset `begin` on."""
-    position = 0
-    for header, data in batches(path):
-        if not header.is_control and header.last_offset >= begin:
-            try:
-                for record in records(data, 0):
-                    if record.offset >= begin and record.value is not None:
-                        found.add(record.value)
-            except (DecodeError, KeyError) as error:
-                raise LogDamaged(str(path), position, f"not the records of a cluster's metadata: {error!r}") from None
-        position += header.size
+    for position, header, buffer, at in batches(path):
+        if header.is_control or header.last_offset < begin:
+            continue
+        try:
+            for record in records(buffer, at, header):
+                if record.offset >= begin and record.value is not None:
+                    found.add(record.value)
+        except (DecodeError, KeyError) as error:
+            raise LogDamaged(str(path), position, f"not the records of a cluster's metadata: {error!r}") from None
