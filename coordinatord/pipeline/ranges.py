@@ -80,7 +80,7 @@ def _plan(log: Log, step: int, first_offset: int, next_offset: int | None) -> li
         with open(segment.path, "rb", buffering=0) as opened:
             file = opened.fileno()
             at = position_of(segment, file, first_offset)
-            end = segment.size if next_offset is None else position_of(segment, file, next_offset)
+            end = segment.size if next_offset is None else position_of(segment, file, next_offset, beyond=True)
             if at >= end:
                 continue
             stops = min((o for o in (after, next_offset) if o is not None), default=None)
@@ -122,9 +122,11 @@ def _is_still(part: Range, file: int) -> bool:
     stat = os.fstat(file)
     if (stat.st_dev, stat.st_ino) != part.segment.identity or stat.st_size < part.end:
         return False
-    # Somebody may have written another file in its place (a copy, a restore): the batch must be the one of the plan.
+    if part.at == 0:
+        return True
+    # Somebody may have written another log into the same file (a restore): the batch must be the one of the plan.
     head = header_at(file, part.at)
-    return part.filtered or head is None or part.at == 0 or head[0] == part.first_offset
+    return head is not None and (head[0] == part.first_offset or (part.filtered and head[0] < part.first_offset))
 
 
 def _reread(part: Range, wanted: Wanted) -> Iterator[Table]:
@@ -164,7 +166,7 @@ def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
             return None
         stat = os.fstat(opened.fileno())
         now = replace(segment, size=stat.st_size, identity=(stat.st_dev, stat.st_ino))
-        end = now.size if part.next_offset is None else position_of(now, opened.fileno(), part.next_offset)
+        end = now.size if part.next_offset is None else position_of(now, opened.fileno(), part.next_offset, beyond=True)
         found.append((now, opened, end))
     return found
 

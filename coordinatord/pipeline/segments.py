@@ -290,8 +290,10 @@ def next_batch(file: int, position: int, end: int) -> int:
 RESYNC_BYTES = 256 << 20
 
 
-def position_of(segment: Segment, file: int, offset: int) -> int:
-    """Where the first batch lies that reaches `offset` or more; the segment's size when none does."""
+def position_of(segment: Segment, file: int, offset: int, *, beyond: bool = False) -> int:
+    """Where the first batch lies that reaches `offset` or more, or, `beyond`, that begins there or later; the segment's
+    size when none does.
+    """
     if offset <= segment.base_offset:
         return 0
     entries = index_entries(segment)
@@ -303,7 +305,7 @@ def position_of(segment: Segment, file: int, offset: int) -> int:
             position = int(entries[row, 1])
             break
     for batch in walk(file, position, segment.size):
-        if batch.last_offset >= offset:
+        if (batch.base_offset if beyond else batch.last_offset) >= offset:
             return batch.position
     return segment.size
 

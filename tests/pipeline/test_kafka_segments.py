@@ -1,0 +1,174 @@
+"""Segments that Kafka wrote: our rows say what Kafka's own tools say of them."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.pipeline.kinds import QUARANTINE
+from coordinatord.pipeline.ranges import plan, read
+from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
+from coordinatord.pipeline.wanted import Wanted
+from protocol.records.batch import iterate_batches
+from protocol.records.compression import Compression
+from tests.pipeline.dumped import Rows, compare
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "offsets_log"
+
+
+def rows_in(path: Path, step: int = 3000) -> Rows:
+    """All rows of the logs below `path`, by kind."""
+    rows: Rows = {}
+    for log in find_logs([str(path)], OFFSETS_TOPIC, None):
+        for part in plan(log, step):
+            for kind, batch in read(part, Wanted()):
+                rows.setdefault(kind, []).extend(batch.to_pylist())
+    return rows
+
+
+def test_the_golden_segment() -> None:
+    seen = compare((GOLDEN / "dump.txt").read_text(), rows_in(GOLDEN))
+    assert sum(seen.values()) == 97
+    assert QUARANTINE not in seen
+    assert seen["offset_commits"] == 56
+    assert seen["consumer_group_current_member_assignment"] == 8
+
+
+@pytest.mark.reference
+def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
+    """Classic eager and cooperative, static members, KIP-848, transactions, deleted groups; each codec of the topic."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    from tests.clients import programs
+    from tests.reference.broker import running_broker
+
+    overrides = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
+    with running_broker(kafka_libs, tmp_path, overrides) as broker:
+        programs.kafka_python(broker.bootstrap, "plain")
+        for codec in ("gzip", "snappy", "lz4", "zstd"):
+            set_codec(broker.bootstrap, codec)
+            members(
+                confluent_kafka,
+                broker.bootstrap,
+                f"cooperative-{codec}",
+                {"partition.assignment.strategy": "cooperative-sticky"},
+            )
+            members(confluent_kafka, broker.bootstrap, f"next-{codec}", {"group.protocol": "consumer"})
+            transactions(confluent_kafka, broker.bootstrap, f"transactional-{codec}")
+        broker.stop()
+        rows: Rows = {}
+        seen: dict[str, int] = {}
+        codecs: set[int] = set()
+        for directory in sorted(broker.data_dir.glob(f"{OFFSETS_TOPIC}-*")):
+            (segment,) = directory.glob("*.log")
+            found = rows_in(directory)
+            for kind, count in compare(broker.dump_log(segment, "--offsets-decoder"), found).items():
+                seen[kind] = seen.get(kind, 0) + count
+            for kind, more in found.items():
+                rows.setdefault(kind, []).extend(more)
+            data = segment.read_bytes()
+            codecs |= {header.codec for _, header in iterate_batches(data)}
+            shutil.rmtree(directory)
+    print(seen)
+    assert QUARANTINE not in seen
+    assert codecs == set(Compression)
+    assert {row["marker"] for row in rows["transaction_markers"]} == {"ABORT", "COMMIT"}
+    assert any(row["transactional"] for row in rows["offset_commits"])
+    for kind in ("group_generations", "consumer_group_member_metadata", "consumer_group_target_assignment_member"):
+        assert any(row["tombstone"] for row in rows[kind]) or kind == "group_generations"
+        assert any(not row["tombstone"] for row in rows[kind])
+    generations = rows["group_generations"]
+    owned = [
+        m["subscription"]["owned_partitions"] for row in generations for m in row["members"] or () if m["subscription"]
+    ]
+    assert any(owned)  # only a cooperative member tells what it has
+    assert any(m["group_instance_id"] for row in generations for m in row["members"] or ())
+
+
+def set_codec(bootstrap: str, codec: str) -> None:
+    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, OFFSETS_TOPIC, configs={"compression.type": codec})])
+    admin.close()
+
+
+def members(library: Any, bootstrap: str, group: str, settings: dict[str, str]) -> None:
+    """Two members of a group, one after the other, the first static; both commit and leave."""
+    topic = create_topic(library, bootstrap, group)
+    consumers = []
+    for number in range(2):
+        config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "client.id": f"client-{number}",
+            **({"group.instance.id": "static-0"} if number == 0 else {}),
+            **settings,
+        }
+        consumer = library.Consumer(config)
+        consumer.subscribe([topic])
+        consumers.append(consumer)
+        wait(lambda: all(poll(c) for c in consumers), "partitions for each member")  # called at once
+        for c in consumers:
+            wait(lambda: commit(library, c, topic), "a commit")  # noqa: B023
+    for consumer in consumers:
+        consumer.close()
+
+
+def poll(consumer: Any) -> bool:
+    consumer.poll(0.1)
+    return bool(consumer.assignment())
+
+
+def commit(library: Any, consumer: Any, topic: str) -> bool:
+    consumer.poll(0.1)
+    mine = [library.TopicPartition(p.topic, p.partition, 1, "näh ☃") for p in consumer.assignment()]
+    try:
+        consumer.commit(offsets=mine, asynchronous=False)
+    except library.KafkaException:  # a rebalance is under way
+        return False
+    return bool(mine)
+
+
+def wait(done: Callable[[], bool], what: str, polls: int = 300) -> None:
+    for _ in range(polls):
+        if done():
+            return
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def transactions(library: Any, bootstrap: str, name: str) -> None:
+    """Offsets committed in a transaction that commits, and in one that aborts."""
+    topic = create_topic(library, bootstrap, name)
+    producer = library.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    consumer = library.Consumer({"bootstrap.servers": bootstrap, "group.id": name})
+    for number, end in enumerate(
+        (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)
+    ):
+        producer.begin_transaction()
+        producer.produce(topic, b"x")
+        offsets = [library.TopicPartition(topic, partition, 10 + number) for partition in range(4)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        end(30)
+    consumer.close()
+
+
+def create_topic(library: Any, bootstrap: str, name: str) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = f"{name}-{uuid.uuid4().hex[:6]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(topic, 4, 1)]).values():
+        future.result(30)
+    producer = library.Producer({"bootstrap.servers": bootstrap})
+    for partition in range(4):
+        producer.produce(topic, b"first", partition=partition)
+    producer.flush(30)
+    return topic

@@ -1,0 +1,74 @@
+"""What a user can say to the source, and what he hears when it is wrong."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from coordinatord.pipeline.kinds import KINDS, PLACE
+from coordinatord.pipeline.options import read_options
+from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.shapes import Shape
+from coordinatord.pipeline.wanted import Names
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "say where the log is"),
+        ({"path": "a", "bootstrap": "b:1"}, "one of both"),
+        ({"path": "a", "kinds": "offset_comits"}, "no kind offset_comits: did you mean offset_commits?"),
+        ({"path": "a", "kind": "x", "kinds": "y"}, "kind or kinds, not both"),
+        ({"path": "a", "group": "x"}, "no option group: did you mean groups?"),
+        ({"path": "a", "partitions": "1-"}, "like 0,3,10-19"),
+        ({"path": "a", "splitBytes": "0"}, "splitBytes=0: a whole number above 0"),
+        ({"path": "a", "onReplaced": "ignore"}, "onReplaced=ignore: one of reread, fail"),
+        ({"path": "a", "groups": "[1]"}, "is not a JSON list of names"),
+        ({"path": "a", "kafka.security_protocol": "SSL"}, "there is no bootstrap"),
+        ({"bootstrap": "a:1", "maxBytesPerTrigger": "9"}, "use maxRecordsPerTrigger"),
+    ],
+)
+def test_mistakes_are_one_sentence(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        read_options(given)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_values() -> None:
+    options = read_options(
+        {
+            "PATHS": '["a", "b"]',
+            "Kinds": "offset_commits, quarantine",
+            "groups": '["with,comma", "pay-*"]',
+            "partitions": "0,3,10-12",
+            "pushdown": "TRUE",
+            "maxRecordsPerTrigger": "500",
+        }
+    )
+    assert options.paths == ("a", "b")
+    assert options.kinds == ("offset_commits", "quarantine")
+    assert options.partitions == {0, 3, 10, 11, 12}
+    assert (options.pushdown, options.max_records, options.max_bytes) == (True, 500, None)
+    wanted = pickle.loads(pickle.dumps(options)).wanted
+    assert wanted.types == {0, 1}
+    assert [wanted.has_group(name) for name in ("with,comma", "pay-1", "with", "PAY-1")] == [True, True, False, False]
+    broker = read_options({"bootstrap": "h:1", "kafka.ssl_check_hostname": "false", "kafka.sasl_plain_username": "u"})
+    assert broker.broker == {"ssl_check_hostname": False, "sasl_plain_username": "u"}
+    assert broker.kinds == tuple(KINDS)
+
+
+def test_names_from_a_condition_are_no_patterns() -> None:
+    names = Names(["a*", "b"], patterns=False)
+    assert [name in pickle.loads(pickle.dumps(names)) for name in ("a*", "ab", "b")] == [True, False, True]
+
+
+def test_shapes() -> None:
+    one = Shape(["offset_commits"])
+    assert one.schema.equals(KINDS["offset_commits"].schema)
+    assert Shape(["offset_commits"], ["topic", "log_offset"]).schema.names == ["topic", "log_offset"]
+    several = Shape(["offset_commits", "quarantine"])
+    assert several.schema.names == [*(field.name for field in PLACE), "kind", "offset_commits", "quarantine"]
+    with pytest.raises(SourceError, match="there is no column lag in offset_commits"):
+        Shape(["offset_commits"], ["lag"])
