@@ -6,7 +6,8 @@ options. `pyspark_consumer_offsets` is the module by which Spark finds it withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,11 +42,36 @@ from coordinatord.pipeline.wanted import Names, Wanted
 NAME = "consumer_offsets"
 
 
-class RangePartition(InputPartition):
-    """One range of a log, read by one task; None when there is nothing to read."""
+#: A task that reads less than this costs more than it reads.
+LEAST_TASK_BYTES = 2 << 20
+#: Tasks for each core of the driver's machine, when there is little to read.
+TASKS_PER_CORE = 4
 
-    def __init__(self, part: Range | None) -> None:
-        super().__init__(part)
+
+class RangePartition(InputPartition):
+    """Ranges that one task reads, one after the other."""
+
+    def __init__(self, parts: Sequence[Range] = ()) -> None:
+        super().__init__(tuple(parts))
+
+
+def tasks(parts: Sequence[Range], split_bytes: int) -> list[InputPartition]:
+    """Ranges put together, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less where there
+    would be too few tasks for the cores.
+    """
+    total = sum(part.end - part.at for part in parts)
+    fair = total // (TASKS_PER_CORE * (os.cpu_count() or 1))
+    room = min(split_bytes, max(LEAST_TASK_BYTES, fair))
+    found: list[list[Range]] = []
+    filled = room
+    for part in parts:
+        size = part.end - part.at
+        if filled + size > room:
+            found.append([])
+            filled = 0
+        found[-1].append(part)
+        filled += size
+    return [RangePartition(each) for each in found]
 
 
 class ConsumerOffsets(DataSource):
@@ -72,9 +98,9 @@ class ConsumerOffsets(DataSource):
 
 
 def _read(options: Options, wanted: Wanted, columns: list[str], partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if partition.value is not None:
-        tables = read(partition.value, wanted, options.on_replaced)
-        yield from Shape(options.kinds, columns).batches(tables)
+    shape = Shape(options.kinds, columns)
+    for part in partition.value:
+        yield from shape.batches(read(part, wanted, options.on_replaced))
 
 
 class Reader(DataSourceReader):
@@ -88,8 +114,8 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self.options
         logs = find_logs(options.paths, options.topic, options.partitions)
-        parts: list[InputPartition] = [RangePartition(p) for log in logs for p in plan(log, options.split_bytes)]
-        return parts or [RangePartition(None)]
+        parts = [part for log in logs for part in plan(log, options.split_bytes)]
+        return tasks(parts, options.split_bytes) or [RangePartition()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self.options, self.wanted, self.columns, partition)
@@ -180,7 +206,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.tail.ends()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [RangePartition(part) for part in self.tail.plan(start, end)]
+        return tasks(self.tail.plan(start, end), self.options.split_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self.options, self.options.wanted, self.columns, partition)

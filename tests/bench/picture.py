@@ -12,7 +12,7 @@ from matplotlib import pyplot
 
 Json = dict[str, Any]
 
-COLOURS = {"ours": "#1f6fb4", "limit": "#9a9a9a", "kafka": "#c44e36", "kfake": "#4f9d5d"}
+COLOURS = {"ours": "#1f6fb4", "limit": "#9a9a9a", "kafka": "#c44e36", "kfake": "#4f9d5d", "plain": "#8a6fb4"}
 INCHES_PER_BAR, INCHES_PER_ROW, INCHES_PER_PANEL = 0.23, 0.22, 0.75
 
 
