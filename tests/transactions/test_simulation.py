@@ -61,7 +61,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.flushes = seed % 2 == 0
-        self.world = World(SimulatedDisk(seed), log_flush="always" if self.flushes else "never")
+        self.world = self.make_world(seed)
         self.world.create("orders", PARTITIONS)
         self.world.find()
         self.clients = [Client(number, bumps=bool(number % 2)) for number in range(3)]
@@ -71,6 +71,9 @@ class Simulation:
         self.with_offset: set[int] = set()
         self.outcome: dict[int, str] = {}
         self.crashes = 0
+
+    def make_world(self, seed: int) -> World:
+        return World(SimulatedDisk(seed), log_flush="always" if self.flushes else "never")
 
     def ask(self, api_key: int, version: int, request: Any) -> Any:
         """The answer, unless the process dies before. After a restart the last transaction may have to be completed

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.coordinator import Coordinator
+from coordinatord.coordinator import ABSENT, Coordinator
 from coordinatord.group.state import GroupSettings
 from coordinatord.handlers.find import FindCoordinator, partition_for
 from coordinatord.handlers.membership import Membership
@@ -19,7 +19,8 @@ from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.partition import Partition
-from coordinatord.transactions.coordinator import Transactions
+from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import TransactionSettings
 from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -68,10 +69,12 @@ class World(TopicsWorld):
     def open(self) -> None:
         super().open()
         settings, topics = self.settings, self.topics
+        nodes = self.nodes()
         self.metrics = Metrics()
         self.coordinator = Coordinator(
             group_settings=GroupSettings(initial_rebalance_delay_ms=0),
             partitions=topics.offsets_partitions,
+            owns=lambda partition: nodes.owns(OFFSETS_TOPIC, partition),
             max_groups=100,
             writer=self.writer,
             append=lambda partition, records: self._append(OFFSETS_TOPIC, partition, records),
@@ -90,14 +93,13 @@ class World(TopicsWorld):
             topic=topics,
             writer=self.writer,
             append=lambda partition, records: self._append(TRANSACTION_TOPIC, partition, records),
-            markers=self.markers,
+            markers=self.marker_writer(nodes),
             schedule_at=self.schedule_at,
             now_ms=lambda: self.time_ms,
             new_producer_id=topics.producer_ids.next,
+            owns=lambda partition: nodes.owns(TRANSACTION_TOPIC, partition),
         )
-        topics.producing.transactions = self.transactions
-        nodes = Nodes(0)
-        nodes.advertise("PLAINTEXT", ("localhost", 9092))
+        participants = topics.producing.transactions = self.participants(nodes)
         self.handlers |= {
             **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
             **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),
@@ -106,21 +108,31 @@ class World(TopicsWorld):
                 self.transactions, topics, self.markers, topics.offsets_partitions, topics.producer_ids.next
             ).handlers(),
             **TransactionalOffsets(
-                self.coordinator, self.transactions, topics, topics.transactional.find, self.writer,
+                self.coordinator, participants, topics, topics.transactional.find, self.writer,
                 verifies=settings.transaction_partition_verification_enable,
             ).handlers(),
         }  # fmt: skip
         self.load_groups()
         self.load_transactions()
 
+    def marker_writer(self, nodes: Nodes) -> MarkerWriter:
+        return self.markers
+
+    def participants(self, nodes: Nodes) -> TransactionCoordinator:
+        return self.transactions
+
     def load_groups(self) -> None:
-        for index in range(len(self.coordinator.partitions)):
+        for index, state in enumerate(self.coordinator.partitions):
+            if state == ABSENT:
+                continue
             for _count in self.coordinator.load(index, self._batches(OFFSETS_TOPIC, index)):
                 pass
         self.topics.follow_deletions()
 
     def load_transactions(self) -> None:
-        for index in range(self.topics.transaction_partitions or 0):
+        for index, state in enumerate(self.transactions.partitions):
+            if state == ABSENT:
+                continue
             for _count in self.transactions.load(index, self._batches(TRANSACTION_TOPIC, index)):
                 pass
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory
@@ -21,11 +22,11 @@ FIRST_ID = 7
 class WorkerWorld(World):
     """One of them."""
 
-    def __init__(self, workers: Workers, worker: int) -> None:
+    def __init__(self, workers: Workers, worker: int, **settings: Any) -> None:
         self.workers = workers
         self.number = worker
         self.is_recovered = True
-        super().__init__(workers.disk)
+        super().__init__(workers.disk, **settings)
 
     def open_data(self) -> DataDirectory:
         share = Share(self.number, self.nodes().owns, self.is_recovered)
@@ -52,20 +53,47 @@ class WorkerWorld(World):
         return {topic.name for topic in self.topics.catalogue if not topic.internal}
 
 
-class Workers:
+OneWorld = TypeVar("OneWorld", bound=WorkerWorld)
+
+
+class Workers(Generic[OneWorld]):
     """All of them, with the supervisor's part."""
 
-    def __init__(self, count: int, directory: Path, disk: SimulatedDisk | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        directory: Path,
+        disk: SimulatedDisk | None = None,
+        world: type[OneWorld] = WorkerWorld,  # type: ignore[assignment]
+        **settings: Any,
+    ) -> None:
         self.disk = disk or SimulatedDisk()
         self.count = count
-        data = DataDirectory.open(PATH, disk=self.disk)
-        catalogue = Catalogue(Settings(), data, Nodes(FIRST_ID), lambda: b"\1" * 16)
-        self.shared = Shared(count, str(directory / "lock"))
-        self.shared.begin(catalogue.change)
-        hand_out(self.disk, PATH, count, Nodes(0, workers=count).worker_of)
-        self.worlds = [WorkerWorld(self, worker) for worker in range(count)]
+        self.settings = settings
+        self.lock_path = str(directory / "lock")
+        self._recover()
+        self.worlds: list[OneWorld] = []
+        for worker in range(count):
+            self.worlds.append(world(self, worker, **settings))
 
-    def __getitem__(self, worker: int) -> WorkerWorld:
+    def _recover(self) -> None:
+        """What the supervisor does before there are workers."""
+        data = DataDirectory.open(PATH, disk=self.disk)
+        settings = dataclasses.replace(Settings(), **self.settings)
+        catalogue = Catalogue(settings, data, Nodes(FIRST_ID), lambda: b"\1" * 16)
+        self.shared = Shared(self.count, self.lock_path)
+        self.shared.begin(catalogue.change)
+        hand_out(self.disk, PATH, self.count, Nodes(0, workers=self.count).worker_of)
+
+    def start_all_again(self) -> None:
+        """After the whole machine has crashed."""
+        self._recover()
+        for world in self.worlds:
+            world.is_recovered = True
+            world.alarms.clear()
+            world.open()
+
+    def __getitem__(self, worker: int) -> OneWorld:
         return self.worlds[worker]
 
     def tell(self) -> None:
