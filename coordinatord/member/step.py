@@ -90,6 +90,8 @@ def _read_inbox(member: Member, now_ms: int, result: Result) -> None:
 def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
     """The application polls."""
     assert not member.in_poll, "poll has not returned yet"
+    assert member.sync_commit is None, "commitSync has not returned yet"
+    assert member.closing is None, "this consumer is closing"
     assert not member.closed, "this consumer is closed"
     result = Result()
     if not member.subscription:
@@ -129,6 +131,7 @@ def rejoin(member: Member, event: events.Rejoin, now_ms: int) -> Result:
 
 def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
     """See committing.py."""
+    assert event.timeout_ms is None or not member.in_poll, "poll has not returned yet"
     result = Result()
     committing.commit(member, event, now_ms, result)
     if member.sync_commit is not None:

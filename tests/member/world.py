@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinatord.group import events as group_events
 from coordinatord.group.classic import step as group_step
+from coordinatord.group.state import STABLE as GROUP_STABLE
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken
 from coordinatord.member.result import Assigned, Polled, Result, Send, Transition
@@ -80,7 +81,12 @@ class Consumer:
         world.at(world.now_ms, self.poll)
 
     def poll(self) -> None:
-        if self.alive and self.polls and not self.member.in_poll and not self.member.closed:
+        member = self.member
+        if not self.alive or not self.polls or member.in_poll or member.closing is not None or member.closed:
+            return
+        if member.sync_commit is not None:
+            self.world.at(self.world.now_ms + 10, self.poll)  # one call at a time
+        else:
             self.tell(Poll(self.poll_timeout_ms))
 
     def tell(self, event: Any) -> Result:
@@ -143,7 +149,7 @@ class World:
         self.unanswered: set[Send] = set()
         self.consumers: list[Consumer] = []
         self.owners: dict[TopicPartition, Consumer] = {}
-        self.overlaps: list[TopicPartition] = []  # given to a second owner
+        self.overlaps: list[TopicPartition] = []  # given to a second owner of one generation
 
     def consumer(self, name: str = "c", topics: list[str] | None = None, **settings: Any) -> Consumer:
         made = Consumer(self, name, list(self.topics) if topics is None else topics, **settings)
@@ -153,7 +159,10 @@ class World:
     def owns(self, consumer: Consumer, change: Any) -> None:
         for partition in change.partitions:
             if isinstance(change, Assigned):
-                if self.owners.get(partition, consumer) is not consumer:
+                other = self.owners.get(partition, consumer)
+                same_generation = other.member.generation.generation_id == consumer.member.generation.generation_id
+                # One that was expelled and does not know it yet is of an earlier generation: nobody can help that.
+                if other is not consumer and same_generation:
                     self.overlaps.append(partition)
                 self.owners[partition] = consumer
             elif self.owners.get(partition) is consumer:
@@ -190,13 +199,17 @@ class World:
     def is_stable(self) -> bool:
         members = [each.member for each in self.consumers if each.alive and not each.member.closed]
         generation = self.group.group.generation_id
-        return all(
-            each.state is STABLE
-            and each.generation.generation_id == generation
-            and not each.rejoin_needed
-            and each.join is None
-            for each in members
-        ) and len(self.group.group.members) == len(members)
+        return (
+            all(
+                each.state is STABLE
+                and each.generation.generation_id == generation
+                and not each.rejoin_needed
+                and each.join is None
+                for each in members
+            )
+            and len(self.group.group.members) == len(members)
+            and (not members or self.group.group.state is GROUP_STABLE)
+        )
 
     # The network
 
