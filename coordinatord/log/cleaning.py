@@ -40,7 +40,7 @@ from coordinatord.log.segment import (
     segment_name,
 )
 from coordinatord.log.survey import Fates, Survey, survey
-from protocol.records.batch import HEADER, BatchHeader, record_bytes
+from protocol.records.batch import CONTROL, HEADER, BatchHeader, record_bytes
 from protocol.records.rewrite import emptied, rewritten, spans
 
 
@@ -264,16 +264,13 @@ class _Cleaning:
         for _position, header, buffer, at in self._scan(segment):
             self._throttle.passed(header.size)
             self.statistics.map_bytes_read += header.size
-            gone = fates.judge(header, buffer, at)
+            gone = header.producer_id >= 0 and fates.judge(header, buffer, at)
             if header.last_offset < first_dirty:
                 continue
             if known.full:
                 return False
-            if not gone and not header.is_control:
-                base_offset = header.base_offset
-                for _start, _stop, _time, delta, key, _value in spans(record_bytes(buffer, at, header), header):
-                    if key is not None and base_offset + delta >= first_dirty:
-                        known.put(key, base_offset + delta)
+            if not gone and not header.attributes & CONTROL:
+                known.add(record_bytes(buffer, at, header), header, first_dirty)
             known.latest = header.last_offset
         return True
 
@@ -308,6 +305,10 @@ class _Cleaning:
         """What stays of a batch, None for nothing. `last`: it ends the group."""
         statistics = self.statistics
         statistics.records_read += header.record_count
+        if header.producer_id < 0 and header.record_count and not header.attributes & CONTROL:
+            horizon_ms = header.delete_horizon_ms
+            over = horizon_ms is not None and horizon_ms <= self._job.now_ms
+            return self._retain(header, buffer, at, over=over) or (emptied(header) if last else None)
         gone = self._fates.judge(header, buffer, at)
         if header.is_control and self._fates.ended is not None:
             out.transaction_index += self._fates.ended.packed()

@@ -7,6 +7,9 @@ more room and never takes one key for another; it holds 128 MiB / (key + 125 byt
 
 from __future__ import annotations
 
+from protocol.records.batch import BatchHeader
+from protocol.records.rewrite import last_offsets
+
 ENTRY_BYTES = 125
 """Of an entry apart from the key's own bytes: two objects and their share of a dictionary, at its emptiest (measured
 up to 1,500,000 entries)."""
@@ -15,28 +18,30 @@ up to 1,500,000 entries)."""
 class OffsetMap:
     """`latest` is the last offset that the map speaks for: what lies above it is not known to be outdated."""
 
-    __slots__ = ("_bytes", "budget_bytes", "last", "latest")
+    __slots__ = ("_key_bytes", "budget_bytes", "last", "latest")
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.last: dict[bytes, int] = {}
         self.latest = -1
-        self._bytes = 0
+        self._key_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        return self._key_bytes + len(self.last) * ENTRY_BYTES
 
     @property
     def full(self) -> bool:
         """Whether no further batch may be added. The first one always may, however large: else a key that alone
         exceeds the budget would stop cleaning for good.
         """
-        return self._bytes >= self.budget_bytes
+        return self.used_bytes >= self.budget_bytes
 
     @property
     def utilization(self) -> float:
         """Used share of the budget."""
-        return self._bytes / self.budget_bytes
+        return self.used_bytes / self.budget_bytes
 
-    def put(self, key: bytes, offset: int) -> None:
-        """`key` was written at `offset`, which is greater than any before."""
-        if key not in self.last:
-            self._bytes += len(key) + ENTRY_BYTES
-        self.last[key] = offset
+    def add(self, section: bytes, header: BatchHeader, first_offset: int) -> None:
+        """The keys of a batch's records, from `first_offset` on. Its offsets are greater than all before."""
+        self._key_bytes += last_offsets(section, header, first_offset, self.last)

@@ -49,17 +49,14 @@ def spans(section: bytes, header: BatchHeader) -> list[Span]:
             size = section[at]
             at += 1
             if size > 127:
-                signed, at = varint.decode(section, start)
-                size = signed << 1
-            if size & 1 or size < 0:
+                size, at = _length(section, start)
+            if size & 1:
                 raise LengthError("a record's length is negative")
             stop = at + (size >> 1)
+            delta = section[at + 1]
             at += 2
-            delta = section[at - 1]
-            if delta > 127:
+            if delta:
                 delta, at = varint.decode(section, at - 1)
-            else:
-                delta = (delta >> 1) ^ -(delta & 1)
             offset_delta = section[at] >> 1
             at += 1
             if section[at - 1] & 0x81:
@@ -67,8 +64,7 @@ def spans(section: bytes, header: BatchHeader) -> list[Span]:
             size = section[at]
             at += 1
             if size > 127:
-                signed, at = varint.decode(section, at - 1)
-                size = signed << 1
+                size, at = _length(section, at - 1)
             if size & 1:
                 key = None
             else:
@@ -83,6 +79,55 @@ def spans(section: bytes, header: BatchHeader) -> list[Span]:
     if at != end:
         raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
     return found
+
+
+def last_offsets(section: bytes, header: BatchHeader, first_offset: int, last: dict[bytes, int]) -> int:
+    """Note the offset of every key of a section in `last`, from `first_offset` on; bytes of the keys that are new
+    there. Half of a cleaning's time is spent here: it reads no further than each record's key.
+    """
+    new_bytes = at = 0
+    end = len(section)
+    check_count(header, end)
+    base_offset = header.base_offset
+    try:
+        for _ in range(header.record_count):
+            size = section[at]
+            at += 1
+            if size > 127:
+                size, at = _length(section, at - 1)
+            stop = at + (size >> 1)
+            at += 2
+            if section[at - 1]:
+                at = varint.decode(section, at - 1)[1]
+            offset_delta = section[at] >> 1
+            at += 1
+            if section[at - 1] & 0x81:
+                offset_delta, at = varint.decode(section, at - 1)
+            size = section[at]
+            at += 1
+            if size > 127:
+                size, at = _length(section, at - 1)
+            if not size & 1 and base_offset + offset_delta >= first_offset:
+                size >>= 1
+                key = section[at : at + size]
+                if key not in last:
+                    new_bytes += size
+                last[key] = base_offset + offset_delta
+            if not at < stop <= end:
+                raise LengthError("a record's length and its fields disagree")
+            at = stop
+    except IndexError:
+        raise TruncatedError("a record reaches beyond the end of its batch") from None
+    return new_bytes
+
+
+def _length(section: bytes, at: int) -> tuple[int, int]:
+    """(zigzag length, position after it) of a length with more than one byte."""
+    high = section[at + 1]
+    if high < 128:
+        return section[at] & 127 | high << 7, at + 2
+    length, at = varint.decode(section, at)
+    return (length << 1) ^ (length >> 63), at
 
 
 def rewritten(header: BatchHeader, section: bytes, kept: Sequence[Span], horizon_ms: int | None) -> bytearray:
