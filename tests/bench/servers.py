@@ -150,6 +150,14 @@ class Server:
         """Keep it off the generator's core: when it answers, and before each round for what it has started since."""
         pin(self.pid, cores()[1])
 
+    def again(self, settings: Mapping[str, str]) -> None:
+        """Stop it in order, and start it on the same data, with these settings more."""
+        raise NotImplementedError(self.kind)
+
+    def logged(self) -> str:
+        """All that it has logged."""
+        raise NotImplementedError(self.kind)
+
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -173,6 +181,7 @@ def wait_until_answering(server: Server, began_s: float, timeout_s: float = 60.0
 class Ours(Server):
     kind = "ours"
     label = "coordinatord"
+    daemon: daemon.Daemon
 
     @classmethod
     def start(cls, directory: Path, settings: Mapping[str, str]) -> Ours:
@@ -183,7 +192,16 @@ class Ours(Server):
         wait_until_answering(server, began_s)
         return server
 
-    daemon: daemon.Daemon
+    def again(self, settings: Mapping[str, str]) -> None:
+        self.daemon.stop()
+        self.daemon.settings = {**self.daemon.settings, **settings}
+        began_s = time.monotonic()
+        with unpinned():
+            self.process = self.daemon.launch()
+            wait_until_answering(self, began_s)
+
+    def logged(self) -> str:
+        return self.daemon.log_file.read_text(errors="replace")
 
 
 class Limit(Server):
@@ -214,6 +232,8 @@ class Limit(Server):
 class Kafka(Server):
     kind = "kafka"
     label = f"Kafka {broker.KAFKA_VERSION}"
+    home: broker.BrokerDirectory
+    runs: broker.KafkaBroker
 
     @classmethod
     def start(cls, directory: Path, settings: Mapping[str, str]) -> Kafka:
@@ -221,12 +241,25 @@ class Kafka(Server):
             libs = broker.kafka_libs()
         except broker.ReferenceUnavailable as why:
             raise Unavailable(f"{cls.label} is left out: {why}") from why
-        overrides = {**SETTINGS, **KAFKA_SETTINGS}
-        directory.mkdir(parents=True)
-        runs = broker.launch(libs, directory, overrides, jvm=KAFKA_JVM)
+        home = broker.prepare_broker(libs, directory, {**SETTINGS, **KAFKA_SETTINGS, **settings})
+        home.format()
+        runs = home.launch(KAFKA_JVM)
         server = cls(runs.process, runs.port)
+        server.home, server.runs = home, runs
         wait_until_answering(server, runs.began_s)
         return server
+
+    def again(self, settings: Mapping[str, str]) -> None:
+        self.stop()
+        with self.home.properties_file.open("a") as properties:
+            properties.writelines(f"{name}={value}\n" for name, value in settings.items())  # the last one counts
+        with unpinned():
+            self.runs = self.home.launch(KAFKA_JVM)
+            self.process = self.runs.process
+            wait_until_answering(self, self.runs.began_s)
+
+    def logged(self) -> str:
+        return self.runs.log_tail(1 << 30)
 
 
 class Kfake(Server):

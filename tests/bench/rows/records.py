@@ -1,18 +1,17 @@
-"""Records: what one consumer can fetch, and how fast the offsets log grows."""
+"""What one consumer can fetch."""
 
 from __future__ import annotations
 
 import socket
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import batch
 from tests.bench import frames, groups
-from tests.bench.generator import Flow, Line, WrongAnswer, exchange
+from tests.bench.generator import Line, WrongAnswer, exchange
 from tests.bench.groups import require
 from tests.bench.registry import (
     KAFKA,
@@ -22,10 +21,8 @@ from tests.bench.registry import (
     Column,
     Sample,
     at_least,
-    ours,
     row,
 )
-from tests.bench.rows.steady import check_commit, flows_of, steady
 from tests.bench.servers import Server
 
 # Fetch: 64 MiB of 1 KiB records, in the batches of 16 KB that producers make by default
@@ -141,50 +138,4 @@ def fetch(arena: Arena, column: Column, seconds: float) -> Sample:
         server_busy=used_s / took_s,
         generator_busy=(time.process_time() - own_s) / took_s,
         also={"MB/s": size / took_s / 1e6},
-    )
-
-
-# Appending to the offsets log
-
-APPEND_TOPIC, APPEND_PARTITIONS = "bench-append", 100
-OURS_INTERVAL = ours("ours-interval", "coordinatord, flush=interval", log_flush="interval")
-POLICIES = [
-    ours("ours", "coordinatord, flush=always", log_flush="always"),
-    OURS_INTERVAL,
-    ours("ours-never", "coordinatord, flush=never", log_flush="never"),
-]
-
-
-def append_flows(server: Server) -> list[Flow]:
-    line = server.line()
-    topic = CreatableTopic(APPEND_TOPIC, APPEND_PARTITIONS, 1)
-    made = line.ask(CreateTopicsRequest([topic], 30_000), groups.CREATE_TOPICS_VERSION)
-    require(made.topics[0].error_code, "CreateTopics")
-    line.close()
-    hands = groups.dealt(groups.standing(server, "append"), groups.CONNECTIONS)
-
-    def request(member: groups.Member) -> Any:
-        made = frames.commit(member.group, member.generation, member.member_id, 5_000, APPEND_PARTITIONS)
-        made.topics[0].name = APPEND_TOPIC
-        return made
-
-    return flows_of(server, [[request(each) for each in hand] for hand in hands], check_commit)
-
-
-@row(
-    "append",
-    "offset records appended, 100 a commit",
-    "records per CPU second",
-    columns=[*POLICIES, KAFKA],
-    more_is_better=True,
-)
-def append(arena: Arena, column: Column, seconds: float) -> Sample:
-    """Server CPU; records a second of the clock are beside it."""
-    server = arena.server(column)
-    sample = steady(server, "append flows", lambda: append_flows(server), seconds, 8)
-    assert sample.per_s is not None
-    per_cpu_s = APPEND_PARTITIONS / sample.value * 1e6
-    sample.also["records/s"] = sample.per_s * APPEND_PARTITIONS
-    return Sample(
-        per_cpu_s, sample.latencies, sample.per_s, sample.server_busy, sample.generator_busy, also=sample.also
     )
