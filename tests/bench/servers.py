@@ -185,7 +185,8 @@ class Ours(Server):
 
     @classmethod
     def start(cls, directory: Path, settings: Mapping[str, str]) -> Ours:
-        runs = daemon.Daemon(directory, {**SETTINGS, **settings})
+        others = {name: value for name, value in settings.items() if name != "workers"}
+        runs = daemon.Daemon(directory, {**SETTINGS, **others}, workers=int(settings.get("workers", 1)))
         began_s = time.monotonic()
         server = cls(runs.launch(), runs.port)
         server.daemon = runs

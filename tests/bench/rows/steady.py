@@ -83,6 +83,13 @@ def heartbeat(arena: Arena, column: Column, seconds: float) -> Sample:
     return steady(server, "heartbeat flows", lambda: heartbeat_flows(server), seconds, 8)
 
 
+@row("heartbeat-2", "heartbeat, 2 in flight", "µs", columns=[OURS, LIMIT])
+def heartbeat_2(arena: Arena, column: Column, seconds: float) -> Sample:
+    """Between the two others: how much of the first one's ratio to the limit is that it has eight to a system call."""
+    server = arena.server(column)
+    return steady(server, "heartbeat flows", lambda: heartbeat_flows(server), seconds, 2)
+
+
 @row(
     "heartbeat-1",
     "heartbeat, 1 in flight",
