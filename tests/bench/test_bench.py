@@ -142,4 +142,4 @@ def test_the_cpu_clock_is_what_proc_says() -> None:
 def test_all_rows_have_a_column_of_ours_first() -> None:
     assert rows.__all__
     for row in ROWS.values():
-        assert row.columns[0].kind == "ours", row.name
+        assert row.columns[0].key == "ours", row.name
