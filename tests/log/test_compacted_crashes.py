@@ -27,11 +27,11 @@ def check(seeds: range, flush: FlushPolicy = "always", kind: CrashKind = "power"
 
 
 def test_compaction_loses_nothing_in_a_power_failure() -> None:
-    check(range(200))
+    check(range(150))
 
 
 def test_compaction_loses_nothing_when_it_is_killed() -> None:
-    check(range(100), kind="kill")
+    check(range(60), kind="kill")
 
 
 @pytest.mark.parametrize("flush", ["interval", "never"])
