@@ -102,6 +102,18 @@ ALLOWED = (
         "classes, and what needs more than 250 states",
         "coordinatord/pattern.py",
     ),
+    Known(
+        "a compacted topic that has gone quiet",
+        "Kafka begins a new segment when something is appended, so that what is in the active one is not compacted "
+        "until then, however old it is; we look at its age, too: segment.ms, or max.compaction.lag.ms if that is less",
+        "coordinatord/log/dirt.py",
+    ),
+    Known(
+        "batches without records in a compacted log",
+        "both keep the last one of an active producer so; we also keep the last one of each rewritten segment, by "
+        "which an interrupted swap is finished",
+        "coordinatord/log/cleaning.py",
+    ),
 )
 """What no story tells."""
 
