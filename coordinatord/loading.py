@@ -64,6 +64,7 @@ class Loading:
         self.seconds = 0.0
         self._began_s = self._told_s = 0.0
         self._done = False
+        self._counted = (0, 0)
 
     async def run(self, *shares: Share) -> None:
         """Load all of them, one share after the other."""
@@ -115,10 +116,10 @@ class Loading:
         try:
             for records in steps:
                 self.records += records
-                self.metrics.loaded_records += records
                 if time.monotonic() - slice_began_s > SLICE_S:
                     gc.freeze()
                     gc.enable()
+                    self._count()
                     self._tell(share.topic, partition)
                     await asyncio.sleep(0)
                     gc.disable()
@@ -127,8 +128,14 @@ class Loading:
                 gc.freeze()
         finally:
             gc.enable()
+        self._count()
         if self.records > began_records:
             self.metrics.load_seconds.observe(time.monotonic() - began_s)
+
+    def _count(self) -> None:
+        self.metrics.loaded_records += self.records - self._counted[0]
+        self.metrics.loaded_bytes += self.bytes - self._counted[1]
+        self._counted = self.records, self.bytes
 
     def _tell(self, topic: str, partition: int) -> None:
         now_s = time.monotonic()
@@ -150,7 +157,7 @@ class Loading:
         partition = self.appends.find(share.topic, index)
         assert found is not None
         assert partition is not None
+        before = self.bytes
         for batch in self.appends.watch(partition, replay(found, chunk_bytes=share.buffer_bytes)):
-            self.bytes += batch.header.size
-            self.metrics.loaded_bytes += batch.header.size
+            self.bytes = before + batch.bytes_read
             yield batch

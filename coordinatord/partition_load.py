@@ -16,6 +16,7 @@ record by record.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ import structlog
 from coordinatord.group.classic import restore
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
 from coordinatord.group.result import Dropped
+from coordinatord.group.state import Group
 from coordinatord.log.loader import ReplayedBatch
 from protocol.errors import DecodeError, TrailingBytesError
 from protocol.records.control import ControlType
@@ -48,6 +50,7 @@ SLICE_GROUPS: Final = 50
 WINDOW_KEYS: Final = 16_384
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 
+_unpack_partition: Final = struct.Struct(">i").unpack_from
 _LEGACY_OFFSET: Final = b"\0\0"
 _GROUP_METADATA: Final = b"\0\2"
 _READ: Final = (b"\0\1", _GROUP_METADATA)
@@ -68,6 +71,9 @@ class PartitionLoad:
         self._is_open = False
         #: a key without its partition -> where the group keeps that topic's offsets; groups without open transactions
         self._places: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        #: the two parts of such a key, as they have been decoded: up to the group's end, and from there to the topic's
+        self._groups: dict[bytes, Group] = {}
+        self._topics: dict[bytes, str] = {}
 
     def run(self, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
         """Yields how many records have been read since the last time."""
@@ -110,6 +116,8 @@ class PartitionLoad:
         yield read
         yield from self._apply()
         self._places.clear()
+        self._groups.clear()
+        self._topics.clear()
         yield from self._serve()
 
     # Windows
@@ -155,10 +163,25 @@ class PartitionLoad:
             if place is None or value is None:
                 self._put_first(key, value)
             else:
-                place[int.from_bytes(key[-4:], "big", signed=True)] = decode_offset_value(value, topic_ids)
+                place[_unpack_partition(key, -4)[0]] = decode_offset_value(value, topic_ids)
 
     def _put_first(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
         """Anything that has no place yet. DecodeError when it cannot be read."""
+        split = 4 + int.from_bytes(key_bytes[2:4], "big")
+        known = self._groups.get(key_bytes[:split])
+        topic = self._topics.get(key_bytes[split:-4])
+        if known is not None and topic is not None and value_bytes is not None and known.pending is None:
+            value = decode_offset_value(value_bytes, self.coordinator.topic_ids)
+            known.exists = True
+            place = known.offsets.get(topic)
+            if place is None:
+                place = known.offsets[topic] = {}
+            place[_unpack_partition(key_bytes, -4)[0]] = value
+            self._places[key_bytes[:-4]] = place
+            return
+        self._put_unknown(key_bytes, value_bytes, split)
+
+    def _put_unknown(self, key_bytes: bytes, value_bytes: bytes | None, split: int) -> None:
         key = decode_key(key_bytes)
         group = self._actor(key.group).group
         if type(key) is not OffsetCommitKey:
@@ -166,6 +189,8 @@ class PartitionLoad:
             return
         coordinator = self.coordinator
         key.topic = topic = coordinator.names.setdefault(key.topic, key.topic)
+        self._groups[key_bytes[:split]] = group
+        self._topics[key_bytes[split:-4]] = topic
         value = None if value_bytes is None else decode_offset_value(value_bytes, coordinator.topic_ids)
         replay_offset(group, key, value)
         if value is not None and group.pending is None:

@@ -51,10 +51,10 @@ class TransactionalAppends:
         """
         producers = Producers(partition.log.log_start_offset)
         aborted = []
+        header = None
         for batch in batches:
             header = batch.header
             if header.producer_id < 0:
-                producers.end_offset = header.next_offset
                 yield batch
                 continue
             marker = read_end_marker(*batch.records[0][2:]) if batch.control is not None and batch.records else None
@@ -66,6 +66,8 @@ class TransactionalAppends:
                 if found is not None:
                     aborted.append(found)
             yield batch
+        if header is not None:
+            producers.end_offset = header.next_offset
         partition.loaded(producers, aborted)
 
     def append_marker(self, partition: Partition, marker: Marker) -> int | ErrorCode:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from protocol.make import maker
 from protocol.records.keys import decode_value
 from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
 from protocol.schema import ZERO_UUID
@@ -24,6 +25,7 @@ _V4_HEAD: Final = struct.Struct(">hqiB")
 _V4_TAIL: Final = struct.Struct(">qB")
 _V4_TAIL_WITH_ID: Final = struct.Struct(">q3s16s")
 _ANY_KEY: Final = OffsetCommitKey("", "", 0)
+_value: Final = maker(OffsetCommitValue)
 
 
 def decode_offset_value(data: bytes, topic_ids: dict[bytes, bytes]) -> OffsetCommitValue:
@@ -34,22 +36,22 @@ def decode_offset_value(data: bytes, topic_ids: dict[bytes, bytes]) -> OffsetCom
     if size == 42:
         version, offset, epoch, length, timestamp, tags, topic_id = _V4_WITH_ID(data)
         if version == 4 and length == 1 and tags == _ONE_ID:
-            return OffsetCommitValue(offset, epoch, "", timestamp, -1, topic_ids.setdefault(topic_id, topic_id))
+            return _value(offset, epoch, "", timestamp, -1, topic_ids.setdefault(topic_id, topic_id))
     elif size == 24:
         if data[1] == 4:
             version, offset, epoch, length, timestamp, tags = _V4.unpack(data)
             if version == 4 and length == 1 and tags == 0:
-                return OffsetCommitValue(offset, epoch, "", timestamp, -1, ZERO_UUID)
+                return _value(offset, epoch, "", timestamp, -1, ZERO_UUID)
         else:
             version, offset, epoch, length, timestamp = _V3.unpack(data)
             if version == 3 and length == 0:
-                return OffsetCommitValue(offset, epoch, "", timestamp, -1, ZERO_UUID)
+                return _value(offset, epoch, "", timestamp, -1, ZERO_UUID)
     if size > 24 and data[1] == 4:
         found = _with_metadata(data, size, topic_ids)
         if found is not None:
             return found
-    value: OffsetCommitValue = decode_value(_ANY_KEY, data)
-    return value
+    other: OffsetCommitValue = decode_value(_ANY_KEY, data)
+    return other
 
 
 def _with_metadata(data: bytes, size: int, topic_ids: dict[bytes, bytes]) -> OffsetCommitValue | None:
@@ -63,11 +65,11 @@ def _with_metadata(data: bytes, size: int, topic_ids: dict[bytes, bytes]) -> Off
             timestamp, tags, topic_id = _V4_TAIL_WITH_ID.unpack_from(data, stop)
             if tags == _ONE_ID:
                 topic_id = topic_ids.setdefault(topic_id, topic_id)
-                return OffsetCommitValue(offset, epoch, data[15:stop].decode(), timestamp, -1, topic_id)
+                return _value(offset, epoch, data[15:stop].decode(), timestamp, -1, topic_id)
         elif size - stop == 9:
             timestamp, tags = _V4_TAIL.unpack_from(data, stop)
             if tags == 0:
-                return OffsetCommitValue(offset, epoch, data[15:stop].decode(), timestamp, -1, ZERO_UUID)
+                return _value(offset, epoch, data[15:stop].decode(), timestamp, -1, ZERO_UUID)
     except UnicodeDecodeError:
         return None
     return None
