@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./data
 
-QUICK := not reference and not clients and not compose and not slow
+QUICK := not reference and not clients and not compose and not slow and not spark
 
 .PHONY: help run demo test lint bench bench-quick format clean
 
@@ -43,6 +43,11 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing what the benchmarks draw with into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.spark: pyproject.toml | $(BIN)/python
+	@echo "installing Spark into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,spark]'
+	@touch $@ $(VENV)/.run $(VENV)/.test
 
 run: $(VENV)/.run ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@exec $(BIN)/coordinatord serve --listen $(LISTEN) --data-dir $(DATA)

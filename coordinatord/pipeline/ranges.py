@@ -56,6 +56,10 @@ class Range:
     next_offset: int | None
     filtered: bool = False
 
+    @property
+    def bytes(self) -> int:
+        return self.end - self.at
+
 
 def plan(log: Log, step: int, first_offset: int = 0, next_offset: int | None = None) -> list[Range]:
     """The log from one offset to another, cut into ranges of about `step` bytes."""

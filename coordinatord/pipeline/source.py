@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coordinatord.pipeline.broker import BrokerRange, BrokerTail, read_fetched
 from coordinatord.pipeline.options import Options, read_options
 from coordinatord.pipeline.ranges import Range, plan, read
 from coordinatord.pipeline.segments import find_logs
@@ -42,6 +43,8 @@ from coordinatord.pipeline.wanted import Names, Wanted
 NAME = "consumer_offsets"
 
 
+Part = Range | BrokerRange
+
 #: A task that reads less than this costs more than it reads.
 LEAST_TASK_BYTES = 2 << 20
 #: Tasks for each core of the driver's machine, when there is little to read.
@@ -51,26 +54,25 @@ TASKS_PER_CORE = 4
 class RangePartition(InputPartition):
     """Ranges that one task reads, one after the other."""
 
-    def __init__(self, parts: Sequence[Range] = ()) -> None:
+    def __init__(self, parts: Sequence[Part] = ()) -> None:
         super().__init__(tuple(parts))
 
 
-def tasks(parts: Sequence[Range], split_bytes: int) -> list[InputPartition]:
+def tasks(parts: Sequence[Part], split_bytes: int) -> list[InputPartition]:
     """Ranges put together, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less where there
     would be too few tasks for the cores.
     """
-    total = sum(part.end - part.at for part in parts)
+    total = sum(part.bytes for part in parts)
     fair = total // (TASKS_PER_CORE * (os.cpu_count() or 1))
     room = min(split_bytes, max(LEAST_TASK_BYTES, fair))
-    found: list[list[Range]] = []
+    found: list[list[Part]] = []
     filled = room
     for part in parts:
-        size = part.end - part.at
-        if filled + size > room:
+        if filled + part.bytes > room:
             found.append([])
             filled = 0
         found[-1].append(part)
-        filled += size
+        filled += part.bytes
     return [RangePartition(each) for each in found]
 
 
@@ -100,7 +102,10 @@ class ConsumerOffsets(DataSource):
 def _read(options: Options, wanted: Wanted, columns: list[str], partition: InputPartition) -> Iterator[pa.RecordBatch]:
     shape = Shape(options.kinds, columns)
     for part in partition.value:
-        yield from shape.batches(read(part, wanted, options.on_replaced))
+        tables = (
+            read_fetched(part, wanted) if isinstance(part, BrokerRange) else read(part, wanted, options.on_replaced)
+        )
+        yield from shape.batches(tables)
 
 
 class Reader(DataSourceReader):
@@ -113,8 +118,13 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
-        logs = find_logs(options.paths, options.topic, options.partitions)
-        parts = [part for log in logs for part in plan(log, options.split_bytes)]
+        parts: list[Part] = []
+        if options.bootstrap:
+            tail = BrokerTail(options)
+            parts += tail.plan(tail.begins(), tail.ends())
+        else:
+            logs = find_logs(options.paths, options.topic, options.partitions)
+            parts += [part for log in logs for part in plan(log, options.split_bytes)]
         return tasks(parts, options.split_bytes) or [RangePartition()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -170,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, columns: list[str]) -> None:
         self.options = options
         self.columns = columns
-        self.tail = FileTail(options)
+        self.tail = BrokerTail(options) if options.bootstrap else FileTail(options)
         self.target: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:
