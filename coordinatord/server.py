@@ -292,6 +292,7 @@ class Daemon:
                 records=self.loading.records,
                 records_per_second=round(self.loading.records_per_second),
                 seconds=round(self.loading.seconds, 3),
+                **({"unread": dict(coordinator.unread)} if coordinator.unread else {}),
             )
         self.topics.follow_deletions()
         self.health.ready()

@@ -1,0 +1,107 @@
+"""A start with a large log: what is small is served at once, what is large says that it is being loaded, then is.
+
+How long each took is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from coordinatord.handlers.find import partition_for
+from coordinatord.log import DataDirectory, LogConfig, LogWriter
+from coordinatord.topics.names import OFFSETS_TOPIC
+from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.errors import ErrorCode
+from protocol.records.batch import build_batch
+from protocol.records.keys import encode_key, encode_value
+from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from tests.clients.raw import Line
+from tests.daemon import HOST, Daemon
+from tests.log.world import HandLoop, HandWorker
+
+PARTITIONS = 3
+LARGE, SMALL = 0, 2
+COMMITS = 1_500_000
+KEYS_OF_A_GROUP = 100
+TIMEOUT_S = 60.0
+
+
+def group_of(partition: int, number: int) -> str:
+    """Some group that lives in a partition."""
+    names = (f"group-{number}-{attempt}" for attempt in range(1_000))
+    return next(name for name in names if partition_for(name, PARTITIONS) == partition)
+
+
+def write(path: Path) -> None:
+    """One partition with a million and a half commits, one with one."""
+    data = DataDirectory.open(str(path))
+    large, _, small = data.create(OFFSETS_TOPIC, range(PARTITIONS), b"o" * 16, LogConfig(cleanup_policy="compact"))
+    writer = LogWriter(data, HandLoop(), print, flush="never", worker=HandWorker())
+    groups = [group_of(LARGE, number) for number in range(20)]
+    records = [
+        (encode_key(OffsetCommitKey(group, "orders", key)), encode_value(OffsetCommitValue(5, 0, "", 1)))
+        for group in groups
+        for key in range(KEYS_OF_A_GROUP)
+    ]
+    batch = build_batch(records, 1)
+    for _ in range(COMMITS // len(records)):
+        writer.append(large, bytearray(batch))
+    key = encode_key(OffsetCommitKey(group_of(SMALL, 0), "orders", 0))
+    writer.append(small, build_batch([(key, encode_value(OffsetCommitValue(7, 0, "", 1)))], 1))
+    writer.close()
+    data.close()
+
+
+async def fetched(line: Line, group: str) -> tuple[int, int]:
+    """(error, number of offsets) of a group."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
+    [answer] = (await line.ask(request, 8)).groups
+    return answer.error_code, sum(len(topic.partitions) for topic in answer.topics)
+
+
+async def watch(daemon: Daemon) -> dict[str, float]:
+    """Seconds since the first answer: until the small partition's group is served, a record is produced, and all is."""
+    began_s = time.monotonic()
+    line = await Line.connect(HOST, daemon.port, client_id="watcher")
+    took: dict[str, float] = {}
+    assert await fetched(line, group_of(SMALL, 0)) == (0, 1)
+    took["small"] = time.monotonic() - began_s
+    assert (await fetched(line, group_of(LARGE, 0)))[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    made = await line.ask(CreateTopicsRequest([CreatableTopic("orders", 1, 1)]), 7)
+    assert made.topics[0].error_code == 0
+    data = TopicProduceData("orders", partition_data=[PartitionProduceData(0, bytes(build_batch([(None, b"v")], 1)))])
+    answer = await line.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[data]), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    took["produced"] = time.monotonic() - began_s
+    error, _ = await fetched(line, group_of(LARGE, 0))
+    assert error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the log is too small to see anything"
+    while (found := await fetched(line, group_of(LARGE, 0))) != (0, KEYS_OF_A_GROUP):
+        assert found == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0)
+        assert time.monotonic() - began_s < TIMEOUT_S
+        await asyncio.sleep(0.01)
+    took["all"] = time.monotonic() - began_s
+    line.close()
+    return took
+
+
+@pytest.mark.slow
+def test_a_large_partition_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    write(daemon.data_dir)
+    daemon.start()
+    try:
+        took = asyncio.run(watch(daemon))
+        [loaded] = daemon.events("groups loaded")
+    finally:
+        daemon.stop()
+    assert loaded["records"] == COMMITS + 1
+    print(
+        f"\nafter the first answer: the small partition's group {took['small']:.3f} s, a record produced "
+        f"{took['produced']:.3f} s, all loaded {took['all']:.2f} s ({loaded['records_per_second']:,} records/s)"
+    )
