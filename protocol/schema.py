@@ -189,6 +189,36 @@ def struct(
 
 T = TypeVar("T")
 
+LAZY = ("__init__", "__repr__", "__eq__")
+
+
+def _lazy(cls: Any, name: str) -> Callable[..., Any]:
+    """Stands for a method that `dataclass` would make, and has it made when it is first called.
+
+    A start declares some two hundred messages and makes a dozen of them; three functions each would be a third of it.
+    """
+
+    def first_call(*arguments: Any, **named: Any) -> Any:
+        # The same declaration once more, as dataclass makes it by default; its slots are those of `cls`.
+        whole = dataclasses.make_dataclass(
+            cls.__name__,
+            [(field.name, field.type, _as_declared(field)) for field in dataclasses.fields(cls)],
+            namespace={"__doc__": cls.__doc__},
+        )
+        for each in LAZY:
+            method = getattr(whole, each)
+            method.__qualname__ = f"{cls.__qualname__}.{each}"
+            setattr(cls, each, method)
+        return getattr(cls, name)(*arguments, **named)
+
+    return first_call
+
+
+def _as_declared(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory)
+    return dataclasses.field(default=field.default)
+
 
 @dataclass_transform()
 def message(
@@ -201,7 +231,12 @@ def message(
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        made: Any = dataclass(slots=True)(cls)
+        if cls.__doc__ is None:
+            cls.__doc__ = cls.__name__  # dataclass would have inspect make a signature of it, for a tenth of a start
+        made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
+        for name in LAZY:
+            setattr(made, name, _lazy(made, name))
+        made.__hash__ = None
         fields = tuple(
             dataclasses.replace(field.metadata["declared"], name=field.name) for field in dataclasses.fields(made)
         )
