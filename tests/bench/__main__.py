@@ -85,6 +85,8 @@ def main(
         put_into_readme(json.loads(record.read_text()))
         return
     more_files()
+    # A daemon that is installed has its bytecode; the first start here makes it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     pin(os.getpid(), cores()[0])
     wanted = [ROWS[name] for name in names] or [row for row in ROWS.values() if row.quick or not quick]
     chosen = kinds or (OURS_ALONE if quick else tuple(KINDS))
