@@ -14,7 +14,7 @@ import pytest
 
 from coordinatord.log import DataDirectory, LogConfig, PartitionLog, replay
 from protocol.records import keys
-from protocol.records.batch import BatchBuilder, build_batch, build_control_batch
+from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType
 from protocol.records.offsets import (
@@ -151,28 +151,63 @@ def test_the_tool_would_have_noticed(writing: Writing, dump: Dump) -> None:
 
 
 def test_offsets_as_kafkas_decoder_shows_them(writing: Writing, dump: Dump) -> None:
+    """Every form of record that classic groups write: with and without a retention time, a topic's id, members, static
+    ones, none at all; tombstones of both kinds; and of a transaction, with its marker.
+    """
     log = writing.log("__consumer_offsets", LogConfig(cleanup_policy="compact"))
-    commit = OffsetCommitKey("readers", "events", 3), OffsetCommitValue(77, 5, "note", 1_700_000_000_000)
-    members = [MemberMetadata("m-1", None, "client", "/127.0.0.1", 60_000, 45_000, b"\0\0", b"\0\1")]
-    group = GroupMetadataKey("readers"), GroupMetadataValue("consumer", 4, "range", "m-1", 1_700_000_000_001, members)
-    records: list[tuple[bytes, bytes | None]] = [
-        (keys.encode_key(key), keys.encode_value(value)) for key, value in (commit, group)
+    offset, group = OffsetCommitKey("readers", "events", 3), GroupMetadataKey("readers")
+    members = [
+        MemberMetadata("m-1", None, "client", "/127.0.0.1", 60_000, 45_000, b"\0\0", b"\0\1"),
+        MemberMetadata("m-2", "static", "client", "/127.0.0.1", 60_000, 45_000, b"\0\0", b"\0\1"),
     ]
-    writing.writer.append_records(log, records, 1_700_000_000_002)
-    writing.flush()
-    writing.writer.append_records(log, [(records[0][0], None)], 1_700_000_000_003)
+    plain: list[tuple[object, object]] = [
+        (offset, OffsetCommitValue(77, 5, "note", 1_700_000_000_000)),
+        (offset, OffsetCommitValue(78, -1, "", 1_700_000_000_000, topic_id=bytes(15) + b"\7")),
+        (offset, OffsetCommitValue(79, 5, "", 1_700_000_000_000, expire_timestamp=1_700_000_000_500)),
+        (group, GroupMetadataValue("consumer", 4, "range", "m-1", 1_700_000_000_001, members)),
+        (group, GroupMetadataValue("consumer", 5, None, None, 1_700_000_000_002, [])),
+        (offset, None),
+        (group, None),
+    ]
+    for key, value in plain:
+        record = keys.encode_key(key), None if value is None else keys.encode_value(value)
+        writing.writer.append_records(log, [record], 1_700_000_000_003)
+        writing.flush()
+    builder = BatchBuilder()
+    builder.add(keys.encode_key(offset), keys.encode_value(OffsetCommitValue(80, 5, "", 1_700_000_000_000)), 1)
+    batch = builder.finish(producer_id=9, producer_epoch=1, base_sequence=0, attributes=TRANSACTIONAL)
+    writing.writer.append(log, batch)
+    writing.writer.append(log, build_control_batch(ControlType.COMMIT, 9, 1, 3, 1))
     writing.flush()
     writing.close()
     text = dump("--files", log.segments[0].log_path, "--offsets-decoder")
-    for part in (
-        '{"type":"1","data":{"group":"readers","topic":"events","partition":3}}',
-        '"offset":77,"leaderEpoch":5,"metadata":"note"',
-        '{"type":"2","data":{"group":"readers"}}',
-        '"protocolType":"consumer","generation":4,"protocol":"range","leader":"m-1"',
-        '"memberId":"m-1"',
+    shown = [line.split(" key: ", 1)[1] for line in text.splitlines() if line.startswith("| ") and " key: " in line]
+    offset_key = '{"type":"1","data":{"group":"readers","topic":"events","partition":3}}'
+    group_key = '{"type":"2","data":{"group":"readers"}}'
+    assert [line.split(" payload: ")[0] for line in shown] == [offset_key] * 3 + [group_key] * 2 + [
+        offset_key,
+        group_key,
+        offset_key,
+    ]
+    payloads = [line.split(" payload: ")[1] for line in shown]
+    for payload, parts in zip(
+        payloads,
+        [
+            ('"version":"4"', '"offset":77,"leaderEpoch":5,"metadata":"note"'),
+            ('"version":"4"', '"offset":78,"leaderEpoch":-1,"metadata":""', '"topicId":"AAAAAAAAAAAAAAAAAAAABw"'),
+            ('"version":"1"', '"offset":79', '"expireTimestamp":1700000000500'),
+            ('"version":"3"', '"generation":4,"protocol":"range","leader":"m-1"', '"memberId":"m-1"', '"static"'),
+            ('"version":"3"', '"generation":5,"protocol":null,"leader":null', '"members":[]'),
+            ("<DELETE>",),
+            ("<DELETE>",),
+            ('"version":"4"', '"offset":80'),
+        ],
+        strict=True,
     ):
-        assert part in text, text
-    assert len(re.findall(r"^\| offset: ", text, re.MULTILINE)) == 3
+        for part in parts:
+            assert part in payload
+    assert "endTxnMarker: COMMIT coordinatorEpoch: 3" in text
+    assert "producerId: 9 producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true" in text
 
 
 def test_kafkas_classes_read_our_batches(kafka_libs: Path) -> None:
