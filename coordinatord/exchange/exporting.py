@@ -53,8 +53,8 @@ from protocol.records.cluster_metadata import (
 CHECKPOINTS = (checkpoint.LOG_START, checkpoint.CLEANER)
 """Not how far it is flushed: Kafka would not look at what is below."""
 
-Topic = tuple[KafkaTopic, dict[str, str], dict[int, int]]
-"""With its settings, and the leader epochs of its partitions."""
+Topic = tuple[KafkaTopic, dict[str, str]]
+"""With its settings."""
 
 
 def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_run: bool = False) -> Report:
@@ -134,9 +134,8 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
     topics, rows = [], []
     taken_producer_id = -1
     for name, entry in sorted(entries.items()):
-        topic = KafkaTopic(name, entry.topic_id, set(range(entry.partitions)))
+        topic = KafkaTopic(name, entry.topic_id, dict.fromkeys(range(entry.partitions), 0))
         row = Row(name, entry.partitions)
-        leader_epochs = {}
         for index in range(entry.partitions):
             here = found.get((name, index))
             if here is None:
@@ -145,8 +144,8 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
             row.records += copied.records
             row.bytes += copied.bytes
             taken_producer_id = max(taken_producer_id, copied.producer_id)
-            leader_epochs[index] = epochs.read(SOURCE, str(here.path))[-1][0]
-        topics.append((topic, dict(entry.configs), leader_epochs))
+            topic.partitions[index] = epochs.read(SOURCE, str(here.path))[-1][0]
+        topics.append((topic, dict(entry.configs)))
         rows.append(row)
     return topics, list(found.values()), rows, taken_producer_id
 

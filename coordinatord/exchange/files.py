@@ -63,6 +63,7 @@ class Copied:
 
     records: int = 0
     bytes: int = 0
+    end_offset: int = 0
     #: the greatest producer id of any batch, -1 for none
     producer_id: int = -1
     #: bytes behind the last sound batch, which the next start's recovery is to judge
@@ -165,9 +166,11 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
     for segment in segments:
         size = segment.stat().st_size
         sound = 0
+        found.end_offset = int(segment.name[: -len(LOG_SUFFIX)])
         try:
             for _position, header, _buffer, _at in batches(segment):
                 sound += header.size
+                found.end_offset = header.next_offset
                 found.records += header.record_count
                 found.producer_id = max(found.producer_id, header.producer_id)
         except LogDamaged:

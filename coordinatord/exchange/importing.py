@@ -30,7 +30,7 @@ from coordinatord.exchange.files import (
     unused,
 )
 from coordinatord.exchange.kafka_metadata import LEFT_BEHIND, KafkaMetadata, KafkaTopic, read_log
-from coordinatord.log import checkpoint, shares
+from coordinatord.log import checkpoint, epochs, shares
 from coordinatord.log.data_dir import random_id
 from coordinatord.log.disk import replace_text
 from coordinatord.topics import catalogue, catalogue_file, producer_ids
@@ -56,8 +56,10 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
         rows: dict[str, Row] = {}
         taken_producer_id = -1
         torn_bytes = 0
+        end_offsets = []
         for partition in taken:
             found = examine(partition, clean=broker.clean)
+            end_offsets.append(found.end_offset)
             _count(rows, partition, found)
             taken_producer_id = max(taken_producer_id, found.producer_id)
             torn_bytes += found.torn_bytes
@@ -73,8 +75,10 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
         next_producer_id = max(taken_producer_id + 1, metadata.next_producer_id if metadata is not None else 0)
         if not dry_run:
             with _in_place_of(target) as directory:
-                for partition in taken:
+                known = {topic.name: topic.partitions for topic in topics.values()}
+                for partition, end_offset in zip(taken, end_offsets, strict=True):
                     copy(partition, directory / partition.path.name, indexes=broker.clean)
+                    _lead(directory / partition.path.name, known[partition.topic][partition.index], end_offset)
                 _write_own_files(directory, broker, settings, entries, next_producer_id, taken)
         return Report([rows[name] for name in sorted(rows)], remarks)
 
@@ -123,7 +127,7 @@ def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
     for partition in found:
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path)) or bytes(16)
         topic = topics.setdefault(partition.topic, KafkaTopic(partition.topic, topic_id))
-        topic.partitions.add(partition.index)
+        topic.partitions[partition.index] = 0
     return {topic.topic_id if any(topic.topic_id) else topic.name.encode(): topic for topic in topics.values()}
 
 
@@ -197,6 +201,13 @@ def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str
         else:
             configs[name] = value
     return configs, refused
+
+
+def _lead(partition: Path, leader_epoch: int, end_offset: int) -> None:
+    """We are the next leader, and a client that has met the last one must see that (KIP-320)."""
+    before = epochs.read(DISK, str(partition))
+    ours = max(leader_epoch, before[-1][0]) + 1, end_offset
+    epochs.write(DISK, str(partition), (*(each for each in before if each[1] < end_offset), ours))
 
 
 def _write_own_files(

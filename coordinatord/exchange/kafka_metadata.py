@@ -19,12 +19,14 @@ from coordinatord.log.errors import LogDamaged
 from protocol.errors import DecodeError
 from protocol.records.batch import BatchBuilder, assign_offset, records
 from protocol.records.cluster_metadata import (
+    SAME_LEADER,
     TOPIC_RESOURCE,
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RemoveTopicRecord,
@@ -47,11 +49,11 @@ LEFT_BEHIND = {10: "delegation tokens", 11: "SCRAM credentials", 14: "client quo
 
 @dataclass(slots=True)
 class KafkaTopic:
-    """A topic; `partitions` are numbers."""
+    """A topic; `partitions` have the leader epoch of each."""
 
     name: str
     topic_id: bytes
-    partitions: set[int] = field(default_factory=set)
+    partitions: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -91,7 +93,9 @@ class KafkaMetadata:
         if type(record) is TopicRecord:
             self.topics[record.topic_id] = KafkaTopic(record.name, record.topic_id)
         elif type(record) is PartitionRecord:
-            self.topics[record.topic_id].partitions.add(record.partition_id)
+            self.topics[record.topic_id].partitions[record.partition_id] = record.leader_epoch
+        elif type(record) is PartitionChangeRecord:
+            self.topics[record.topic_id].partitions[record.partition_id] += record.leader != SAME_LEADER
         elif type(record) is RemoveTopicRecord:
             self.configs.pop(self.topics.pop(record.topic_id).name, None)
         elif type(record) is FeatureLevelRecord:
@@ -174,8 +178,8 @@ class Replica:
     elr: bool
 
 
-def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str], dict[int, int]]], replica: Replica) -> list[bytes]:
-    """Records for topics whose partitions lie on one broker: (topic, settings, leader epoch by partition).
+def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str]]], replica: Replica) -> list[bytes]:
+    """Records for topics whose partitions lie on one broker: (topic, settings).
 
     Nobody leads them yet, and the broker is elected when it comes. A controller that keeps eligible leader replicas
     takes a broker that it has never seen for one that crashed, out of the set of those in sync: then it may lead only
@@ -184,11 +188,11 @@ def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str], dict[int, i
     out = []
     version = 2 if replica.elr else 0 if replica.directory_id is None else 1
     me = [replica.node_id]
-    for topic, configs, leader_epochs in topics:
+    for topic, configs in topics:
         out.append(encode_record(TopicRecord(topic.name, topic.topic_id), 0))
-        for index in sorted(topic.partitions):
+        for index, leader_epoch in sorted(topic.partitions.items()):
             record = PartitionRecord(index, topic.topic_id, me, [] if replica.elr else me, partition_epoch=0)
-            record.leader_epoch = leader_epochs.get(index, 0)
+            record.leader_epoch = leader_epoch
             record.directories = [] if replica.directory_id is None else [replica.directory_id]
             record.last_known_elr = me if replica.elr else None
             out.append(encode_record(record, version))

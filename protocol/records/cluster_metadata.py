@@ -25,6 +25,9 @@ METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 """Above 0 the controller keeps eligible leader replicas, and partitions have records of v2 (KIP-966)."""
 
+SAME_LEADER = -2
+"""`leader` of a PartitionChangeRecord that is not about the leader. Any other makes the next leader epoch begin."""
+
 DIRECTORIES_LEVEL = 17
 """metadata.version from which a partition names its log directories (3.7-IV2, KIP-858): PartitionRecord v1."""
 
@@ -58,6 +61,21 @@ class ConfigRecord:
     resource_name: str = string("0+")
     name: str = string("0+")
     value: str | None = string("0+", nullable="0+")
+
+
+@message(versions="0-2", flexible="0+", api_key=5)
+class PartitionChangeRecord:
+    partition_id: int = int32("0+", default=-1)
+    topic_id: bytes = uuid("0+")
+    isr: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=0, default=None)
+    leader: int = int32("0+", default=-2, tagged="0+", tag=1)
+    replicas: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=2, default=None)
+    removing_replicas: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=3, default=None)
+    adding_replicas: list[int] | None = array(int32, "0+", nullable="0+", tagged="0+", tag=4, default=None)
+    leader_recovery_state: int = int8("0+", default=-1, tagged="0+", tag=5)
+    directories: list[bytes] | None = array(uuid, "1+", nullable="1+", tagged="1+", tag=8, default=None)
+    eligible_leader_replicas: list[int] | None = array(int32, "2+", nullable="2+", tagged="2+", tag=6, default=None)
+    last_known_elr: list[int] | None = array(int32, "2+", nullable="2+", tagged="2+", tag=7, default=None)
 
 
 @message(versions="0", flexible="0+", api_key=9)
@@ -99,6 +117,7 @@ RECORDS: dict[int, type[Any]] = {
         TopicRecord,
         PartitionRecord,
         ConfigRecord,
+        PartitionChangeRecord,
         RemoveTopicRecord,
         FeatureLevelRecord,
         ProducerIdsRecord,

@@ -87,7 +87,7 @@ def cluster_records(
     counts = {"orders": 2, "__consumer_offsets": 1} if partitions is None else partitions
     ids = {"orders": ORDERS, "__consumer_offsets": OFFSETS}
     topics = [
-        (KafkaTopic(name, ids[name], set(range(count))), dict(configs or {}) if name == "orders" else {}, {0: 4})
+        (KafkaTopic(name, ids[name], dict.fromkeys(range(count), 4)), dict(configs or {}) if name == "orders" else {})
         for name, count in counts.items()
     ]
     return topic_records(topics, Replica(3, DIRECTORY_ID, elr=True))
