@@ -253,10 +253,12 @@ class Cleaner:
         return result
 
     def _got(self, run: _Run, result: Cleaned | Statistics) -> None:
+        log = run.dirt.log
         if isinstance(result, Cleaned):
             self._when_unpinned(run, lambda: self._replace(run, result))
         else:
-            self._on_worker(run, lambda: self._note(run, result), lambda _none: self._done(run, result))
+            self._data.cleaned_offsets[log.topic, log.partition] = result.end_offset
+            self._on_worker(run, self._data.write_cleaned_offsets, lambda _none: self._done(run, result))
 
     def _replace(self, run: _Run, cleaned: Cleaned) -> None:
         """The log's list of segments changes: from here on nobody opens the old files."""
@@ -307,14 +309,6 @@ class Cleaner:
         new.suffix = ""
         run.swapping = False
         self._on_worker(run, lambda: self._next_group(run), lambda result: self._got(run, result))
-
-    def _note(self, run: _Run, statistics: Statistics) -> None:
-        """On the worker: what is clean now is remembered."""
-        log = run.dirt.log
-        with self._writer.lock:
-            if not log.deleted:
-                self._data.cleaned_offsets[log.topic, log.partition] = statistics.end_offset
-                self._data.write_cleaned_offsets()
 
     def _done(self, run: _Run, statistics: Statistics) -> None:
         log, state = run.dirt.log, self.state

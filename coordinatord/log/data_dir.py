@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 
 from coordinatord.log import checkpoint, epochs, shares
@@ -64,6 +65,7 @@ class DataDirectory:
         self.start_offsets: dict[TopicPartition, int] = {}
         #: what cleaner-offset-checkpoint says: compacted up to there
         self.cleaned_offsets: dict[TopicPartition, int] = {}
+        self._cleaned_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
         self._lock = lock
 
@@ -273,8 +275,9 @@ class DataDirectory:
         checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.RECOVERY_POINT), self.flushed_offsets)
 
     def write_cleaned_offsets(self) -> None:
-        """The caller holds the writer's lock."""
-        checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.CLEANER), self.cleaned_offsets)
+        """On any thread: the cleaner's own does it, so that nobody waits."""
+        with self._cleaned_lock:
+            checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.CLEANER), dict(self.cleaned_offsets))
 
     def mark_clean(self) -> None:
         """Everything is flushed and nothing will be written any more: the next start need not recover. A worker's

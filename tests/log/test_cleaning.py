@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType
+from tests.log.cleaning_rate import measure
 from tests.log.world import World, contents
 
 NOW = 1_000_000
@@ -327,3 +329,10 @@ def test_indexes_of_a_rewritten_segment_find_everything() -> None:
     assert contents(again.log()) == contents(log)
     assert again.log().segments[0].index_count == log.segments[0].index_count
     again.close()
+
+
+def test_the_measure_of_its_speed_measures_a_cleaning(tmp_path: Path) -> None:
+    rate = measure(tmp_path, 2_000, 50, 4)
+    assert rate.records == 2_000
+    assert 0 < rate.bytes_after < rate.log_bytes / 4
+    assert rate.mb_per_second > 0
