@@ -37,9 +37,15 @@ def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
     """The rows of an earlier run, with those of this one in their places."""
     if not earlier.exists():
         return run
-    kept = {row["name"]: row for row in json.loads(earlier.read_text())["rows"]}
+    before = json.loads(earlier.read_text())
+    kept = {row["name"]: row for row in before["rows"]}
     kept |= {row["name"]: row for row in run["rows"]}
-    return {**run, "rows": [kept[name] for name in ROWS if name in kept]}
+    return {
+        **run,
+        "rows": [kept[name] for name in ROWS if name in kept],
+        "absent": sorted({*before["absent"], *run["absent"]}),
+        "took_s": round(before["took_s"] + run["took_s"], 1),
+    }
 
 
 def put_into_readme(run: dict[str, Any], readme: Path = README) -> None:

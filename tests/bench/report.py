@@ -79,6 +79,11 @@ def head_lines(run: Json) -> list[str]:
         f"commit {run['commit']} · {run['date']} · {run['rounds']} rounds of {run['seconds']:g} s",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB · Linux {machine['kernel']} · "
         f"{machine['python']} · {machine['pinned']}",
+        *(
+            f"{row['name']} is of commit {row['commit']}, {row['date']}"
+            for row in run["rows"]
+            if row["commit"] != run["commit"]
+        ),
         *run.get("absent", []),
         *(f"NOT MEASURED: {why}" for row in run["rows"] for why in row["wrong"]),
     ]

@@ -66,8 +66,9 @@ def run_row(
             say(f"{row.title} · {column.label} · round {number + 1} of {rounds}")
             try:
                 samples[column.key].append(row.measure(arena, column, seconds))
-            except Unavailable:
-                pass  # the arena remembers why
+            except Unavailable as why:
+                if column.kind not in arena.absent:  # it is the row that cannot be
+                    arena.absent[f"{row.name} {column.key}"] = f"{row.title}, {column.label}: {why}"
             except (WrongAnswer, OSError) as why:
                 wrong[column.key] = f"{row.title}, {column.label}: {why}"
     measured = {c.key: put_together(c, samples[c.key]) for c in columns if samples[c.key] and c.key not in wrong}
@@ -77,7 +78,12 @@ def run_row(
         "unit": row.unit,
         "more_is_better": row.more_is_better,
         "columns": measured,
-        "targets": [judge(target, row.columns[0].key, measured) for target in row.targets],
+        "targets": [
+            judge(target, row.columns[0].key, measured)
+            for target in row.targets
+            # One that compares with a server that nobody wants to see is left out.
+            if target.of is None or target.of not in {each.key for each in row.columns} - {c.key for c in columns}
+        ],
         "wrong": list(wrong.values()),
         "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -153,6 +153,7 @@ def our_load(server: Ours, since: int) -> tuple[int, float] | None:
     columns=[ours(log_flush="never", log_cleaner_enable="false"), KAFKA],
     targets=[at_least(400_000)],
     rounds=3,
+    quick=False,
     more_is_better=True,
 )
 def load(arena: Arena, column: Column, seconds: float) -> Sample:
@@ -201,6 +202,7 @@ def our_cleaning(server: Ours) -> float | None:
     "MB/s",
     columns=[OURS, KAFKA],
     rounds=1,
+    quick=False,
     more_is_better=True,
 )
 def cleaner(arena: Arena, column: Column, seconds: float) -> Sample:

@@ -90,7 +90,7 @@ CONNECTIONS = 10_000
 AT_A_TIME = 500  # less than a listen backlog
 
 
-@row("idle-connections", "resident with 10,000 idle connections", "MiB", targets=[at_most(250)], rounds=1)
+@row("idle-connections", "resident with 10,000 idle connections", "MiB", targets=[at_most(250)], rounds=1, quick=False)
 def idle_connections(arena: Arena, column: Column, seconds: float) -> Sample:
     """Each has asked for one heartbeat, as a client that is between two of them."""
     beat = HeartbeatRequest("nobody", 1, "nobody")
