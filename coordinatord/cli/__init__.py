@@ -17,6 +17,11 @@ COMMANDS = {
     "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator about its groups: why they rebalance."),
     "import": ("coordinatord.cli.exchange", "import_", "Make a data directory out of a Kafka broker's."),
     "export": ("coordinatord.cli.exchange", "export", "Put everything into the data directory of a new Kafka broker."),
+    "pipeline": (
+        "coordinatord.cli.pipeline",
+        "pipeline",
+        "Tables and reports from __consumer_offsets, of this coordinator or of any Kafka cluster.",
+    ),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""

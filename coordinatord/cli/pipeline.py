@@ -1,0 +1,172 @@
+"""`coordinatord pipeline`: tables of lag, status and more from `__consumer_offsets`, of ours or of any cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinatord.cli.options import BAD_SETTINGS, fail
+
+NO_SPARK = "The pipeline needs PySpark: pip install 'coordinatord[spark]', and Java 17 or newer."
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@click.group(name="pipeline")
+def pipeline() -> None:
+    """Tables and reports from __consumer_offsets, of this coordinator or of any Kafka cluster."""
+
+
+def run_options(command: Any) -> Any:
+    for option in reversed(
+        [
+            click.option("--source", "sources", multiple=True, metavar="DIR", help="A broker's log directory."),
+            click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
+            click.option(
+                "--end-offsets",
+                metavar="DIR|HOST:PORT",
+                help="Where partitions end. [the source's own directory, or the bootstrap broker]",
+            ),
+            click.option(
+                "--broker-option",
+                "broker_options",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="For the broker, in kafka-python's words: security_protocol=SASL_SSL …",
+            ),
+            click.option("--out", required=True, type=click.Path(path_type=Path), help="Where the tables go."),
+            click.option("--groups", help="Only these groups: names by commas, * and ? allowed."),
+            click.option("--topics", help="Only commits for these topics."),
+            click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
+            click.option("--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet"),
+            click.option(
+                "--window",
+                default=600,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Seconds that a status looks back.",
+            ),
+            click.option(
+                "--min-lag",
+                default=1,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Fewer unread records are nothing to speak of.",
+            ),
+            click.option(
+                "--retention-minutes",
+                default=10_080,
+                show_default=True,
+                type=click.IntRange(1),
+                help="offsets.retention.minutes of the cluster.",
+            ),
+            click.option(
+                "--slo-lag",
+                default=1_000,
+                show_default=True,
+                type=click.IntRange(0),
+                help="Records: up to this lag a minute is good.",
+            ),
+            click.option(
+                "--slo-target",
+                default=0.99,
+                show_default=True,
+                type=click.FloatRange(0, 0.999999),
+                help="Share of minutes that shall be good.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@pipeline.command()
+@run_options
+def run(**given: Any) -> None:
+    """Read what is new in the log, and bring the tables up to date.
+
+    A run takes up where the last one with the same --out stopped. Without --end-offsets the partitions of topics are
+    looked up where the log is.
+    """
+    try:
+        from coordinatord.pipeline.frames import start_spark
+        from coordinatord.pipeline.run import run as run_pipeline
+        from coordinatord.pipeline.segments import SourceError
+    except ModuleNotFoundError as error:
+        fail(f"{NO_SPARK} ({error})")
+    try:
+        it = wanted(given)
+        spark = start_spark(**QUIET)
+        spark.sparkContext.setLogLevel("ERROR")
+        summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), say=_say)
+    except SourceError as error:
+        fail(f"{error}.", status=BAD_SETTINGS)
+    click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {it.out / 'tables'}:")
+    for name, count in summary.rows.items():
+        click.echo(f"  {name:<16}{count:>12,} rows")
+    quarantined = summary.new.get("quarantine", 0)
+    if quarantined:
+        click.echo(f"{quarantined:,} stretches could not be decoded: see {it.out / 'facts' / 'quarantine'}", err=True)
+
+
+def wanted(given: dict[str, Any]) -> Any:
+    """The Run that the options ask for. SourceError."""
+    from coordinatord.pipeline.analysis.status import Rules
+    from coordinatord.pipeline.frames import Source
+    from coordinatord.pipeline.run import Run
+    from coordinatord.pipeline.segments import SourceError
+    from coordinatord.pipeline.tables import TABLES
+    from coordinatord.pipeline.tables.inputs import Options
+
+    sources, bootstrap = given["sources"], given["bootstrap"]
+    if bool(sources) == bool(bootstrap):
+        raise SourceError("say where the log is: --source DIR, or --bootstrap HOST:PORT, one of both")
+    for name in given["tables"]:
+        if name not in TABLES:
+            raise SourceError(f"there is no table {name}; there are {', '.join(TABLES)}")
+    broker = dict(_assignment(text) for text in given["broker_options"])
+    source = Source(
+        *sources,
+        bootstrap=bootstrap,
+        groups=given["groups"],
+        topics=given["topics"],
+        **{f"kafka.{name}": value for name, value in broker.items()},
+    )
+    options = Options(
+        rules=Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
+        retention_ms=given["retention_minutes"] * 60_000,
+        slo_lag=given["slo_lag"],
+        slo_target=given["slo_target"],
+    )
+    ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
+    return Run(source, given["out"], ends, broker, options, given["tables"], given["form"])
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    from coordinatord.pipeline.segments import SourceError
+
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SourceError(f"--broker-option {text}: NAME=VALUE is wanted")
+    return name, value
+
+
+def _say(text: str) -> None:
+    click.echo(f"  {text} …", err=True)
+
+
+@pipeline.command()
+def tables() -> None:
+    """What the tables are: their grain, columns and units, as Markdown."""
+    try:
+        from coordinatord.pipeline.tables.describe import markdown
+    except ModuleNotFoundError as error:
+        fail(f"{NO_SPARK} ({error})")
+    click.echo(markdown(), nl=False)

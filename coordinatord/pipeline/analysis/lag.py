@@ -1,0 +1,119 @@
+"""How far one group is behind in one partition: now, and in the course of time.
+
+Lag is never negative: a commit that is beyond the end offset that was looked up a moment earlier has caught up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from coordinatord.pipeline.analysis.burrow import Commit
+from coordinatord.pipeline.analysis.curve import Point, end_offset_at, rate_per_s, time_lag
+
+MAX_STEPS = 500
+"""Points of one history at most: more than a plot shows. The step between them grows instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What is known of a partition now: the first offset that is still there, the end offset, when that was seen."""
+
+    log_start_offset: int | None
+    end_offset: int
+    sampled_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Of a group in a partition, at `now_ms`. None stands for what is not known."""
+
+    lag: int | None
+    time_lag_ms: int | None
+    time_lag_method: str
+    time_lag_error_ms: int | None
+    lost_records: int | None
+    """Records that retention took before the group read them: they are no part of the lag any more."""
+    retention_margin: int | None
+    """How many records retention may still take before the group loses one; 0 when it does already."""
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    zero_in_s: float | None
+    """Until nothing is unread, if both go on as in the window; None when the lag does not become less."""
+    producer_idle: bool | None
+    """Nothing was written during the window: a lag that does not change is then the consumer's doing alone."""
+
+
+def lag_now(
+    commits: Sequence[Commit],
+    ends: Ends | None,
+    points: Sequence[Point],
+    now_ms: int,
+    window_ms: int,
+    record_ms: int | None = None,
+) -> Lag:
+    """`commits` are the group's last ones, oldest first, at least one; `points` as analysis.curve makes them."""
+    committed = commits[-1].offset
+    produced = rate_per_s(points, now_ms - window_ms)
+    consumed = _consumed_per_s(commits, now_ms - window_ms)
+    if ends is None:
+        told = time_lag(committed, committed + 1, now_ms, points, record_ms)
+        return Lag(None, None, told.method, None, None, None, consumed, produced, None, _is_idle(produced))
+    start = ends.log_start_offset
+    lost = None if start is None else max(0, start - committed)
+    oldest_unread = max(committed, start or 0)
+    lag = max(0, ends.end_offset - oldest_unread)
+    told = time_lag(oldest_unread, ends.end_offset, now_ms, points, None if lost else record_ms)
+    gain = None if consumed is None or produced is None else consumed - produced
+    return Lag(
+        lag=lag,
+        time_lag_ms=told.lag_ms,
+        time_lag_method=told.method,
+        time_lag_error_ms=told.error_ms,
+        lost_records=lost,
+        retention_margin=None if start is None else max(0, committed - start),
+        consumed_per_s=consumed,
+        produced_per_s=produced,
+        zero_in_s=0.0 if lag == 0 else lag / gain if gain is not None and gain > 0 else None,
+        producer_idle=_is_idle(produced),
+    )
+
+
+def _is_idle(produced: float | None) -> bool | None:
+    return None if produced is None else produced == 0
+
+
+def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
+    recent = [commit for commit in commits if commit.time_ms >= since_ms]
+    if len(recent) < 2 or recent[-1].time_ms == recent[0].time_ms:
+        return None
+    return max(0, recent[-1].offset - recent[0].offset) * 1000 / (recent[-1].time_ms - recent[0].time_ms)
+
+
+def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
+    """The commits, each with the lag that it had when it was made, where the curve tells."""
+    told = []
+    for offset, time_ms, _ in commits:
+        end = end_offset_at(time_ms, points)
+        told.append(Commit(offset, time_ms, None if end is None else max(0, round(end) - offset)))
+    return told
+
+
+def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int]]:
+    """(time, committed offset, lag) every `step_ms` or, where that would be too many, more rarely; from the first
+    commit on, as long as the curve goes.
+    """
+    if not commits or not points:
+        return
+    first_ms = max(commits[0].time_ms, points[0].time_ms)
+    last_ms = points[-1].time_ms
+    step_ms = max(step_ms, -(-(last_ms - first_ms) // MAX_STEPS))
+    times = [commit.time_ms for commit in commits]
+    at_ms = -(-first_ms // step_ms) * step_ms
+    while at_ms <= last_ms:
+        committed = commits[bisect_right(times, at_ms) - 1].offset
+        end = end_offset_at(at_ms, points)
+        if end is not None:
+            yield at_ms, committed, max(0, round(end) - committed)
+        at_ms += step_ms

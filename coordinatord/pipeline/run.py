@@ -1,0 +1,248 @@
+"""`coordinatord pipeline run`: from the log to tables, as often as one likes, each time only what is new.
+
+    OUT/facts/<kind>/batch=<n>/bucket=<b>/   what was read from the log: each record once, whatever happens
+    OUT/checkpoint/                          how far the log has been read (Spark's)
+    OUT/end_offsets/run=<n>/                 where partitions ended when this run looked
+    OUT/tables/<name>/bucket=<b>/            the tables, by groups
+    OUT/state.json                           the last batch that is in the tables
+
+The log is read as a stream, so that a run takes up where the last one stopped. A micro-batch that is repeated after a
+crash is written over. Then tables are made anew for the buckets (groups by a hash) in which there is something new, and
+those that depend on the time for all of them; each is put in place by renaming directories, and the state is written
+last, so that whatever a crash left half done is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
+from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.kinds import KINDS, QUARANTINE
+from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables.inputs import BUCKETS, ENDING_DDL, FACTS, Inputs, Options, bucket_of
+
+STATE_VERSION = 1
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to do. `end_offsets` is a broker's log directory or HOST:PORT; None where nobody tells."""
+
+    source: Source
+    out: Path
+    end_offsets: str | None = None
+    broker: dict[str, Any] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    tables: tuple[str, ...] = ()
+    format: str = "parquet"
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did: rows by kind that were new, rows by table now, seconds."""
+
+    new: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    buckets: int = 0
+    seconds: float = 0.0
+
+
+def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: None) -> Summary:
+    """Read what is new and bring the tables up to date. SourceError is for the user."""
+    began_s = time.monotonic()
+    summary = Summary()
+    it.out.mkdir(parents=True, exist_ok=True)
+    state = _read_state(it.out)
+    say("reading the log")
+    _ingest(spark, it, summary, say)
+    changed = _changed_buckets(it.out, int(state["batch"]))
+    summary.buckets = len(changed)
+    directories = _sample_ends(spark, it, now_ms, int(state["runs"]), say)
+
+    def inputs(buckets: tuple[int, ...] | None) -> Inputs:
+        return Inputs(
+            spark,
+            it.out,
+            TABLES,
+            now_ms=now_ms,
+            options=it.options,
+            log_directories=directories,
+            buckets=buckets,
+        )
+
+    everything, something = inputs(None), inputs(changed)
+    try:
+        for name in it.tables or tuple(TABLES):
+            say(f"making the table {name}")
+            is_whole = TABLES[name].depends_on_time or not (it.out / "tables" / name).exists()
+            _build(it, name, everything if is_whole else something, summary)
+    finally:
+        everything.release()
+        something.release()
+    state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": int(state["runs"]) + 1, "at_ms": now_ms}
+    _write_state(it.out, state)
+    summary.seconds = time.monotonic() - began_s
+    return summary
+
+
+# Reading
+
+
+def _ingest(spark: SparkSession, it: Run, summary: Summary, say: Say) -> None:
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.persist()
+        try:
+            counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+            for kind in FACTS:
+                _write_facts(rows, kind, batch, it.out, has_rows=kind in counts)
+        finally:
+            rows.unpersist()
+        for kind, count in counts.items():
+            summary.new[kind] = summary.new.get(kind, 0) + count
+        say(f"read {sum(summary.new.values()):,} records")
+
+    stream = it.source.read_stream(spark, *FACTS)
+    query = (
+        stream.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(it.out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:
+    directory = out / "facts" / kind / f"batch={batch:09d}"
+    shutil.rmtree(directory, ignore_errors=True)  # of a batch that is repeated
+    if not has_rows:
+        return
+    place = [name for name in KINDS[kind].schema.names if name in rows.columns]
+    facts = rows.where(F.col("kind") == kind).select(*place, f"{kind}.*")
+    is_of_group = "group_id" in facts.columns
+    facts = facts.withColumn("bucket", bucket_of(F.col("group_id")) if is_of_group else F.lit(0))
+    staged = directory.with_name(f"_{directory.name}")
+    facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    os.replace(staged, directory)
+
+
+def _sample_ends(spark: SparkSession, it: Run, now_ms: int, number: int, say: Say) -> tuple[str, ...]:
+    """Look where partitions end; returns log directories from which records' timestamps can be read."""
+    if it.end_offsets is None:
+        return ()
+    say("looking where partitions end")
+    is_directory = os.path.isdir(it.end_offsets)
+    endings: list[Ending]
+    if is_directory:
+        endings = from_directories([it.end_offsets], now_ms)
+    elif ":" in it.end_offsets and not it.end_offsets.startswith(("/", ".")):
+        committed = Inputs(spark, it.out, TABLES, now_ms=now_ms, options=it.options).commits
+        partitions = [
+            (row["topic"], row["partition"]) for row in committed.select("topic", "partition").distinct().collect()
+        ]
+        endings = from_broker(it.end_offsets, now_ms, partitions, it.broker)
+    else:
+        raise SourceError(f"--end-offsets {it.end_offsets}: a broker's log directory or HOST:PORT is wanted")
+    rows = [
+        (e.topic, e.partition, e.sampled_ms, e.log_start_offset, e.end_offset, [tuple(point) for point in e.points])
+        for e in endings
+    ]
+    path = it.out / "end_offsets"
+    if is_directory:
+        shutil.rmtree(path, ignore_errors=True)  # a directory tells its whole past each time
+    target = path / f"run={number:09d}"
+    spark.createDataFrame(rows, ENDING_DDL).coalesce(1).write.mode("overwrite").parquet(str(target))
+    return (it.end_offsets,) if is_directory else ()
+
+
+# Tables
+
+
+def _build(it: Run, name: str, inputs: Inputs, summary: Summary) -> None:
+    buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
+    if buckets:
+        rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
+        _replace(rows, it.out / "tables" / name, buckets, it.format)
+    summary.rows[name] = read_table(inputs.spark, it.out, name, it.format).count()
+
+
+def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
+    """Put the rows in the place of those of the same buckets."""
+    if form == "delta":
+        where = f"bucket in ({', '.join(map(str, buckets))})"
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
+        return
+    staged = path.with_name(f"_{path.name}")
+    rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    path.mkdir(parents=True, exist_ok=True)
+    for bucket in buckets:
+        old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"
+        if old.exists():
+            shutil.rmtree(old)
+        if new.exists():
+            os.replace(new, old)
+    shutil.rmtree(staged)
+
+
+def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet") -> DataFrame:
+    """A table of a run, with its declared columns. SourceError when there has been none."""
+    table = TABLES[name]
+    path = out / "tables" / name
+    if not path.exists():
+        raise SourceError(f"{out} has no table {name}: run `coordinatord pipeline run --out {out}` first")
+    if form == "delta":
+        return spark.read.format("delta").load(str(path)).select(*table.names)
+    return spark.read.schema(f"{table.ddl}, bucket int").parquet(str(path)).select(*table.names)
+
+
+# State
+
+
+def _changed_buckets(out: Path, since_batch: int) -> tuple[int, ...]:
+    """Buckets with facts of later batches. Markers of transactions are of no group: with one of them, all."""
+    found: set[int] = set()
+    for kind in FACTS:
+        for batch in (out / "facts" / kind).glob("batch=*"):
+            if int(batch.name.removeprefix("batch=")) > since_batch and kind != QUARANTINE:
+                if "group_id" not in KINDS[kind].schema.names:
+                    return tuple(range(BUCKETS))
+                found |= {int(each.name.removeprefix("bucket=")) for each in batch.glob("bucket=*")}
+    return tuple(sorted(found))
+
+
+def _last_batch(out: Path) -> int:
+    batches = [int(each.name.removeprefix("batch=")) for each in (out / "facts").glob("*/batch=*")]
+    return max(batches, default=-1)
+
+
+def _read_state(out: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads((out / "state.json").read_text())
+    except FileNotFoundError:
+        return {"version": STATE_VERSION, "batch": -1, "runs": 0}
+    except ValueError:
+        raise SourceError(f"{out / 'state.json'} cannot be read: remove it, and all tables are made anew") from None
+    if state.get("version") != STATE_VERSION:
+        raise SourceError(
+            f"{out} was written by another version of coordinatord (state {state.get('version')}): "
+            "give an empty directory with --out"
+        )
+    return state
+
+
+def _write_state(out: Path, state: dict[str, Any]) -> None:
+    staged = out / "_state.json"
+    staged.write_text(json.dumps(state) + "\n")
+    os.replace(staged, out / "state.json")

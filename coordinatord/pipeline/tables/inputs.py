@@ -1,0 +1,172 @@
+"""What tables are made of: the facts that were read from the log, where partitions end, and what the user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from coordinatord.pipeline.analysis.status import Rules
+from coordinatord.pipeline.frames import with_outcome
+from coordinatord.pipeline.kinds import (
+    GROUP_GENERATIONS,
+    KINDS,
+    OFFSET_COMMITS,
+    QUARANTINE,
+    TRANSACTION_MARKERS,
+)
+
+if TYPE_CHECKING:
+    from coordinatord.pipeline.tables.table import Table
+
+BUCKETS = 16
+"""Groups are dealt into so many by a hash of their name; what has nothing new is not made anew."""
+
+CURRENT_ASSIGNMENT = "consumer_group_current_member_assignment"
+FACTS = (
+    OFFSET_COMMITS,
+    GROUP_GENERATIONS,
+    TRANSACTION_MARKERS,
+    QUARANTINE,
+    "consumer_group_metadata",
+    "consumer_group_member_metadata",
+    "consumer_group_target_assignment_metadata",
+    CURRENT_ASSIGNMENT,
+)
+"""The kinds that are kept. What else a log has is there to be read with the source, and in no table yet."""
+
+ENDING_DDL = (
+    "topic string, partition int, sampled_ms bigint, log_start_offset bigint, end_offset bigint, "
+    "points array<struct<offset: bigint, time_ms: bigint>>"
+)
+
+
+def bucket_of(group_id: Any) -> Any:
+    """The bucket of a group, as a column; null for what belongs to no group."""
+    return F.pmod(F.xxhash64(group_id), F.lit(BUCKETS)).cast("int")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user may say about the tables. Times in milliseconds."""
+
+    rules: Rules = field(default_factory=Rules)
+    retention_ms: int = 10_080 * 60_000
+    """offsets.retention.minutes of the cluster."""
+    history_step_ms: int = 60_000
+    slo_lag: int = 1_000
+    """The lag up to which a minute is good."""
+    slo_target: float = 0.99
+    """The share of minutes that shall be good."""
+
+
+class Inputs:
+    """Of one run. `buckets` are the groups that are looked at; None for all."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        out: Path,
+        tables: dict[str, Table],
+        *,
+        now_ms: int,
+        options: Options,
+        log_directories: tuple[str, ...] = (),
+        buckets: tuple[int, ...] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.out = out
+        self.now_ms = now_ms
+        self.options = options
+        self.log_directories = log_directories
+        self.buckets = buckets
+        self._tables = tables
+        self._built: dict[str, DataFrame] = {}
+
+    def facts(self, kind: str) -> DataFrame:
+        """All rows of a kind, with `bucket`."""
+        path = self.out / "facts" / kind
+        schema = from_arrow_schema(KINDS[kind].schema)
+        if not any(path.glob("batch=*/*")):
+            return self.spark.createDataFrame([], schema).withColumn("bucket", F.lit(None).cast("int"))
+        rows = self.spark.read.schema(f"{_ddl(schema)}, bucket int").parquet(str(path))
+        if self.buckets is not None and "group_id" in schema.names:
+            rows = rows.where(F.col("bucket").isin(*self.buckets))
+        return rows
+
+    @cached_property
+    def commits(self) -> DataFrame:
+        """Commits that have taken effect, and tombstones (`committed_offset` null), with `at`: their place in the order
+        in which they did. One of a transaction does so at its marker.
+        """
+        commits = self.facts(OFFSET_COMMITS)
+        if commits.where("transactional").limit(1).count():
+            commits = with_outcome(commits, self.facts(TRANSACTION_MARKERS))
+            commits = commits.where(F.col("outcome").isin("plain", "COMMIT"))
+            place = F.coalesce("outcome_log_offset", "log_offset")
+        else:
+            place = F.col("log_offset")
+        return commits.withColumn("at", place)
+
+    @cached_property
+    def last_generations(self) -> DataFrame:
+        """The last row of group_generations of each classic group that is not gone."""
+        return _last(self.facts(GROUP_GENERATIONS), "group_id").where(~F.col("tombstone"))
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """group_id, has_members: of groups of which it is known."""
+        classic = self.last_generations.select("group_id", (F.size("members") > 0).alias("has_members"))
+        consumer = (
+            _last(self.facts(CURRENT_ASSIGNMENT), "group_id", "member_id")
+            .groupBy("group_id")
+            .agg(F.max(~F.col("tombstone")).alias("has_members"))
+        )
+        return classic.unionByName(consumer).groupBy("group_id").agg(F.max("has_members").alias("has_members"))
+
+    @cached_property
+    def endings(self) -> DataFrame:
+        """topic, partition, log_start_offset, end_offset, sampled_ms (the last that is known), and `points`: all."""
+        path = self.out / "end_offsets"
+        if not any(path.glob("*")):
+            return self.spark.createDataFrame([], ENDING_DDL)
+        samples = self.spark.read.schema(ENDING_DDL).parquet(str(path))
+        sample = F.struct(F.col("end_offset").alias("offset"), F.col("sampled_ms").alias("time_ms"))
+        return samples.groupBy("topic", "partition").agg(
+            F.max("sampled_ms").alias("sampled_ms"),
+            F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),
+            F.max_by("end_offset", "sampled_ms").alias("end_offset"),
+            F.concat(F.flatten(F.collect_list("points")), F.collect_list(sample)).alias("points"),
+        )
+
+    def table(self, name: str) -> DataFrame:
+        """Another table, of the same groups."""
+        return self.once(name, lambda: self._tables[name].build(self).select(*self._tables[name].names))
+
+    def once(self, name: str, build: Callable[[], DataFrame]) -> DataFrame:
+        """What `build` makes, made once however many tables are made of it."""
+        if name not in self._built:
+            self._built[name] = build().persist()
+        return self._built[name]
+
+    def release(self) -> None:
+        """Nothing more will be asked."""
+        for rows in self._built.values():
+            rows.unpersist()
+        self._built.clear()
+
+
+def _ddl(schema: Any) -> str:
+    return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
+
+
+def _last(rows: DataFrame, *keys: str) -> DataFrame:
+    """The last row of the log for each key."""
+    newest = Window.partitionBy(*keys).orderBy(F.col("log_offset").desc())
+    return rows.withColumn("_rank", F.row_number().over(newest)).where("_rank = 1").drop("_rank")

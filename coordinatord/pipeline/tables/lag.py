@@ -1,0 +1,249 @@
+"""lag, lag_history, status, group_status: how far behind, since when, and what is the matter.
+
+One pass over all commits of a topic's partition, with the curve of its end offset, tells it of all groups that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.analysis import burrow, status
+from coordinatord.pipeline.analysis.burrow import Commit
+from coordinatord.pipeline.analysis.curve import Point, curve
+from coordinatord.pipeline.analysis.lag import Ends, history, lag_now, with_lags
+from coordinatord.pipeline.end_offsets import record_time
+from coordinatord.pipeline.tables.inputs import Inputs, Options
+from coordinatord.pipeline.tables.table import Column, Table
+
+WHERE = (
+    Column("group_id", "string", ""),
+    Column("topic", "string", ""),
+    Column("partition", "int", ""),
+)
+
+LAG_COLUMNS = (
+    *WHERE,
+    Column("committed_offset", "bigint", "the next offset that the group will read"),
+    Column("committed_ms", "bigint", "when it was committed"),
+    Column("end_offset", "bigint", "of the partition; null where nobody looked"),
+    Column("end_offset_ms", "bigint", "when that was looked at"),
+    Column("log_start_offset", "bigint", "the first offset that retention has left"),
+    Column("lag", "bigint", "records that are there and unread; never negative; null where the end is not known"),
+    Column("time_lag_ms", "bigint", "milliseconds since the oldest unread record was appended"),
+    Column(
+        "time_lag_method",
+        "string",
+        "`caught up`; `record`: the record's own timestamp; `interpolated` on the curve of end offsets; `at least`, "
+        "`at most`: the record is beyond what is known of the curve; `unknown`",
+    ),
+    Column("time_lag_error_ms", "bigint", "the truth is within so much of time_lag_ms; null where there is no bound"),
+    Column("lost_records", "bigint", "records that retention took before they were read"),
+    Column("retention_margin", "bigint", "records that retention may still take before the group loses one"),
+    Column("consumed_per_s", "double", "records a second, by commits of the status window; null below two commits"),
+    Column("produced_per_s", "double", "records a second appended in that window; null below two known end offsets"),
+    Column(
+        "zero_in_s", "double", "seconds until nothing is unread, if both go on so; null where the lag does not fall"
+    ),
+    Column("producer_idle", "boolean", "nothing was appended in that window"),
+)
+
+STATUS_COLUMNS = (
+    *WHERE,
+    Column("status", "string", "see analysis/status.py: unknown, ok, ended, stopped, stuck, rewound, falling, …"),
+    Column("why", "string", "the figures that decided, in words"),
+    Column("alarming", "boolean", "somebody should look: stopped, stuck, rewound or falling"),
+    Column("burrow", "string", "OK, WARN, STOP, STALL, REWIND: by Burrow's rules on its window of 10 commits"),
+)
+
+HISTORY_COLUMNS = (
+    *WHERE,
+    Column("at_ms", "bigint", "a moment: every minute, or more rarely where that would be over 500 rows"),
+    Column("committed_offset", "bigint", "at that moment"),
+    Column("lag", "bigint", "at that moment, the end offset being interpolated"),
+)
+
+GROUP_COLUMNS = (
+    Column("group_id", "string", ""),
+    Column("status", "string", "that of its worst partition"),
+    Column("why", "string", "of that partition"),
+    Column("alarming_partitions", "bigint", ""),
+    Column("partitions", "bigint", "partitions with a committed offset"),
+    Column("lag", "bigint", "of all of them; null where none is known"),
+    Column("max_lag", "bigint", "of one of them"),
+    Column("max_time_lag_ms", "bigint", ""),
+    Column("last_commit_ms", "bigint", ""),
+    Column("burrow", "string", "OK, WARN or ERR, as Burrow has it"),
+)
+
+SEVERITY = (
+    status.STOPPED, status.STUCK, status.REWOUND, status.FALLING, status.BEHIND, status.CATCHING, status.UNKNOWN,
+    status.ENDED, status.OK,
+)  # fmt: skip
+"""The worst first."""
+
+BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
+
+Rows = Iterator[tuple[Any, ...]]
+PerGroup = Callable[[str, list[Commit], "Partition"], Rows]
+
+
+class Partition:
+    """Of a topic, with its curve; `has_members` by group."""
+
+    def __init__(self, topic: str, partition: int, endings: pd.DataFrame) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.points: list[Point] = []
+        self.ends: Ends | None = None
+        self.has_members: dict[str, bool | None] = {}
+        if len(endings):
+            row = endings.iloc[0]
+            self.points = curve([Point(int(each["offset"]), int(each["time_ms"])) for each in row["points"]])
+            self.ends = Ends(int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]))
+
+
+def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -> DataFrame:
+    """Rows that `told(group, commits, partition)` gives for each group that has an offset in a partition."""
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    names = [column.name for column in columns]
+
+    def apply(commits: pd.DataFrame, endings: pd.DataFrame) -> pd.DataFrame:
+        rows: list[tuple[Any, ...]] = []
+        if len(commits):
+            first = commits.iloc[0]
+            partition = Partition(str(first["topic"]), int(first["partition"]), endings)
+            for group_id, each in commits.groupby("group_id", sort=False):
+                kept = _since_tombstone(each)
+                if kept:
+                    known = each["has_members"].iloc[0]
+                    partition.has_members[str(group_id)] = None if pd.isna(known) else bool(known)
+                    rows += told(str(group_id), kept, partition)
+        return pd.DataFrame(rows, columns=names).astype(object)
+
+    commits = inputs.commits.select(
+        "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "at"
+    ).join(F.broadcast(inputs.members), "group_id", "left")
+    keys = ["topic", "partition"]
+    return commits.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInPandas(apply, ddl)
+
+
+def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
+    """The commits of a group for a partition in the order of the log, as long as they are not gone."""
+    rows = rows.sort_values("at")
+    commits: list[Commit] = []
+    for offset, committed_ms, timestamp_ms in zip(
+        rows["committed_offset"], rows["commit_timestamp_ms"], rows["timestamp_ms"], strict=True
+    ):
+        if pd.isna(offset):
+            commits.clear()
+        else:
+            commits.append(Commit(int(offset), int(timestamp_ms if pd.isna(committed_ms) else committed_ms), None))
+    return commits
+
+
+def _now(inputs: Inputs) -> DataFrame:
+    now_ms, options, directories = inputs.now_ms, inputs.options, inputs.log_directories
+
+    def told(group_id: str, commits: list[Commit], partition: Partition) -> Rows:
+        yield _row(group_id, commits, partition, now_ms, options, directories)
+
+    return inputs.once("lag and status", lambda: per_partition(inputs, BOTH_COLUMNS, told))
+
+
+def _row(
+    group_id: str,
+    commits: list[Commit],
+    partition: Partition,
+    now_ms: int,
+    options: Options,
+    directories: tuple[str, ...],
+) -> tuple[Any, ...]:
+    ends, points = partition.ends, partition.points
+    recent = with_lags(commits[-max(burrow.WINDOW, 100) :], points)
+    last = recent[-1]
+    record_ms = None
+    if ends is not None and ends.log_start_offset is not None and last.offset < ends.end_offset:
+        oldest = max(last.offset, ends.log_start_offset)
+        times = (record_time(path, partition.topic, partition.partition, oldest) for path in directories)
+        record_ms = next((time_ms for time_ms in times if time_ms is not None), None)
+    lag = lag_now(recent, ends, points, now_ms, options.rules.window_ms, record_ms)
+    found = status.partition_status(
+        recent, lag.lag, now_ms, has_members=partition.has_members[group_id], rules=options.rules
+    )
+    compatible = None
+    if lag.lag is not None:
+        ends_seen = [point.offset for point in points[-burrow.WINDOW :]]
+        compatible = burrow.partition_status(recent[-burrow.WINDOW :], ends_seen, lag.lag, now_ms // 1000)
+    return (
+        group_id,
+        partition.topic,
+        partition.partition,
+        last.offset,
+        last.time_ms,
+        None if ends is None else ends.end_offset,
+        None if ends is None else ends.sampled_ms,
+        None if ends is None else ends.log_start_offset,
+        lag.lag,
+        lag.time_lag_ms,
+        lag.time_lag_method,
+        lag.time_lag_error_ms,
+        lag.lost_records,
+        lag.retention_margin,
+        lag.consumed_per_s,
+        lag.produced_per_s,
+        lag.zero_in_s,
+        lag.producer_idle,
+        found.status,
+        found.why,
+        found.status in status.ALARMING,
+        compatible,
+    )
+
+
+def _history(inputs: Inputs) -> DataFrame:
+    step_ms = inputs.options.history_step_ms
+
+    def told(group_id: str, commits: list[Commit], partition: Partition) -> Rows:
+        for at_ms, offset, lag in history(commits, partition.points, step_ms):
+            yield group_id, partition.topic, partition.partition, at_ms, offset, lag
+
+    return per_partition(inputs, HISTORY_COLUMNS, told)
+
+
+def _groups(inputs: Inputs) -> DataFrame:
+    severity = F.array(*[F.lit(each) for each in SEVERITY])
+    rows = inputs.table("status").join(inputs.table("lag"), [column.name for column in WHERE])
+    rank = F.array_position(severity, F.col("status"))
+    is_error = F.col("burrow").isin(burrow.STOP, burrow.STALL, burrow.REWIND)
+    return (
+        rows.groupBy("group_id")
+        .agg(
+            F.min_by("status", rank).alias("status"),
+            F.min_by("why", rank).alias("why"),
+            F.sum(F.col("alarming").cast("bigint")).alias("alarming_partitions"),
+            F.count("*").alias("partitions"),
+            F.sum("lag").alias("lag"),
+            F.max("lag").alias("max_lag"),
+            F.max("time_lag_ms").alias("max_time_lag_ms"),
+            F.max("committed_ms").alias("last_commit_ms"),
+            F.max(is_error).alias("_error"),
+            F.max(F.col("burrow") == burrow.WARN).alias("_warn"),
+        )
+        .withColumn(
+            "burrow",
+            F.when(F.col("_error"), burrow.ERROR).when(F.col("_warn"), burrow.WARN).when(~F.col("_warn"), burrow.OK),
+        )
+    )
+
+
+LAG = Table("lag", "one row per group, topic and partition: now", LAG_COLUMNS, lambda inputs: _now(inputs), True)
+STATUS = Table(
+    "status", "one row per group, topic and partition: now", STATUS_COLUMNS, lambda inputs: _now(inputs), True
+)
+GROUP_STATUS = Table("group_status", "one row per group: now", GROUP_COLUMNS, _groups, True)
+LAG_HISTORY = Table("lag_history", "one row per group, topic, partition and moment", HISTORY_COLUMNS, _history, True)

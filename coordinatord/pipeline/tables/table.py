@@ -1,0 +1,50 @@
+"""What a table is: a name, a grain, columns with their meaning, and how it is made of what was read.
+
+`build(inputs)` returns a DataFrame with the declared columns, in that order. Tables are rebuilt for the groups that
+have something new (see run.py), so what it returns must depend on nothing of other groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from coordinatord.pipeline.tables.inputs import Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`type` in Spark's DDL; `meaning` with the unit, and what null means."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`grain` says what one row is."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    build: Callable[[Inputs], DataFrame]
+    depends_on_time: bool = False
+    """Its rows change although the group's log does not: they are made anew by each run, for all groups."""
+
+    @property
+    def ddl(self) -> str:
+        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+def pick(table_columns: tuple[Column, ...], row: Any) -> tuple[Any, ...]:
+    """The values of a row's attributes in the order of the columns."""
+    return tuple(getattr(row, column.name) for column in table_columns)

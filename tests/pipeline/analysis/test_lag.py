@@ -1,0 +1,58 @@
+"""Lag now and in the course of time, of one group in one partition."""
+
+from __future__ import annotations
+
+from coordinatord.pipeline.analysis.burrow import Commit
+from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.lag import MAX_STEPS, Ends, history, lag_now, with_lags
+
+NOW_MS = 100_000
+POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second
+COMMITS = [Commit(500, 60_000, None), Commit(1_000, 80_000, None), Commit(1_500, 100_000, None)]
+
+
+def test_a_group_that_gains() -> None:
+    lag = lag_now(COMMITS, Ends(100, 2_000, NOW_MS), POINTS, NOW_MS, 60_000)
+    assert lag.lag == 500
+    assert (lag.time_lag_ms, lag.time_lag_method, lag.time_lag_error_ms) == (25_000, "interpolated", 25_000)
+    assert (lag.lost_records, lag.retention_margin) == (0, 1_400)
+    assert (lag.consumed_per_s, lag.produced_per_s) == (25, 20)
+    assert lag.zero_in_s == 100
+    assert lag.producer_idle is False
+
+
+def test_a_commit_beyond_a_stale_end_offset_is_no_negative_lag() -> None:
+    lag = lag_now(COMMITS, Ends(0, 1_200, NOW_MS), POINTS, NOW_MS, 60_000)
+    assert (lag.lag, lag.time_lag_ms, lag.zero_in_s) == (0, 0, 0)
+
+
+def test_what_retention_took_is_lost_and_no_lag() -> None:
+    lag = lag_now(COMMITS[:1], Ends(800, 2_000, NOW_MS), POINTS, NOW_MS, 60_000, record_ms=1)
+    assert (lag.lag, lag.lost_records, lag.retention_margin) == (1_200, 300, 0)
+    assert lag.time_lag_method == "interpolated", "the timestamp was another record's"
+    assert (lag.consumed_per_s, lag.zero_in_s) == (None, None)
+
+
+def test_without_the_end_offset_nothing_is_guessed() -> None:
+    lag = lag_now(COMMITS, None, [], NOW_MS, 60_000)
+    assert (lag.lag, lag.time_lag_ms, lag.time_lag_method, lag.zero_in_s) == (None, None, "unknown", None)
+    assert lag.consumed_per_s == 25
+
+
+def test_an_idle_producer_is_told_from_a_stuck_consumer() -> None:
+    idle = [*POINTS, Point(2_000, 200_000), Point(2_000, 260_000)]
+    lag = lag_now([Commit(1_500, 250_000, None)], Ends(0, 2_000, 260_000), idle, 260_000, 60_000)
+    assert lag.producer_idle is True
+    assert lag.lag == 500
+
+
+def test_lags_of_commits_and_history() -> None:
+    assert [commit.lag for commit in with_lags(COMMITS, POINTS)] == [700, 600, 500]
+    assert with_lags([Commit(5, 200_000, None)], POINTS)[0].lag is None
+    assert list(history(COMMITS, POINTS, 20_000)) == [
+        (60_000, 500, 700),
+        (80_000, 1_000, 600),
+        (100_000, 1_500, 500),
+    ]
+    assert list(history(COMMITS, [], 20_000)) == []
+    assert len(list(history([Commit(0, 0, None)], POINTS, 1))) <= MAX_STEPS + 1
