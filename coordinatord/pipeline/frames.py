@@ -7,10 +7,10 @@ import os
 import sys
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from coordinatord.pipeline.java import java_problem
 from coordinatord.pipeline.options import read_options
 from coordinatord.pipeline.source import NAME, ConsumerOffsets
 
@@ -63,18 +63,13 @@ def register(spark: SparkSession) -> None:
 def start_spark(**settings: str) -> SparkSession:
     """A session, with workers of this Python; where there is no Java, one sentence instead of Spark's."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    problem = java_problem()
+    if problem is not None:
+        raise SystemExit(problem)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    try:
-        return builder.getOrCreate()
-    except (PySparkException, FileNotFoundError) as error:
-        if "JAVA" in str(error).upper():
-            raise SystemExit(NO_JAVA) from None
-        raise
-
-
-NO_JAVA = "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless) or set JAVA_HOME"
+    return builder.getOrCreate()
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
