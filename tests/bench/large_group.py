@@ -8,13 +8,12 @@ frames are made before the clock runs; a generation is one more than the one bef
 from __future__ import annotations
 
 import gc
-import select
 import struct
 import time
 
 from protocol.errors import ErrorCode
 from tests.bench import frames, groups
-from tests.bench.generator import READ_BYTES, STALLED_S, Line, WrongAnswer
+from tests.bench.generator import READ_BYTES, Line, Poller, WrongAnswer
 from tests.bench.groups import require
 from tests.bench.servers import Server
 
@@ -58,10 +57,8 @@ class LargeGroup:
         everybody = [seat.member_id for seat in self.seats]
         for seat in self.seats:
             seat.leading[:] = frames.frame(frames.sync(self.group, 0, seat.member_id, everybody))
-        self.poller = select.epoll()
+        self.poller = Poller(seat.sock for seat in self.seats)
         self.by_fd = {seat.sock.fileno(): seat for seat in self.seats}
-        for fd in self.by_fd:
-            self.poller.register(fd, select.EPOLLIN)
         self.turn = 0
         self.synced = b""  # what every SyncGroup must be answered
         # The first member is a group at once. The others wait for it to join again, and it does when all are there.
@@ -103,10 +100,7 @@ class LargeGroup:
                 seat.sock.sendall(seat.joins[turn])
         left = len(seats)
         while left:
-            events = self.poller.poll(STALLED_S)
-            if not events:
-                raise WrongAnswer(f"a rebalance of {len(seats)} members has stood still for {STALLED_S:g} s")
-            for fd, _ in events:
+            for fd, _ in self.poller.wait():
                 left -= self._read(self.by_fd[fd])
         return time.perf_counter() - began_s
 

@@ -55,7 +55,7 @@ def cells_of(column: Json, first: float) -> list[str]:
         f"{column['value'] / first:.2f}" if first else "",
         *(figure(latency[name]) if name in latency else "" for name in ("p50", "p99", "p99.9")),
         f"{column['per_s']:,.0f}" if "per_s" in column else "",
-        f"{column['server_busy']:.0%}/{column['generator_busy']:.0%}" if "server_busy" in column else "",
+        "/".join(f"{column[name]:.0%}" for name in ("server_busy", "generator_busy") if name in column),
     ]
 
 

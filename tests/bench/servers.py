@@ -43,7 +43,7 @@ KAFKA_SETTINGS: Mapping[str, str] = {
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 KFAKE = Path(__file__).parent / "kfake"
 POLL_S = 0.001
-PRIORITY = -15  # of servers and generator alike
+PRIORITY = -20  # of servers and generator alike
 
 
 class Unavailable(RuntimeError):
