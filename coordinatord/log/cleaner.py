@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import zip_longest
 from typing import Protocol, TypeVar
 
 from coordinatord.log import swap
@@ -34,8 +34,11 @@ from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import SWAP_SUFFIX, Segment
 from coordinatord.log.writer import EventLoop, LogWriter, Worker
 
-LOOKED_AT_PER_TURN = 100
-"""Logs; a few microseconds each."""
+LOOKED_AT_PER_TURN = 500
+"""Segments, and some for each log: half a millisecond or so."""
+
+LOG_COST = 5
+"""What a log counts for apart from its segments."""
 
 PINNED_S = 0.1
 """How long to wait before looking again whether somebody still reads a log."""
@@ -154,6 +157,8 @@ class Cleaner:
         #: logs that could not be cleaned, for good or until more of them can be read
         self._uncleanable: set[PartitionLog] = set()
         self._in_vain: dict[PartitionLog, int] = {}
+        #: how far logs went at the last look
+        self._ends: dict[PartitionLog, int] = {}
 
     @property
     def busy(self) -> bool:
@@ -167,6 +172,7 @@ class Cleaner:
             return
         self._uncleanable = {log for log in self._uncleanable if not log.deleted}
         self._in_vain = {log: end for log, end in self._in_vain.items() if not log.deleted}
+        self._ends = {log: end for log, end in self._ends.items() if not log.deleted}
         self._looking = iter([log for log in self._data.logs.values() if log.config.compacts])
         self._dirtiest, self._max_ratio, self._max_delay_ms = None, 0.0, 0
         self._look_at_some()
@@ -174,13 +180,13 @@ class Cleaner:
     def _look_at_some(self) -> None:
         if self._closed or self._looking is None:
             return
-        seen = False
-        for log in islice(self._looking, LOOKED_AT_PER_TURN):
-            seen = True
+        looked_at = 0
+        for log in self._looking:
             self._look_at(log)
-        if seen:
-            self._loop.call_soon(self._look_at_some)
-            return
+            looked_at += LOG_COST + len(log.segments)
+            if looked_at >= LOOKED_AT_PER_TURN:
+                self._loop.call_soon(self._look_at_some)
+                return
         self._looking = None
         state = self.state
         state.looked_ms = self._now_ms()
@@ -196,7 +202,10 @@ class Cleaner:
         if log.deleted or log.pins or log in self._uncleanable:
             return
         now_ms = self._now_ms()
-        if roll_is_due(log, now_ms):
+        # What is written to begins its segments by itself, by the times of its records.
+        is_quiet = self._ends.get(log) == log.end_offset
+        self._ends[log] = log.end_offset
+        if is_quiet and roll_is_due(log, now_ms):
             self._writer.roll(log)
         if len(log.segments) < 2 or self._in_vain.get(log) == log.high_watermark:
             return
@@ -210,17 +219,20 @@ class Cleaner:
     # Cleaning one log, step by step
 
     def _begin(self, dirt: Dirt) -> None:
+        """Where nothing is flushed for a reply, a marker in the active segment may be lost yet: then the transaction is
+        open again, and what it has outdated must be there.
+        """
         log, config, settings, now_ms = dirt.log, dirt.log.config, self._settings, self._now_ms()
         job = Job(
             directory=log.directory,
             segments=[
                 SegmentSize(
                     segment.base_offset,
-                    segment.visible_bytes,
+                    segment.visible_bytes if self._writer.is_durable or (successor and successor.on_disk) else 0,
                     segment.index_count * OFFSET_ENTRY.size,
                     segment.time_index_count * TIME_ENTRY.size,
                 )
-                for segment in log.segments
+                for segment, successor in zip_longest(log.segments, log.segments[1:])
             ],
             first_dirty=dirt.first_dirty,
             first_uncleanable=dirt.first_uncleanable,

@@ -92,7 +92,7 @@ def _start() -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     # What is open here is not inherited anyway (PEP 446): closing it one by one would take its time.
     return subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -87,8 +87,9 @@ def _first_timestamp(log: PartitionLog, segment: Segment) -> int:
 
 
 def roll_is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether the active segment is older than segment.ms (or max.compaction.lag.ms). Kafka only looks when something
-    is appended, so that a topic that has gone quiet is never compacted; people who set segment.ms expect it to be.
+    """Whether the active segment of a quiet log is older than segment.ms (or max.compaction.lag.ms). Kafka only looks
+    when something is appended, so that a topic that has gone quiet is never compacted; people who set segment.ms expect
+    it to be.
     """
     if not log.segments:
         return False

@@ -377,6 +377,11 @@ class LogWriter:
         self._worker.submit(run)
 
     @property
+    def is_durable(self) -> bool:
+        """Whether what can be read survives a power failure."""
+        return self._flush_policy == "always"
+
+    @property
     def lock(self) -> threading.Lock:
         """Held while files are written, and while directories come and go."""
         return self._flusher.lock

@@ -97,6 +97,8 @@ def test_a_quiet_active_segment_is_finished_and_cleaned(setting: str) -> None:
     append(world, [(b"a", b"1")], [(b"a", b"2")])
     world.now_ms += 5000
     assert world.clean() == []
+    assert world.clean() == []
+    assert len(world.log().segments) == 1
     world.now_ms += 1
     world.clean()  # begins a new segment
     assert len(world.clean()) == 1
@@ -105,6 +107,16 @@ def test_a_quiet_active_segment_is_finished_and_cleaned(setting: str) -> None:
     world.now_ms += 50_000
     world.clean()
     assert len(world.log().segments) == 2  # an empty one is not finished again
+
+
+def test_an_active_segment_that_is_written_to_is_not_finished_for_its_age() -> None:
+    """Records that are old when they come, as a mirror's are: their own times tell when a segment is full."""
+    world = World(SimulatedDisk(), config=replace(COMPACT, segment_ms=5000))
+    world.now_ms += 1_000_000
+    for number in range(5):
+        append(world, [(b"a", b"%d" % number)])
+        assert world.clean() == []
+    assert len(world.log().segments) == 1
 
 
 def test_a_checkpoint_that_cannot_be_is_not_believed() -> None:
