@@ -5,8 +5,9 @@ wheel, answers to connections. Steps never await, so nothing can come between, a
 into a step: answering only writes into a connection's buffer.
 
 The durability gate is here: `epoch` is that of the last record that the group wrote, and until the log has flushed it
-every answer of this group waits, heartbeats and reads included, since each may show what that record says. Answers of
-other groups do not wait.
+every answer of this group waits, reads included, since each may show what that record says. Answers of other groups do not
+wait. The one exception is a heartbeat's: it shows nothing of offsets, so it waits for `membership_epoch`, that of the
+last record about anything else, and a member that commits all the time is not thought dead because the disk is busy.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 class GroupActor:
     """A group with its partition of the offsets log."""
 
-    __slots__ = ("coordinator", "epoch", "group", "partition")
+    __slots__ = ("coordinator", "epoch", "group", "membership_epoch", "partition")
 
     def __init__(self, coordinator: Coordinator, group: Group, partition: int) -> None:
         self.coordinator = coordinator
         self.group = group
         self.partition = partition
         self.epoch = 0
+        self.membership_epoch = 0
 
     def tell(self, event: Any) -> Any:
         """Let the event happen; returns the response to it, None when it is parked or has none."""
@@ -72,6 +74,7 @@ class GroupActor:
                 self.epoch = coordinator.append(self.partition, encoded)
             else:
                 self.epoch = coordinator.append_pending(self, encoded, *result.producer)
+            self.membership_epoch = self.epoch
             coordinator.count(result)
         timers = coordinator.timers
         for timer in result.timers:

@@ -66,7 +66,7 @@ class Membership:
     def heartbeat_at_once(self, request: HeartbeatRequest, now_ms: int) -> int | None:
         """The same where nothing has to be waited for. It is nearly all the traffic: one look-up, one step."""
         actor = self.coordinator.actors.get(request.group_id)
-        if actor is None or actor.epoch > self.coordinator.writer.flushed_epoch:
+        if actor is None or actor.membership_epoch > self.coordinator.writer.flushed_epoch:
             return None
         result = heartbeat(actor.group, request, now_ms)
         if result.timers:

@@ -212,12 +212,28 @@ def test_an_answer_waits_for_what_its_group_wrote_and_not_for_others() -> None:
     world.gate.flushed_epoch = world.epoch
     one.send(commit_request(("orders", [0]), generation=1, member=member), 8)
     again = world.wire()
-    again.send(HeartbeatRequest("g", 1, member), 4)
+    again.send(fetch_request(8, ("orders", [0])), 8)
     other.send(HeartbeatRequest("h", 1, "test-id2"), 4)
     assert (len(one.answers), len(again.answers), len(other.answers)) == (3, 0, 4)
     world.gate.flush(world.epoch)
     world.turns.run()
     assert (len(one.answers), len(again.answers)) == (4, 1)
+
+
+def test_a_heartbeat_waits_for_the_records_of_members_and_not_for_offsets() -> None:
+    world = World(durable=False)
+    world.gate.flushed_epoch = 1 << 40
+    one, again = world.wire(), world.wire()
+    member = stable(world, one)
+    world.gate.flushed_epoch = world.epoch - 1
+    again.send(HeartbeatRequest("g", 1, member), 4)
+    assert len(again.answers) == 0
+    world.gate.flush(world.epoch)
+    world.turns.run()
+    assert len(again.answers) == 1
+    one.send(commit_request(("orders", [0]), generation=1, member=member), 8)
+    again.send(HeartbeatRequest("g", 1, member), 4)
+    assert (len(one.answers), len(again.answers)) == (3, 2)
 
 
 def test_a_heartbeat_that_need_not_wait_is_answered_after_what_is_before_it_on_its_connection() -> None:
