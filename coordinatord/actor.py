@@ -5,9 +5,10 @@ wheel, answers to connections. Steps never await, so nothing can come between, a
 into a step: answering only writes into a connection's buffer.
 
 The durability gate is here: `epoch` is that of the last record that the group wrote, and until the log has flushed it
-every answer of this group waits, reads included, since each may show what that record says. Answers of other groups do not
-wait. The one exception is a heartbeat's: it shows nothing of offsets, so it waits for `membership_epoch`, that of the
-last record about anything else, and a member that commits all the time is not thought dead because the disk is busy.
+every answer of this group waits, reads included, since each may show what that record says. Answers of other groups do
+not wait. The one exception is a heartbeat's: it shows nothing of offsets, so it waits for `membership_epoch`, that of
+the last record about anything else, and a member that commits all the time is not thought dead because the disk is
+busy.
 """
 
 from __future__ import annotations

@@ -61,6 +61,8 @@ _value = maker(OffsetCommitValue)
 _committed = maker(OffsetCommitResponsePartition)
 _committed_topic = maker(OffsetCommitResponseTopic)
 _fetched_partition = maker(OffsetFetchResponsePartitions)
+_fetched_topic = maker(OffsetFetchResponseTopics)
+NONE = ErrorCode.NONE
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
@@ -145,16 +147,18 @@ def fetch_offsets(
     else:
         for topic in request.topics:
             by_partition = offsets.get(topic.name, {})
+            topic_id = topic.topic_id
+            any_id = topic_id == ZERO_UUID
             found = []
             for partition in topic.partition_indexes:
-                if (topic.name, partition) in unstable:
-                    found.append(_unstable(partition))
-                    continue
                 value = by_partition.get(partition)
-                if value is not None and _is_of_another_topic(value.topic_id, topic.topic_id):
-                    value = None
-                found.append(_fetched(partition, value))
-            topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, found))
+                if unstable and (topic.name, partition) in unstable:
+                    found.append(_unstable(partition))
+                elif value is None or not (any_id or value.topic_id in (topic_id, ZERO_UUID)):
+                    found.append(_fetched_partition(partition, NO_OFFSET, NO_EPOCH, "", NONE))
+                else:
+                    found.append(_fetched_partition(partition, value.offset, value.leader_epoch, value.metadata, NONE))
+            topics.append(_fetched_topic(topic.name, topic_id, found))
     return OffsetFetchResponseGroup(request.group_id, topics)
 
 
@@ -286,10 +290,6 @@ def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResp
 
 def _unstable(partition: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
-
-
-def _is_of_another_topic(committed: bytes, asked: bytes) -> bool:
-    return committed not in (asked, ZERO_UUID) and asked != ZERO_UUID
 
 
 def metadata_is_too_long(text: str, limit: int) -> bool:

@@ -23,6 +23,9 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
+from protocol.make import maker
+
+_fetched = maker(OffsetFetchResponse)
 
 
 def for_version(response: Any, version: int) -> Any:
@@ -62,7 +65,7 @@ def fetch_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchR
 def fetch_response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
     """The response with these groups: one before v8."""
     if version >= 8:
-        return OffsetFetchResponse(groups=groups)
+        return _fetched(0, [], ErrorCode.NONE, groups)
     (group,) = groups
     topics = [
         OffsetFetchResponseTopic(
