@@ -29,7 +29,7 @@ from tests.bench.registry import (
 from tests.bench.servers import Server
 
 # The JVM compiles what is run often, in steps; Go and Python only fill their caches.
-WARM_S = {"kafka": 6.0}
+WARM_S = {"kafka": 10.0}
 WARM_ELSE_S = 0.3
 CYCLES = 4  # a connection's cycle goes over its groups so often, with another offset each time
 STEP = 1_000  # between the offsets of one turn of a cycle and the next
@@ -39,7 +39,7 @@ def steady(server: Server, name: str, flows: Callable[[], Sequence[Flow]], secon
     """A round; the first one on a server makes the flows and warms it up."""
     if name not in server.fixtures:
         server.fixtures[name] = made = flows()
-        drive(made, min(WARM_S.get(server.kind, WARM_ELSE_S), 6 * seconds), in_flight)
+        drive(made, min(WARM_S.get(server.kind, WARM_ELSE_S), 7 * seconds), in_flight)
     ready: Sequence[Flow] = server.fixtures[name]  # type: ignore[assignment]
     before_s = server.cpu_s()
     driven = drive(ready, seconds, in_flight)
