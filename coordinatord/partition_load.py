@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -214,7 +214,7 @@ class PartitionLoad:
         coordinator = self.coordinator
         try:
             key = decode_key(key_bytes)
-            value = None if value_bytes is None else decode_value(key, value_bytes)
+            value = None if value_bytes is None else self._value(key, value_bytes)
         except DecodeError as error:
             what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
             coordinator.unread[what] += 1
@@ -227,6 +227,13 @@ class PartitionLoad:
             coordinator.pending.setdefault((self.partition, producer_id), set()).add(key.group)
         if value is None:
             self._places.pop(key_bytes[:-4], None)
+
+    def _value(self, key: Any, data: bytes) -> Any:
+        coordinator = self.coordinator
+        if type(key) is not OffsetCommitKey:
+            return decode_value(key, data)
+        key.topic = coordinator.names.setdefault(key.topic, key.topic)
+        return decode_offset_value(data, coordinator.topic_ids)
 
     def _transactional(self, batch: ReplayedBatch) -> Iterator[int]:
         """Offsets that a transaction has written, or the marker that says what becomes of them."""
