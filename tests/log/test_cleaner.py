@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.log import DataDirectory, LogConfig, LogDamaged, OffsetOutOfRange, replay
+from coordinatord.log import DataDirectory, LogConfig, LogDamaged, OffsetOutOfRange, replay, swap
 from coordinatord.log.cleaner import Cleaner, CleanerSettings
 from coordinatord.log.cleaner_process import CleanerDied, Process
 from coordinatord.log.cleaning import Cleaned, Job, Statistics, clean
@@ -255,6 +255,30 @@ def test_a_full_disk_stops_the_cleaning_and_nothing_else() -> None:
     assert len(world.clean()) == 1
     assert last_of(world) == {b"a": b"2", b"b": b"2"}
     assert not [name for name in world.disk.listdir(f"{PATH}/events-0") if name.endswith("cleaned")]
+
+
+@pytest.mark.parametrize("step", ["set_aside", "finish"])
+def test_a_swap_that_gets_stuck_serves_on_and_ends_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    world = filled()
+
+    def fail(*_arguments: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(swap, step, fail)
+        assert world.clean() == []
+    assert len(world.cleaner_failures) == 1
+    assert last_of(world) == {b"a": b"2", b"b": b"2"}
+    assert world.log().read(0, 1000)
+    append(world, [(b"c", b"1")])
+    assert world.clean() == []
+    assert world.writer.apply_retention(NOW * 1000) == 0
+    world.close()
+    again = World(world.disk, config=COMPACT)
+    assert last_of(again) == {b"a": b"2", b"b": b"2", b"c": b"1"}
+    assert not [name for name in again.disk.listdir(f"{PATH}/events-0") if name.endswith((".swap", ".deleted"))]
 
 
 def test_a_damaged_log_is_left_alone() -> None:
