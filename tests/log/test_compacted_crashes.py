@@ -23,6 +23,7 @@ def check(seeds: range, flush: FlushPolicy = "always", kind: CrashKind = "power"
     assert sum(history.half_written for history in histories) > 0
     assert sum(history.half_swapped for history in histories) > count / 10
     assert sum(history.removed for history in histories) > count
+    assert sum(history.full_disks for history in histories) > 0
     assert sum(history.finished_reads for history in histories) > count / 4
 
 
