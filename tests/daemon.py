@@ -72,6 +72,15 @@ def answers_api_versions(port: int, timeout_s: float = 5.0) -> bool:
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it has not just not been waited for."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
 class StartFailed(RuntimeError):
     """The daemon ended, or did not answer in time."""
 
@@ -172,10 +181,16 @@ class Daemon:
             raise AssertionError(f"no end {STOP_TIMEOUT_S:g} s after SIGTERM:\n{self.log_tail()}") from None
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL)."""
+        """End it as a crash would (SIGKILL), all of its workers too."""
         process = self._taken()
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(STOP_TIMEOUT_S)
+        if self.workers > 1:
+            deadline_s = time.monotonic() + STOP_TIMEOUT_S
+            while any(map(is_running, map(self.worker_pid, range(self.workers)))):
+                assert time.monotonic() < deadline_s, "a worker outlives SIGKILL"
+                time.sleep(POLL_INTERVAL_S)
 
     def _taken(self) -> subprocess.Popen[bytes]:
         assert self.process is not None, "it does not run"

@@ -23,6 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.daemon import Daemon, running
 from tests.reference.broker import ReferenceUnavailable, kafka_libs
+from tests.workers.processes import kill_worker
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -106,12 +107,17 @@ def programs(tmp_path: Path) -> Iterator[Callable[[list[str], Daemon], list[Prog
 
 @pytest.mark.parametrize("client", [confluent, java])
 def test_each_record_is_counted_once(
-    client: Callable[[Path], list[str]], tmp_path: Path, programs: Callable[[list[str], Daemon], list[Program]]
+    request: pytest.FixtureRequest,
+    client: Callable[[Path], list[str]],
+    tmp_path: Path,
+    programs: Callable[[list[str], Daemon], list[Program]],
 ) -> None:
     chance = random.Random(client.__name__)
     (tmp_path / "classes").mkdir()
     command = client(tmp_path / "classes")
-    with running(tmp_path / "daemon", SETTINGS) as daemon:
+    workers = request.config.getoption("--workers")
+    victims = ["daemon", "program"] if workers == 1 else ["daemon", "program", "worker"]
+    with running(tmp_path / "daemon", SETTINGS, workers=workers) as daemon:
         values = [b"record-%05d" % number for number in range(RECORDS)]
         write(daemon, values)
         running_programs = programs(command, daemon)
@@ -124,9 +130,11 @@ def test_each_record_is_counted_once(
             # Not before there is something to lose, and not so often that nothing is ever done.
             if written == 0 or sum(kills.values()) >= KILLS:
                 continue
-            victim = chance.choice(["daemon", "program"])
+            victim = chance.choice(victims)
             kills[victim] += 1
-            if victim == "daemon":
+            if victim == "worker":
+                kill_worker(daemon, chance.randrange(workers))
+            elif victim == "daemon":
                 daemon.kill()
                 time.sleep(chance.uniform(0, 0.5))
                 daemon.start()

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
@@ -17,7 +16,7 @@ from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGrou
 from protocol.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import Partition, RawMember
-from tests.daemon import HOST, Daemon
+from tests.daemon import HOST, Daemon, is_running
 
 OFFSETS_PARTITIONS = 50
 PATIENCE_S = 30
@@ -82,13 +81,6 @@ def kill_worker(daemon: Daemon, worker: int) -> int:
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid))
     return pid
-
-
-def is_running(pid: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
 
 
 def wait_until(condition: object) -> None:

@@ -16,13 +16,12 @@ from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.list_groups import ListGroupsRequest
 from protocol.errors import ErrorCode
 from tests.clients.raw_member import RawMember
-from tests.daemon import HOST, Daemon, running
+from tests.daemon import HOST, Daemon, is_running, running
 from tests.workers.processes import (
     SETTINGS,
     come_back,
     connect,
     group_of,
-    is_running,
     joined,
     kill_worker,
     make_topic,
@@ -111,7 +110,6 @@ async def test_any_number_of_workers_finds_what_any_other_left(tmp_path: Path) -
             assert set((await member.commit(offsets)).values()) == {ErrorCode.NONE}
             expected[member.group] = offsets
         if life % 2:
-            os.killpg(daemon.pid, signal.SIGKILL)  # all of them at once, as the machine's owner would
             daemon.kill()
         else:
             assert daemon.stop() == 0
@@ -161,8 +159,9 @@ def test_without_their_supervisor_workers_stop_in_order(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, SETTINGS, workers=2)
     daemon.start()
     pids = [daemon.worker_pid(worker) for worker in (0, 1)]
-    daemon.kill()
+    os.kill(daemon.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, pids)))
+    daemon.kill()
     assert len(daemon.events("stopped", exit_code=0)) == 2
     daemon.start()
     assert daemon.stop() == 0

@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.api.end_txn import EndTxnRequest
 from protocol.api.init_producer_id import InitProducerIdRequest
 from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from protocol.errors import ErrorCode
 from protocol.records.batch import TRANSACTIONAL
@@ -237,6 +242,28 @@ def test_the_other_workers_answer_is_not_taken_for_the_next_transaction(
     log = world.partition(index=index).log
     assert log.end_offset == 1, "the marker alone"
     assert world.partition(index=index).last_stable_offset == log.end_offset
+
+
+def test_an_offset_is_not_committed_in_a_transaction_that_has_ended_meanwhile(cluster: Cluster) -> None:
+    """As above, for the group's partition, before transaction version 2."""
+    producer = initialise(cluster)
+    group = next(name for name in map(str, range(100)) if cluster.of_group(name) is not cluster.of_id("tx"))
+    assert ask(cluster, cluster.of_id("tx"), 25, 3, AddOffsetsToTxnRequest("tx", *producer, group)).error_code == 0
+    request = TxnOffsetCommitRequest("tx", group, *producer)
+    request.topics = [TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, 9)])]
+    committing = cluster.of_group(group).send(28, 4, request)
+    [letter] = cluster.letters
+    cluster._deliver(letter)
+    cluster.of_id("tx").settle()
+    ending = cluster.of_id("tx").send(26, 3, EndTxnRequest("tx", *producer, False))
+    while not ending.answers:
+        for each in [each for each in cluster.letters if each is not letter]:
+            (cluster._answer if each.context is not None and each.context.answers else cluster._deliver)(each)
+        for world in cluster.worlds:
+            world.settle()
+    cluster.settle()
+    assert committing.response.topics[0].partitions[0].error_code != 0
+    assert cluster.of_group(group).committed(group) == (0, -1), "nothing is committed, and nothing is pending"
 
 
 def test_markers_wait_for_a_worker_that_is_down(cluster: Cluster) -> None:
