@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ class CommitLedger:
     sent: dict[Place, int] = field(default_factory=dict)
     acknowledged: dict[Place, int] = field(default_factory=dict)
     acknowledgements: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)  # by the error's name
 
     def next_offset(self, place: Place) -> int:
         offset = self.sent[place] = self.sent.get(place, -1) + 1

@@ -111,6 +111,7 @@ class Committer(Client):
                     self.progress += 1
                 else:
                     assert error in BUSY, error.name
+                    self.ledger.refusals[error.name] += 1
                     await asyncio.sleep(BUSY_S)
             await asyncio.sleep(COMMITTER_PAUSE_S)
 

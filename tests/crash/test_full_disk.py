@@ -115,7 +115,9 @@ async def survive(daemon: Daemon, seed: int) -> str:
     finally:
         for task in fillings.tasks:
             task.cancel()
-    return fillings.summary(0)
+    # What waited for the log when it failed was told so.
+    assert fillings.commits.refusals["COORDINATOR_NOT_AVAILABLE"] > 0, fillings.commits.refusals
+    return f"{fillings.summary(0)}\ncommits refused: {dict(fillings.commits.refusals)}"
 
 
 @pytest.mark.slow
