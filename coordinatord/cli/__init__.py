@@ -20,7 +20,7 @@ COMMANDS = {
     "pipeline": (
         "coordinatord.cli.pipeline",
         "pipeline",
-        "Tables and reports from __consumer_offsets, of this coordinator or of any Kafka cluster.",
+        "Tables and reports from the offsets log of any Kafka cluster.",
     ),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }

@@ -21,7 +21,7 @@ QUIET = {
 
 @click.group(name="pipeline")
 def pipeline() -> None:
-    """Tables and reports from __consumer_offsets, of this coordinator or of any Kafka cluster."""
+    """Tables and reports from the offsets log of any Kafka cluster."""
 
 
 def run_options(command: Any) -> Any:
