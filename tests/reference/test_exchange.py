@@ -26,8 +26,8 @@ from kafka.structs import OffsetAndMetadata
 
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
-from tests.daemon import REPOSITORY, Daemon, running
-from tests.reference.broker import BrokerDirectory, KafkaBroker, free_port, prepare_broker, run_tool
+from tests.daemon import REPOSITORY, Daemon
+from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
 from tests.reference.described import Described, Tool, describe
 from tests.reference.dumped import Dumped, read_dump
@@ -474,49 +474,3 @@ def test_kafka_found_no_stray_and_nothing_to_cut_off(journey: Journey) -> None:
 def test_the_commands_say_what_they_did(journey: Journey) -> None:
     assert journey.imported.splitlines()[:-1] == journey.import_tried.splitlines()[:-1]
     assert "orders" in journey.exported
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory of ours with one record and one offset."""
-    with running(tmp_path_factory.mktemp("ours"), OURS) as daemon:
-        KafkaProducer(bootstrap_servers=daemon.bootstrap).send("orders", b"value", partition=0).get(WAIT_S)
-        commit(daemon.bootstrap, "group", 1)
-    return daemon.data_dir
-
-
-@pytest.mark.parametrize("release", ["3.9-IV0", "4.0-IV3"])
-def test_to_a_cluster_of_an_older_metadata_version(release: str, small: Path, kafka_libs: Path, tmp_path: Path) -> None:
-    """Without eligible leader replicas the first election is another one."""
-    prepared = prepare_broker(kafka_libs, tmp_path / "kafka", KAFKA)
-    prepared.format("--release-version", release)
-    Shell(kafka_libs, tmp_path).bash(f"coordinatord export {prepared.data_dir} --data-dir {small}")
-    broker = prepared.start()
-    try:
-        assert describe(broker.tool).offsets == {("group", "orders", 0): (1, "0", 1)}
-    finally:
-        broker.stop()
-
-
-def test_to_a_broker_that_is_no_controller(small: Path, kafka_libs: Path, tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    voters = {"controller.quorum.voters": f"100@{address}"}
-    roles = {"process.roles": "controller", "node.id": "100", "listeners": f"CONTROLLER://{address}"}
-    controller = prepare_broker(kafka_libs, tmp_path / "controller", {**KAFKA, **voters, **roles})
-    lines = controller.properties_file.read_text().splitlines()
-    lines = [line for line in lines if not line.startswith(("advertised.listeners", "inter.broker.listener.name"))]
-    controller.properties_file.write_text("\n".join(lines) + "\n")
-    broker = prepare_broker(kafka_libs, tmp_path / "broker", {**KAFKA, **voters, "process.roles": "broker"})
-    text = broker.properties_file.read_text()
-    broker.properties_file.write_text(re.sub(r"(?m)^(listeners=PLAINTEXT://[^,\n]*),.*$", r"\1", text))
-    for each in (controller, broker):
-        each.format()
-    directories = f"{broker.data_dir} --controller {controller.data_dir}"
-    Shell(kafka_libs, tmp_path).bash(f"coordinatord export {directories} --data-dir {small}")
-    started = [controller.launch()]
-    try:
-        started.append(broker.start())
-        assert describe(started[1].tool).offsets == {("group", "orders", 0): (1, "0", 1)}
-    finally:
-        for each_started in reversed(started):
-            each_started.stop()
