@@ -9,7 +9,6 @@ start replays what is durable (DESIGN: fail-stop).
 from __future__ import annotations
 
 import asyncio
-import gc
 import secrets
 import signal
 import socket
@@ -59,11 +58,6 @@ EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
 
 CLOCK_INTERVAL_S = 1.0
-
-GC_THRESHOLDS = (10_000, 50, 100)
-"""Python's own (700, 10, 10) has the collector walk all groups whenever they have grown by a quarter: 34 ms in one go
-at 100,000 members. What we drop is in no cycles (tests/guard counts them), so there is next to nothing to find.
-"""
 
 LEAST_CLEANER_BACKOFF_S = 0.01
 """log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
@@ -301,7 +295,6 @@ class Daemon:
                 **({"unread": dict(coordinator.unread)} if coordinator.unread else {}),
             )
         self.topics.follow_deletions()
-        gc.set_threshold(*GC_THRESHOLDS)
         self.health.ready()
 
     def _here(self, topic: str, partitions: int) -> list[int]:

@@ -4,7 +4,7 @@
   comprehensions, which are functions up to Python 3.11 only, and not what others' functions call.
 - `held`: blocks of memory that are allocated for it before the loop has turned: what a request costs while it waits.
 - `cyclic`: objects that only the garbage collector would find afterwards. The daemon lets it look rarely
-  (server.GC_THRESHOLDS) since there are none.
+  (loading.GC_THRESHOLDS) since there are none.
 - `kept`: blocks that are still there when it is answered. 0 is no leak; what makes a group keeps what a group takes.
 
 Each is the smallest of several rounds: the loop's own timers may go off within one.
