@@ -45,14 +45,14 @@ class GroupActor:
         now_ms = self.coordinator.now_ms()
         result = step(self.group, event, now_ms)
         if result.offsets:
-            self._log_offsets(result)
+            self._log_offsets(result, now_ms)
         if result.records or result.replies or result.timers or result.transitions or result.changes or result.dropped:
             self.apply(result, now_ms)
         if not self.group.exists:
             self.coordinator.forget(self)
         return result.reply
 
-    def _log_offsets(self, result: Result) -> None:
+    def _log_offsets(self, result: Result, now_ms: int) -> None:
         """Log what a commit has set, all of it in one batch. Such a step has no other records."""
         assert not result.records
         group_id = self.group.group_id
@@ -61,7 +61,7 @@ class GroupActor:
         for topic, values in topics[1:]:
             encoded += encode_offsets(group_id, topic, values)
         coordinator = self.coordinator
-        self.epoch = coordinator.append_offsets(self.partition, encoded)
+        self.epoch = coordinator.append_offsets(self.partition, encoded, now_ms)
         coordinator.metrics.offset_commits += len(encoded)
 
     def apply(self, result: Result, now_ms: int) -> None:

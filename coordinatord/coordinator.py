@@ -53,7 +53,7 @@ class Coordinator:
         max_groups: int,
         writer: Writer,
         append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
-        append_offsets: Callable[[int, list[bytes]], int],
+        append_offsets: Callable[[int, list[bytes], int], int],
         append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
         timers: Timers,
         now_ms: Callable[[], int],

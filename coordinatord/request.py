@@ -22,24 +22,22 @@ if TYPE_CHECKING:
 
 
 class RequestContext:
-    """`client_id` is None where the client sent null. `done` tells that a response has been given, or none is due."""
+    """`api_version` is that of the request and its response. `client_id` is None where the client sent null. `done`
+    tells that a response has been given, or none is due.
+    """
 
-    __slots__ = ("client_id", "codec", "connection", "correlation_id", "done", "request")
+    __slots__ = ("api_version", "client_id", "codec", "connection", "correlation_id", "done", "request")
 
     def __init__(
         self, connection: Connection, codec: Codec, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         self.connection = connection
         self.codec = codec
+        self.api_version = codec.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request
         self.done = False
-
-    @property
-    def api_version(self) -> int:
-        """The version the request came in, which is that of its response."""
-        return self.codec.api_version
 
     @property
     def client_host(self) -> str:

@@ -228,7 +228,11 @@ class Router:
         if connection.held:
             return False
         assert route.at_once is not None
-        error_code = route.at_once(request, connection.last_active_ms)
+        try:
+            error_code = route.at_once(request, connection.last_active_ms)
+        except Exception:
+            self._failed(connection, route.codec)
+            return True
         if error_code is None:
             return False
         size, rest = route.answers[error_code]
@@ -243,14 +247,18 @@ class Router:
         try:
             response = route.handler(context, request)
         except Exception:
-            # Ours, not the peer's: say so in full, and do not leave the client waiting.
-            log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
-            connection.close()
+            self._failed(connection, codec)
             return
         if response is not None:
             connection.answer(context, response)
         elif not context.done:
             connection.park(context)
+
+    @staticmethod
+    def _failed(connection: Connection, codec: Codec) -> None:
+        """A handler has raised: ours, not the peer's. Say so in full, and do not leave the client waiting."""
+        log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
+        connection.close()
 
     def _client_id(self, connection: Connection, buf: bytes, start: int, stop: int, end: int) -> None:
         """Read the client id, which hardly ever changes on a connection."""

@@ -274,3 +274,17 @@ def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> N
         wire.send(HEARTBEAT, 4)
     assert [line["log_level"] for line in lines] == ["error"]
     assert wire.transport.closed
+
+
+def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
+    def fail(*_: Any) -> int:
+        raise RuntimeError("ours")
+
+    turns = Turns()
+    router = make_router({12: fail, 11: fail}, turns, at_once={12: fail})
+    for request, name in ((HEARTBEAT, "Heartbeat"), (JOIN, "JoinGroup")):
+        wire = Wire(router, turns)
+        with capture_logs() as lines:
+            wire.send(request, 4)
+        assert wire.transport.closed
+        assert [(line["event"], line["api"]) for line in lines] == [("a handler failed", name)]

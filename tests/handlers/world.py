@@ -115,7 +115,7 @@ class World:
         self.epoch += 1
         return self.epoch
 
-    def append_offsets(self, partition: int, bodies: list[bytes]) -> int:
+    def append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
         return self.append(partition, read_bodies(bodies))
 
     def append_transactional(

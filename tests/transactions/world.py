@@ -78,7 +78,9 @@ class World(TopicsWorld):
             max_groups=100,
             writer=self.writer,
             append=lambda partition, records: self._append(OFFSETS_TOPIC, partition, records),
-            append_offsets=lambda partition, bodies: self._append(OFFSETS_TOPIC, partition, read_bodies(bodies)),
+            append_offsets=lambda partition, bodies, now_ms: self._append(
+                OFFSETS_TOPIC, partition, read_bodies(bodies)
+            ),
             append_transactional=self._append_transactional,
             timers=NoTimers(),  # type: ignore[arg-type]
             now_ms=lambda: self.time_ms,
