@@ -29,10 +29,8 @@ class Source:
 
     def read(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
         """The rows of one kind, or of several in one frame (all without any), as they are now."""
-        pushdown = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")
-        options = {"pushdown": str(pushdown).lower(), **self._with(kinds, columns)}
         register(spark)
-        return spark.read.format(NAME).options(**options).load()
+        return spark.read.format(NAME).options(**self._with(kinds, columns)).load()
 
     def read_stream(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
         """The same, as a stream."""
