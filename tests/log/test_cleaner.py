@@ -140,6 +140,22 @@ def test_the_checkpoint_survives_a_restart_and_goes_with_its_topic() -> None:
     assert World(world.disk, config=COMPACT).data.cleaned_offsets == {}
 
 
+@pytest.mark.parametrize("keys", [7, 10_000])
+def test_the_work_is_in_proportion_to_what_is_written(keys: int) -> None:
+    """Every byte is read three times at most, on average: once for the map, once as dirty, and the clean part is never
+    larger than the dirty one (ratio 0.5). Whether all keys come back, or none.
+    """
+    world = World(SimulatedDisk(), config=replace(COMPACT, min_cleanable_dirty_ratio=0.5, segment_bytes=2000))
+    written = 0
+    for number in range(400):
+        batch = build_batch([(b"k%d" % (number % keys), b"x" * 100)], NOW)
+        written += len(batch)
+        append(world, batch)
+        world.clean()
+    assert world.cleaner.state.runs > 3
+    assert written / 2 < world.cleaner.state.bytes_read < 3 * written
+
+
 # --- in the way -------------------------------------------------------------------------------------------------------
 
 
