@@ -4,6 +4,10 @@ It reads JSON lines, `{"job": …}` or `{"next": true}`, answers each with one (
 end, or what went wrong), and ends with its input. One is started when there is something to clean (a tenth of a second,
 25 MiB) and ended when nothing is left. It runs at a lower priority and touches nothing but the files of the log it was
 told of; what it writes counts for nothing until its parent has swapped it in, so that it may be killed at any time.
+
+Measured with heartbeats of four groups on two cores, while 58 MB were cleaned and when nothing was: the median was 0.2
+ms both times, p99 0.3 to 0.7 ms and 0.4 to 1.0 ms. With the same cleaning on a thread of the daemon the median was 8
+ms and p99 18 to 80 ms, because a thread that decodes gives the interpreter's lock away only every 5 ms.
 """
 
 from __future__ import annotations
