@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -464,34 +463,3 @@ class Daemon:
         watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
         watch("fetch_sessions", lambda: len(self.topics.sessions))
         watch("connections", lambda: len(self.router.connections))
-
-
-async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
-    loop = asyncio.get_running_loop()
-    daemon = Daemon(settings, loop, part=part)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
-    if part is not None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # its supervisor has held them back
-    try:
-        await daemon.start()
-        on_listening(daemon)
-        await daemon.wait()
-    finally:
-        code = await daemon.stop()
-    daemon._log.info("stopped", exit_code=code)
-    return code
-
-
-def run(
-    settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: Part | None = None
-) -> int:
-    """Serve until a signal comes or the log fails; the exit code. `on_listening` is told when clients may come."""
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform: asyncio's own loop serves as well, slower
-        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-    else:
-        new_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_serve(settings, on_listening, part))

@@ -39,11 +39,11 @@ def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None
 
 def run(settings: Settings) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
-    from coordinatord import server
+    from coordinatord import process
 
     if settings.workers > 1:
         return guarded(settings, lambda: _supervise(settings))
-    return guarded(settings, lambda: server.run(settings, lambda daemon: _announce(settings, daemon)))
+    return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon)))
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
@@ -67,13 +67,13 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
 
 
 def _supervise(settings: Settings) -> int:
-    from coordinatord import server
+    from coordinatord import process
     from coordinatord.nodes.supervisor import CannotBind, Supervisor, worker_settings
     from coordinatord.nodes.worker import Part
 
     def serve_worker(part: Part) -> int:
         own = worker_settings(settings, part.worker)
-        return guarded(own, lambda: server.run(own, part=part))
+        return guarded(own, lambda: process.run(own, part=part))
 
     def announce_all(bound: list[dict[str, tuple[str, int]]], admin_urls: list[str]) -> None:
         addresses = []

@@ -188,6 +188,16 @@ def test_a_stop_in_order_is_clean(tmp_path: Path, policy: str) -> None:
     assert not [name for name in names if "worker-" in name or name.startswith("journal")]
 
 
+def test_who_is_told_to_stop_twice_stops_once(tmp_path: Path) -> None:
+    """As a terminal and systemd do it: a signal to everybody, beside which the supervisor tells its workers."""
+    daemon = Daemon(tmp_path, SETTINGS, workers=2)
+    daemon.start()
+    os.killpg(daemon.pid, signal.SIGTERM)
+    os.killpg(daemon.pid, signal.SIGINT)
+    assert daemon.stop() == 0
+    assert (daemon.data_dir / ".kafka_cleanshutdown").exists()
+
+
 def test_a_long_path_has_its_sockets_elsewhere(tmp_path: Path) -> None:
     directory = tmp_path / ("long" * 25)
     meeting = Rendezvous(str(directory), 2, 10)
