@@ -60,6 +60,8 @@ class Process:
             raise CleaningStopped
         if self._process is None:
             self._process = _start()
+            if self._closed:  # meanwhile: then nobody has killed this one
+                self._process.kill()
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -414,6 +414,17 @@ def test_a_process_that_dies_costs_nothing_but_its_work(in_files: InFiles) -> No
     assert len(contents(in_files.log)) == 3
 
 
+def test_stopping_does_not_wait_for_what_a_process_is_doing(in_files: InFiles) -> None:
+    in_files.cleaner.look()
+    in_files.loop.turn()
+    assert in_files.own.jobs
+    in_files.process.close()
+    in_files.settle()
+    assert in_files.failures == []
+    assert not in_files.cleaner.busy
+    assert len(contents(in_files.log)) == 40
+
+
 def test_a_process_tells_of_damage_and_of_missing_files(in_files: InFiles) -> None:
     job = job_of(in_files)
     path = Path(in_files.log.segments[1].log_path)
