@@ -142,7 +142,7 @@ class Arena:
     def server(self, column: Column) -> Server:
         """The one that all rows with these settings share."""
         key = (column.kind, column.settings)
-        if key not in self._running:
+        if key not in self._running or self._running[key].process.poll() is not None:
             self._running[key] = self._start(column, {})
         self._running[key].settle()
         return self._running[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from protocol.errors import DecodeError
 from tests.bench.generator import WrongAnswer, percentiles_ms
 from tests.bench.registry import Arena, Column, Row, Sample, Target
 from tests.bench.servers import Unavailable, cores
@@ -43,6 +45,8 @@ def commit() -> str:
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
+        if shutil.which("git") is None:
+            return ""
         done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
 
@@ -69,7 +73,7 @@ def run_row(
             except Unavailable as why:
                 if column.kind not in arena.absent:  # it is the row that cannot be
                     arena.absent[f"{row.name} {column.key}"] = f"{row.title}, {column.label}: {why}"
-            except (WrongAnswer, OSError) as why:
+            except (WrongAnswer, DecodeError, OSError) as why:
                 wrong[column.key] = f"{row.title}, {column.label}: {why}"
     measured = {c.key: put_together(c, samples[c.key]) for c in columns if samples[c.key] and c.key not in wrong}
     return {
