@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from coordinatord import clock as clock_module
+from coordinatord import timers as timers_module
 from coordinatord.clock import MAX_SLEW, Clock
 from coordinatord.group.result import TimerKey
-from coordinatord.timers import BATCH, TICK_MS, Timers
+from coordinatord.timers import BATCH, SLICE_S, TICK_MS, Timers
 
 
 class FakeTime:
@@ -69,6 +70,9 @@ class FakeLoop:
         self.calls.append((self.now_ms + delay_s * 1000, handle, callback))
         return handle
 
+    def call_soon(self, callback: Callable[[], None]) -> Any:
+        return self.call_later(0, callback)
+
     def run_until(self, now_ms: int) -> None:
         for _ in range(10_000):
             due = [call for call in self.calls if call[0] <= now_ms]
@@ -99,6 +103,38 @@ def test_timers_go_off_in_time_and_in_batches() -> None:
     loop.run_until(1_030_000)
     assert expired[-1][1] == later
     assert loop.calls == []
+
+
+def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = FakeLoop()
+    busy_s = 0.0
+
+    def expire(key: TimerKey) -> None:
+        nonlocal busy_s
+        busy_s += 0.0001
+        expired.append(key)
+        if key.group_id == "g7":
+            timers.schedule(TimerKey("again", "session", "m"), loop.now_ms + 50_000)
+
+    monkeypatch.setattr(timers_module, "perf_counter", lambda: busy_s)
+    expired: list[TimerKey] = []
+    timers = Timers(loop, lambda: loop.now_ms, expire)  # type: ignore[arg-type]
+    for number in range(1_000):
+        timers.schedule(TimerKey(f"g{number}", "session", "m"), 1_005_000)
+    in_turn = []
+    while len(expired) < 1_000:
+        (call,) = loop.calls  # one at a time, whatever is scheduled meanwhile
+        loop.calls.remove(call)
+        loop.now_ms = max(loop.now_ms, int(call[0]))
+        before = len(expired)
+        call[2]()
+        in_turn.append(len(expired) - before)
+    assert len(set(expired)) == 1_000
+    a_slice = round(SLICE_S / 0.0001)
+    assert max(in_turn) <= a_slice + BATCH
+    assert loop.now_ms <= 1_005_000 + 2 * TICK_MS, "turns follow each other without a wait"
+    loop.run_until(1_060_000)
+    assert expired[-1].group_id == "again"
 
 
 def test_alarms_call_back_unless_they_are_cancelled() -> None:
