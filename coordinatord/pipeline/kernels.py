@@ -23,13 +23,25 @@ from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, MIN_REC
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-_compile: Callable[..., Any]
 try:
     from numba import njit
 
-    _compile, HAVE_NUMBA = njit(cache=True, nogil=True, error_model="numpy"), True
+    HAVE_NUMBA = True
 except ImportError:
-    _compile, HAVE_NUMBA = (lambda function: function), False
+    HAVE_NUMBA = False
+
+
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled at its first call, or as it is without numba."""
+    if not HAVE_NUMBA:
+        return function
+    compiled: Callable[..., Any]
+    try:
+        compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # nowhere to keep it: a read-only installation without a home directory
+        compiled = njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
 
 # --- columns of a table of batches -----------------------------------------------------------------------------------
 POSITION, AFTER, BASE_OFFSET, LAST_DELTA, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH = (

@@ -17,6 +17,7 @@ from coordinatord.pipeline.wanted import Wanted
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
 from tests.pipeline.dumped import Rows, compare
+from tests.reference.described import describe
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "offsets_log"
 
@@ -59,6 +60,7 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
             )
             members(confluent_kafka, broker.bootstrap, f"next-{codec}", {"group.protocol": "consumer"})
             transactions(confluent_kafka, broker.bootstrap, f"transactional-{codec}")
+        described = describe(broker.tool).offsets
         broker.stop()
         rows: Rows = {}
         seen: dict[str, int] = {}
@@ -75,6 +77,11 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
             shutil.rmtree(directory)
     print(seen)
     assert QUARANTINE not in seen
+    ours = committed(rows)
+    assert {place: (offset, str(epoch)) for place, (offset, epoch) in ours.items()} == {
+        place: (offset, epoch.replace("-", "None")) for place, (offset, epoch, _end) in described.items()
+    }
+    assert len(ours) > 30
     assert codecs == set(Compression)
     assert {row["marker"] for row in rows["transaction_markers"]} == {"ABORT", "COMMIT"}
     assert any(row["transactional"] for row in rows["offset_commits"])
@@ -87,6 +94,30 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
     ]
     assert any(owned)  # only a cooperative member tells what it has
     assert any(m["group_instance_id"] for row in generations for m in row["members"] or ())
+
+
+def committed(rows: Rows) -> dict[tuple[str, str, int], tuple[int, int | None]]:
+    """(group, topic, partition) -> (offset, leader epoch) in the end, as a table builder makes it of commits and
+    markers. A transaction's offsets count from its marker on, unless something newer than them is there already.
+    """
+    now: dict[tuple[str, str, int], dict[str, Any]] = {}
+    open_: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    log = [*rows["offset_commits"], *rows["transaction_markers"]]
+    for row in sorted(log, key=lambda row: (row["log_partition"], row["log_offset"])):
+        producer = (row["log_partition"], row["producer_id"])
+        if "marker" in row:
+            ended = open_.pop(producer, [])
+            applied = ended if row["marker"] == "COMMIT" else []
+        elif row["transactional"]:
+            open_.setdefault(producer, []).append(row)
+            applied = []
+        else:
+            applied = [row]
+        for commit in applied:
+            place = (commit["group_id"], commit["topic"], commit["partition"])
+            if place not in now or now[place]["log_offset"] < commit["log_offset"]:
+                now[place] = commit
+    return {place: (row["committed_offset"], row["leader_epoch"]) for place, row in now.items() if not row["tombstone"]}
 
 
 def set_codec(bootstrap: str, codec: str) -> None:
