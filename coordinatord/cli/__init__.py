@@ -22,6 +22,11 @@ COMMANDS = {
         "pipeline",
         "Tables and reports from the offsets log of any Kafka cluster.",
     ),
+    "simulate": (
+        "coordinatord.cli.simulate",
+        "simulate",
+        "What do these timeouts cost my deployment? Answered on virtual time.",
+    ),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""

@@ -1,0 +1,139 @@
+"""`coordinatord simulate`: what do these timeouts cost my deployment?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.simulation import page
+from coordinatord.simulation import report as reports
+from coordinatord.simulation import sweep as sweeps
+from coordinatord.simulation.scenario import (
+    OPTIONS,
+    Scenario,
+    attribute,
+    build,
+    parse_sweep,
+    read_file,
+    written,
+)
+from coordinatord.simulation.units import BadScenario
+
+PARTS = {
+    "group": "The group",
+    "timeouts": "Settings of its members",
+    "work": "Their work",
+    "what happens": "What befalls them",
+    "world": "The world",
+}
+
+
+class Command(click.Command):
+    """Its options by part, so that --help can be read."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        rest: list[tuple[str, str]] = []
+        parts: dict[str, list[tuple[str, str]]] = {part: [] for part in PARTS}
+        for param in self.get_params(context):
+            record = param.get_help_record(context)
+            if record is None:
+                continue
+            name = (param.name or "").replace("_", "-")
+            (parts[OPTIONS[name].part] if name in OPTIONS else rest).append(record)
+        for part, title in PARTS.items():
+            with formatter.section(title):
+                formatter.write_dl(parts[part])
+        with formatter.section("What to do"):
+            formatter.write_dl(rest)
+
+
+def scenario_options(command: Any) -> Any:
+    """One option for each row of OPTIONS."""
+    for name, option in reversed(list(OPTIONS.items())):
+        default = written(name, getattr(Scenario(), attribute(name)))
+        text = f"{option.help} [{default}]" if default and name != "static" else option.help
+        if name == "static":
+            command = click.option("--static/--dynamic", name, default=None, help=text)(command)
+        elif name == "events":
+            command = click.option("--event", name, multiple=True, metavar=option.metavar, help=text)(command)
+        else:
+            command = click.option(f"--{name}", metavar=option.metavar, help=text)(command)
+    return command
+
+
+@click.command(cls=Command)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@scenario_options
+@click.option(
+    "--sweep",
+    "swept",
+    multiple=True,
+    metavar="OPTION=A,B,C",
+    help="Compare: session=10s,30s,45s; any option. Twice: all combinations.",
+)
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="The sweep as a page with plots.")
+@click.option("--json", "as_json", is_flag=True, help="The figures, for programs.")
+@click.option("--trace", is_flag=True, help="Tell the story, event by event, before the report.")
+def simulate(
+    file: Path | None, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool, **given: Any
+) -> None:
+    """What do these timeouts cost my deployment? Answered in seconds, on virtual time.
+
+    The real coordinator and modelled consumers (the Java client's rules) live through a scenario: deployments, crashes,
+    pauses. Reported are rebalances, how long partitions had no owner, what moved, and what may be done twice.
+
+    FILE is a scenario in TOML with the same options (session = "45s"); options given here win.
+
+    \b
+    coordinatord simulate --members 40 --partitions 400 --assignor cooperative-sticky --deploy rolling:30s --static
+    coordinatord simulate --crashes 1/d --pauses 1/h:12s --sweep session=10s,30s,45s --html sessions.html
+    """
+    try:
+        values: dict[str, object] = {} if file is None else read_file(file)
+        values |= {name.replace("_", "-"): value for name, value in given.items() if value not in (None, ())}
+        scenario = build(values)
+        if swept:
+            _sweep(scenario, swept, html, as_json, trace)
+            return
+        if html is not None:
+            raise BadScenario("--html draws a sweep: say --sweep OPTION=A,B,C, too")
+        found = sweeps.simulate(scenario, _tell if trace else None)
+    except BadScenario as error:
+        fail(f"{error}.", status=BAD_SETTINGS)
+    if trace:
+        click.echo()
+    click.echo(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found), nl=as_json)
+
+
+def _tell(at_ms: int, text: str) -> None:
+    minutes, ms = divmod(at_ms, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    click.echo(f"{hours:d}:{minutes:02d}:{ms / 1000:06.3f}  {text}")
+
+
+def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool) -> None:
+    if trace:
+        raise BadScenario("--trace tells one story: leave out --sweep")
+    if html is not None:
+        page.check_plotly()
+    wanted = sweeps.scenarios(scenario, [parse_sweep(text) for text in swept])
+    runs: list[sweeps.Run] = []
+    for number, (settings, each) in enumerate(wanted, 1):
+        told = ", ".join(" ".join(setting) for setting in settings)
+        if not as_json and click.get_text_stream("stderr").isatty():
+            click.echo(f"  {number} of {len(wanted)}: {told} …", err=True)
+        runs.append(sweeps.Run(settings, sweeps.simulate(each)))
+    if html is not None:
+        try:
+            html.write_text(page.page(scenario, runs), "utf-8")
+        except OSError as error:
+            raise BadScenario(f"{html} cannot be written: {error.strerror or error}") from None
+    if as_json:
+        told_runs = [{"settings": dict(run.settings), "report": run.report.as_json()} for run in runs]
+        click.echo(json.dumps({"runs": told_runs, "advice": sweeps.advice(runs)}, indent=2))
+    else:
+        click.echo(sweeps.text(runs), nl=False)

@@ -1,0 +1,115 @@
+"""Who works on which partition, and for how long nobody does: what a rebalance costs.
+
+A partition has an owner while a running process holds it: a process that is dead or paused holds nothing, whatever the
+coordinator believes. A process that was expelled and does not know it yet holds on beside the new owner: for that long
+the partition has two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.simulation.engine import Engine
+
+
+class Holder(Protocol):
+    """A process."""
+
+    number: int
+
+    @property
+    def generation_id(self) -> int:
+        """The generation whose assignment it works by; -1 while it is between two."""
+
+
+class Ownership:
+    """Of all partitions of the topic. All times are milliseconds."""
+
+    def __init__(self, engine: Engine, partitions: Iterable[TopicPartition]) -> None:
+        self.engine = engine
+        self.holders: dict[TopicPartition, dict[Holder, None]] = {each: {} for each in partitions}
+        self._given: dict[TopicPartition, tuple[int, int]] = {}  # (generation, whose number) of the last assignment
+        self._last: dict[TopicPartition, int] = {}  # the number of the last one that got it
+        self._why: dict[TopicPartition, str] = dict.fromkeys(self.holders, "start")
+        self.conflicts: list[tuple[TopicPartition, int]] = []  # given to two members of one generation: never
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        now_ms = self.engine.now_ms
+        self.began_ms = now_ms
+        self.moved = 0
+        self.redone_ms = 0
+        self.unowned_ms: dict[TopicPartition, int] = dict.fromkeys(self.holders, 0)
+        self.unowned_by: Counter[str] = Counter()
+        self.longest_gap_ms = 0
+        self.doubled_ms = 0
+        self.held_ms = 0  # by processes: of one partition at a time by each
+        self._free_since = {each: now_ms for each, holders in self.holders.items() if not holders}
+        self._doubled_since = {each: now_ms for each, holders in self.holders.items() if len(holders) > 1}
+        self._held_since = {(each, it): now_ms for each, holders in self.holders.items() for it in holders}
+
+    def end(self) -> None:
+        """Count up to now what is still going on."""
+        now_ms = self.engine.now_ms
+        for partition in list(self._free_since):
+            self._close_gap(partition)
+        for since_ms in self._doubled_since.values():
+            self.doubled_ms += now_ms - since_ms
+        for since_ms in self._held_since.values():
+            self.held_ms += now_ms - since_ms
+
+    def take(self, who: Holder, partitions: Iterable[TopicPartition]) -> None:
+        """A running process works on these from now on."""
+        now_ms = self.engine.now_ms
+        for partition in partitions:
+            holders = self.holders[partition]
+            if not holders:
+                self._close_gap(partition)
+            elif len(holders) == 1 and who not in holders:
+                self._doubled_since[partition] = now_ms
+            holders[who] = None
+            self._held_since.setdefault((partition, who), now_ms)
+
+    def let_go(self, who: Holder, partitions: Iterable[TopicPartition], why: str) -> None:
+        """It works on them no more; partitions that it did not hold do not matter."""
+        now_ms = self.engine.now_ms
+        for partition in partitions:
+            holders = self.holders[partition]
+            if who not in holders:
+                continue
+            del holders[who]
+            self.held_ms += now_ms - self._held_since.pop((partition, who))
+            if len(holders) == 1:
+                self.doubled_ms += now_ms - self._doubled_since.pop(partition)
+            elif not holders:
+                self._free_since[partition] = now_ms
+                self._why[partition] = why
+
+    def assigned(self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int) -> None:
+        """A member was given these in this generation."""
+        for partition in partitions:
+            generation, other = self._given.get(partition, (-1, -1))
+            others = [each for each in self.holders[partition] if each is not who]
+            # A static member that restarts gets in the same generation what it had.
+            if (generation == generation_id and other != who.number) or any(
+                each.generation_id == generation_id for each in others
+            ):
+                self.conflicts.append((partition, generation_id))
+            self._given[partition] = (generation_id, who.number)
+            if self._last.get(partition, who.number) != who.number:
+                self.moved += 1
+            self._last[partition] = who.number
+
+    def redone(self, work_ms: int) -> None:
+        """So much work was done and not committed when its partition went: somebody will do it again."""
+        self.redone_ms += work_ms
+
+    def _close_gap(self, partition: TopicPartition) -> None:
+        gap_ms = self.engine.now_ms - self._free_since.pop(partition)
+        self.unowned_ms[partition] += gap_ms
+        self.unowned_by[self._why[partition]] += gap_ms
+        self.longest_gap_ms = max(self.longest_gap_ms, gap_ms)

@@ -1,0 +1,322 @@
+"""A consumer process: the real member, and an application around it that polls and works.
+
+The application works for `processing_ms` on what a poll has brought, polls, works on. It is assumed to keep up with its
+partitions, so that each poll brings something. As long as the group is quiet a poll changes nothing, and is not made:
+`_next_poll_ms` says when it would be, and the next one is made when the member has something to do in it. What those
+polls would have committed is worked out when it matters (`_settle_commits`). That is why an hour of a thousand members
+takes seconds; all heartbeats are real.
+
+A process that is paused (garbage collection, a swapped-out container) does nothing, and nothing reaches it until it
+goes on. A slow batch keeps the application from polling, while heartbeats go on. A process that crashes is gone without
+a word; one that is stopped finishes its batch, commits, and leaves the group unless it is a static member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.member.events import Close, Failed, Poll, Received, Seek, Subscribe, Wakeup, Woken
+from coordinatord.member.result import Assigned, Result, Revoked, Send
+from coordinatord.member.state import STABLE, Join, Member, MemberSettings
+from coordinatord.member.step import step
+from coordinatord.member.timer import NEVER
+from coordinatord.simulation.engine import START_MS, Engine, Link
+from coordinatord.simulation.node import TOPIC, Node
+from coordinatord.simulation.ownership import Ownership
+from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+POLL_TIMEOUT_MS = 1 << 40
+"""A poll waits until there is something to hand out; here that is decided in `_after`."""
+
+TO_NODE, FROM_NODE = 0, 1
+
+
+class Process:
+    """One life of a member: it is started once and ends once. `number` is its place in the deployment."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        node: Node,
+        link: Link,
+        ownership: Ownership,
+        settings: MemberSettings,
+        *,
+        number: int,
+        name: str,
+        processing_ms: int,
+        on_end: Callable[[Process], object],
+        lossy: bool = False,
+    ) -> None:
+        self.engine, self.node, self.link, self.ownership = engine, node, link, ownership
+        self.number, self.name = number, name
+        self.period_ms = max(1, processing_ms)
+        self.on_end = on_end
+        self.lossy = lossy  # requests may get lost: each of them needs a deadline of its own
+        self.member = Member(settings, engine.chance(f"back-off {name} {engine.now_ms}").random)
+        self.alive = True
+        self.stopping = False
+        self.expelled = False  # and does not know it
+        self.paused_until_ms = 0
+        self.busy_until_ms = 0
+        self._working_since_ms = 0  # when the last poll returned
+        self._poll_at_ms = NEVER  # when the next poll will be made
+        self._wakes_at_ms = NEVER
+        # Work is counted in milliseconds in which this process ran: while it is paused none is done.
+        self._paused_ms = 0
+        self._frozen_work = 0
+        self._unanswered: set[Send] = set()
+        self._settled = False
+        self._stopped_work: int | None = None  # nothing is handed out since then
+        self._commit_base = 0  # from which commits by interval are counted
+        self._committed: dict[TopicPartition, int] = {}  # the work that is committed, by partition that is ours
+        spacing = settings.auto_commit_interval_ms
+        self._commit_every = -(-spacing // self.period_ms) * self.period_ms
+        self._tell(Subscribe([TOPIC]))
+        self._poll()
+
+    @property
+    def generation_id(self) -> int:
+        """The generation whose assignment it works by; -1 while it is between two."""
+        return self.member.generation.generation_id if self._settled else -1
+
+    # What happens to it
+
+    def crash(self) -> None:
+        """Gone, without a word."""
+        if self.alive:
+            self._end("crash")
+
+    def pause(self, for_ms: int) -> None:
+        """Do nothing for so long."""
+        now_ms = self.engine.now_ms
+        if not self.alive or now_ms < self.paused_until_ms:
+            return
+        self._settle_commits()
+        self._frozen_work = self._work()
+        self.paused_until_ms = now_ms + for_ms
+        self._paused_ms += for_ms
+        self.ownership.let_go(self, self.member.assignment, "pause")
+        # Asked for before anything that has to wait for it, so that it comes first.
+        self.engine.at(self.paused_until_ms, self._go_on)
+
+    def slow(self, for_ms: int) -> None:
+        """The batch at hand takes so long."""
+        if self.alive and self._settled and not self.stopping:
+            self._settle_commits()
+            self.busy_until_ms = max(self.busy_until_ms, self.engine.now_ms + for_ms)
+            # The poll that comes then commits; none before it does.
+            self._commit_base = self._work() + self.busy_until_ms - self.engine.now_ms - self._commit_every
+            self._schedule_poll(self.busy_until_ms)
+
+    def stop(self) -> None:
+        """Finish the batch, commit, leave, end."""
+        if self.alive and not self.stopping:
+            self.stopping = True
+            now_ms = self.engine.now_ms
+            self.engine.at(now_ms if self.member.in_poll else self._next_poll_ms(now_ms), self._close)
+
+    def expel(self) -> None:
+        """The coordinator has dropped this member; what it commits from now on counts for nothing."""
+        self._settle_commits()
+        self.expelled = True
+
+    def _go_on(self) -> None:
+        if self.alive:
+            self.ownership.take(self, self.member.assignment)
+
+    def _close(self) -> None:
+        if not self.alive or self.member.closing is not None or self.member.closed:
+            return
+        if self._waits(self._close):
+            return
+        self._settle_commits()
+        self._stopped_work = self._work()
+        self._seek()
+        self._tell(Close())
+
+    def _end(self, cause: str) -> None:
+        self._settle_commits()
+        self._forget(tuple(self._committed), cause)
+        self.alive = False
+        self.on_end(self)
+
+    def _waits(self, call: Callable[..., object], *args: Any) -> bool:
+        """Whether this has to wait until the pause is over."""
+        if self.engine.now_ms < self.paused_until_ms:
+            self.engine.at(self.paused_until_ms, call, *args)
+            return True
+        return False
+
+    # The member
+
+    def _tell(self, event: Any) -> None:
+        now_ms = self.engine.now_ms
+        result = step(self.member, event, now_ms)
+        for send in result.sends:
+            self._send(send, now_ms)
+        if result.changes:
+            self._changed(result)
+        if result.closed:
+            self._end("stop")
+            return
+        if result.polled is not None and result.polled.error is not None:
+            self._end(result.polled.error.name)  # applications end on what poll raises
+            return
+        self._after(now_ms)
+
+    def _after(self, now_ms: int) -> None:
+        """See to the next poll, and to the member's next deadline."""
+        member = self.member
+        settled = member.state is STABLE and not member.rejoin_needed and member.join is None
+        if settled is not self._settled:
+            self._settled = settled
+            if settled:
+                self._commit_base, self._stopped_work, self.expelled = self._work(), None, False
+        if member.in_poll:
+            # A poll returns when there is something to work on; while a rebalance goes on that is so for those who
+            # keep their partitions (KIP-429). Who takes no time for its work is back in the next poll at once.
+            if settled or (member.cooperative and member.partitions and self.period_ms > 1):
+                step(member, Wakeup(), now_ms)
+                self._working_since_ms = now_ms
+            elif not member.cooperative and self._stopped_work is None:
+                self._stopped_work = self._work()
+        if not member.in_poll and member.closing is None:
+            if not settled and (member.inbox or not member.in_flight or _is_over(member.join)):
+                self._schedule_poll(self._next_poll_ms(now_ms))
+            elif settled and self._poll_at_ms == NEVER:
+                # Nothing to do but to show that the application is alive.
+                alive_ms = now_ms + member.settings.max_poll_interval_ms // 2
+                self._schedule_poll(max(self._next_poll_ms(now_ms), self._next_poll_ms(alive_ms) - self.period_ms))
+        deadline_ms = member.next_deadline_ms
+        if deadline_ms < self._wakes_at_ms or self._wakes_at_ms <= now_ms:
+            self._wakes_at_ms = deadline_ms
+            if deadline_ms < NEVER:
+                self.engine.at(deadline_ms, self._wake, deadline_ms)
+
+    def _wake(self, wakes_at_ms: int) -> None:
+        if wakes_at_ms != self._wakes_at_ms or not self.alive or self._waits(self._wake, wakes_at_ms):
+            return
+        self._wakes_at_ms = NEVER
+        deadline_ms = self.member.next_deadline_ms
+        if deadline_ms <= self.engine.now_ms:
+            self._tell(Woken())
+        elif deadline_ms < NEVER:
+            self._wakes_at_ms = deadline_ms
+            self.engine.at(deadline_ms, self._wake, deadline_ms)
+
+    def _next_poll_ms(self, now_ms: int) -> int:
+        """When the application is through with the batch that it has at that time."""
+        if now_ms < self.busy_until_ms:
+            return self.busy_until_ms
+        since_ms = max(self._working_since_ms, self.busy_until_ms)
+        batches = max(1, -(-(now_ms - since_ms) // self.period_ms))
+        return since_ms + batches * self.period_ms
+
+    def _schedule_poll(self, when_ms: int) -> None:
+        if when_ms != self._poll_at_ms:
+            self._poll_at_ms = when_ms
+            self.engine.at(when_ms, self._poll_now, when_ms)
+
+    def _poll_now(self, poll_at_ms: int) -> None:
+        if poll_at_ms != self._poll_at_ms or not self.alive or self._waits(self._poll_now, poll_at_ms):
+            return
+        if self.engine.now_ms < self.busy_until_ms:
+            self._schedule_poll(self.busy_until_ms)
+            return
+        self._poll()
+
+    def _poll(self) -> None:
+        self._poll_at_ms = NEVER
+        member = self.member
+        if member.in_poll or member.closing is not None or member.closed:
+            return
+        self._settle_commits()
+        self._seek()
+        self._tell(Poll(POLL_TIMEOUT_MS))
+
+    # The network
+
+    def _send(self, send: Send, now_ms: int) -> None:
+        self._unanswered.add(send)
+        work = self._work_done() if type(send.request) is OffsetCommitRequest else 0
+        self.link.carry(TO_NODE, now_ms, self._arrive, send, work)
+        if self.lossy:
+            self.engine.at(now_ms + send.timeout_ms, self._expire, send)
+
+    def _arrive(self, send: Send, work: int) -> None:
+        """At the node. What a process has sent arrives even if the process has crashed meanwhile."""
+
+        def answer(leaves_ms: int, response: Any) -> None:
+            self.link.carry(FROM_NODE, leaves_ms, self._received, send, response, work)
+
+        if not self.node.serve(self.name, send.request, answer) and not self.lossy:
+            self.engine.at(self.engine.now_ms + send.timeout_ms, self._expire, send)
+
+    def _received(self, send: Send, response: Any, work: int) -> None:
+        if not self.alive or self._waits(self._received, send, response, work) or send not in self._unanswered:
+            return
+        self._unanswered.discard(send)
+        if type(send.request) is OffsetCommitRequest:
+            self._commit_answered(response, work)
+        self._tell(Received(send, response))
+
+    def _expire(self, send: Send) -> None:
+        if not self.alive or send not in self._unanswered or self._waits(self._expire, send):
+            return
+        self._unanswered.discard(send)
+        self._tell(Failed(send))
+
+    # The work
+
+    def _work(self) -> int:
+        """Milliseconds that this process has run (and an offset of no meaning)."""
+        now_ms = self.engine.now_ms
+        return self._frozen_work if now_ms < self.paused_until_ms else now_ms - self._paused_ms
+
+    def _work_done(self) -> int:
+        return self._work() if self._stopped_work is None else self._stopped_work
+
+    def _settle_commits(self) -> None:
+        """Make up for the commits by interval of the polls that were not made."""
+        if self._settled and not self.expelled and self.engine.now_ms >= self.busy_until_ms:
+            commits = (self._work() - self._commit_base) // self._commit_every
+            if commits > 0:
+                self._commit_base += commits * self._commit_every
+                self._committed = dict.fromkeys(self._committed, self._commit_base)
+
+    def _seek(self) -> None:
+        """Tell the member how far the application has come, in milliseconds of a partition's records."""
+        offset = self.engine.now_ms - START_MS
+        for partition in self.member.partitions:
+            step(self.member, Seek(partition, offset), self.engine.now_ms)
+
+    def _commit_answered(self, response: OffsetCommitResponse, work: int) -> None:
+        for topic in response.topics:
+            for each in topic.partitions:
+                partition = (topic.name, each.partition_index)
+                if not each.error_code and self._committed.get(partition, work) < work:
+                    self._committed[partition] = work
+                    self._commit_base = max(self._commit_base, work)
+
+    def _changed(self, result: Result) -> None:
+        for change in result.changes:
+            if isinstance(change, Assigned):
+                self._committed.update(dict.fromkeys(change.partitions, self._work()))
+                self.ownership.take(self, change.partitions)
+                self.ownership.assigned(self, change.partitions, self.member.generation.generation_id)
+            elif isinstance(change, Revoked):
+                self._forget(change.partitions, "stop" if self.stopping else "rebalance")
+            else:
+                self._forget(change.partitions, "expulsion")
+
+    def _forget(self, partitions: tuple[TopicPartition, ...], cause: str) -> None:
+        done = self._work_done()
+        self.ownership.redone(sum(max(0, done - self._committed.pop(each)) for each in partitions))
+        self.ownership.let_go(self, partitions, cause)
+
+
+def _is_over(join: Join | None) -> bool:
+    return join is None or join.assignment is not None or join.error is not None

@@ -1,0 +1,165 @@
+"""The same story with other settings: a table, and one line of advice that follows from the figures.
+
+Chance is the same in each run: the same members crash and stand still at the same moments, so that what differs comes
+from the settings.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinatord.simulation.report import Report, report, told_s
+from coordinatord.simulation.scenario import Scenario, changed, written
+from coordinatord.simulation.units import BadScenario, told_ms
+from coordinatord.simulation.world import World
+
+MAX_RUNS = 200
+
+ALIKE = 0.05
+"""Costs that differ by less are taken for the same: another seed moves them as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One cell: the swept options as written, and what came out."""
+
+    settings: tuple[tuple[str, str], ...]
+    report: Report
+
+    @property
+    def name(self) -> str:
+        """session 10s, heartbeat 3s"""
+        return ", ".join(f"{option} {value}" for option, value in self.settings)
+
+
+def simulate(scenario: Scenario, tell: Callable[[int, str], object] | None = None) -> Report:
+    """One run."""
+    world = World(scenario, tell)
+    world.run()
+    return report(world)
+
+
+def scenarios(
+    scenario: Scenario, sweeps: Sequence[tuple[str, list[Any]]]
+) -> list[tuple[tuple[tuple[str, str], ...], Scenario]]:
+    """All combinations, checked before the first one runs."""
+    names = [name for name, _values in sweeps]
+    if len(set(names)) < len(names):
+        raise BadScenario(f"{' and '.join(names)}: an option can be swept once")
+    combinations = list(itertools.product(*(values for _name, values in sweeps)))
+    if len(combinations) > MAX_RUNS:
+        raise BadScenario(f"{len(combinations):,} runs are more than {MAX_RUNS}: sweep fewer values")
+    made = []
+    for values in combinations:
+        settings = tuple((name, written(name, value)) for name, value in zip(names, values, strict=True))
+        try:
+            made.append((settings, changed(scenario, dict(zip(names, values, strict=True)))))
+        except BadScenario as error:
+            raise BadScenario(f"with {', '.join(map(' '.join, settings))}: {error}") from None
+    return made
+
+
+def cost(it: Report) -> tuple[float, ...]:
+    """What is compared, in this order: time without an owner, then what is alike in that by the rest."""
+    return (it.unowned_ms, it.expelled_alive, it.duplicates, it.rebalances)
+
+
+def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
+    """The best, and those that cost as little: within ALIKE of the least time without an owner."""
+    least_ms = min(run.report.unowned_ms for run in runs)
+    alike = [run for run in runs if run.report.unowned_ms <= least_ms * (1 + ALIKE)]
+    return min(alike, key=lambda run: cost(run.report)[1:]), alike
+
+
+def advice(runs: Sequence[Run]) -> str:
+    """One line, drawn from the figures."""
+    best, alike = best_of(runs)
+    worst = max(runs, key=lambda run: run.report.unowned_ms)
+    it, other = best.report, worst.report
+    if len(runs) == 1:
+        return f"There is nothing to compare {best.name} with."
+    if len(alike) == len(runs):
+        return _all_alike(best, runs)
+    saved = 1 - it.unowned_ms / other.unowned_ms
+    line = (
+        f"Take {best.name}: partitions are {told_s(it.unowned_ms)} without an owner, {_percent(saved)} less than the "
+        f"{told_s(other.unowned_ms)} with {worst.name}"
+    )
+    if len(alike) > 1:
+        same = " and ".join(run.name for run in alike if run is not best)
+        line += f" ({same} {'does' if len(alike) == 2 else 'do'} as well)"
+    against = _price(it, min((run.report for run in runs if run is not best), key=lambda each: cost(each)[1:]))
+    return f"{line}{against}."
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share < 0.995 or share == 1 else f"{share:.1%}"
+
+
+def _all_alike(best: Run, runs: Sequence[Run]) -> str:
+    """Time without an owner does not decide."""
+    swept = " and ".join(option for option, _value in best.settings)
+    it = best.report
+    if not any(run.report.unowned_ms for run in runs):
+        line = f"It makes no difference for {swept}: no partition was ever without an owner"
+    else:
+        line = f"{swept} hardly matters here: partitions are about {told_s(it.unowned_ms)} without an owner each time"
+    rest = {cost(run.report)[1:] for run in runs}
+    if len(rest) == 1:
+        return f"{line}."
+    worst = max((run.report for run in runs), key=lambda each: cost(each)[1:])
+    return f"{line}; {best.name} has the fewest other costs: {_others(it)}, against up to {_others(worst)} elsewhere."
+
+
+def _others(it: Report) -> str:
+    return f"{it.expelled_alive:,} expelled alive, {it.duplicates:,} duplicates risked, {it.rebalances:,} rebalances"
+
+
+def _price(it: Report, other: Report) -> str:
+    """What the best choice costs more than another one."""
+    more = []
+    if it.expelled_alive > other.expelled_alive:
+        more.append(f"{it.expelled_alive:,} members expelled alive instead of {other.expelled_alive:,}")
+    if it.duplicates > other.duplicates * (1 + ALIKE):
+        more.append(f"{it.duplicates:,} duplicates risked instead of {other.duplicates:,}")
+    if it.rebalances > other.rebalances:
+        more.append(f"{it.rebalances:,} rebalances instead of {other.rebalances:,}")
+    return f"; its price: {', '.join(more)}" if more else ""
+
+
+COLUMNS: list[tuple[str, Callable[[Report], str]]] = [
+    ("rebalances", lambda it: f"{it.rebalances:,}"),
+    ("in rebalances", lambda it: told_ms(it.rebalancing_ms)),
+    ("unowned p-s", lambda it: f"{it.unowned_ms / 1000:,.1f}"),
+    ("p50", lambda it: told_ms(it.unowned_p50_ms)),
+    ("p99", lambda it: told_ms(it.unowned_p99_ms)),
+    ("worst", lambda it: told_ms(it.unowned_worst_ms)),
+    ("longest gap", lambda it: told_ms(it.longest_gap_ms)),
+    ("moved", lambda it: f"{it.moved:,}"),
+    ("duplicates", lambda it: f"{it.duplicates:,}"),
+    ("expelled alive", lambda it: f"{it.expelled_alive:,}"),
+]
+
+
+def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows."""
+    head = [option for option, _value in runs[0].settings] + [name for name, _told in COLUMNS]
+    rows = [[value for _option, value in run.settings] + [told(run.report) for _name, told in COLUMNS] for run in runs]
+    return head, rows
+
+
+def text(runs: Sequence[Run]) -> str:
+    """The table and the advice."""
+    head, rows = table(runs)
+    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
+    swept = len(runs[0].settings)
+    lines = [
+        "  ".join(f"{cell:<{width}}" if at < swept else f"{cell:>{width}}" for at, (cell, width) in enumerate(cells))
+        for cells in (list(zip(row, widths, strict=True)) for row in [head, *rows])
+    ]
+    notes = sorted({note for run in runs for note in run.report.notes})
+    legend = "unowned p-s: seconds without an owner, of all partitions together; p50, p99, worst: of one partition"
+    return "\n".join([*lines, "", legend, *[f"Note: {note}" for note in notes], "", advice(runs)]) + "\n"

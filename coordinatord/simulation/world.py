@@ -1,0 +1,225 @@
+"""A scenario comes true: processes are started, deployed, crashed, and what it costs is counted.
+
+First the group forms: all members start within a second, and time goes on until all of them have what they shall have.
+From then on counts the report, and what the scenario has planned happens relative to that moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.group.result import Dropped, Result
+from coordinatord.group.state import STABLE, Cause, GroupSettings
+from coordinatord.member.state import MemberSettings
+from coordinatord.simulation.engine import Engine, Link
+from coordinatord.simulation.node import GROUP_ID, TOPIC, Node
+from coordinatord.simulation.ownership import Ownership
+from coordinatord.simulation.process import Process
+from coordinatord.simulation.scenario import Scenario
+from coordinatord.simulation.units import BadScenario, Rate, told_ms
+
+START_WITHIN_MS = 1_000
+FORM_LIMIT_MS = 3_600_000
+"""A group that has not formed in an hour never will."""
+
+FALSE_ALARMS = (Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED)
+"""Why the coordinator drops members that it takes for dead."""
+
+Tell = Callable[[int, str], object]
+"""Takes milliseconds since the group has formed, and what happened."""
+
+
+class World:
+    """See the module; `run` once, then read what it has counted."""
+
+    def __init__(self, scenario: Scenario, tell: Tell | None = None) -> None:
+        self.scenario = scenario
+        self.engine = Engine(scenario.seed)
+        partitions = [(TOPIC, number) for number in range(scenario.partitions)]
+        self.ownership = Ownership(self.engine, partitions)
+        settings = GroupSettings(initial_rebalance_delay_ms=scenario.initial_delay)
+        self.node = Node(self.engine, settings, scenario.partitions, scenario.flush, self._on_record, self._on_step)
+        self.tell = tell
+        self.formed_ms = 0
+        self.formed_generation = 0
+        self.processes: dict[int, Process] = {}  # that are alive, by their number
+        self.links = [Link(self.engine, str(number), scenario.latency) for number in range(scenario.members)]
+        self.records: list[dict[str, Any]] = []  # of the ledger, since the group has formed
+        self.expelled_alive = 0
+        self.happened: Counter[str] = Counter()
+        self._down: set[int] = set()  # asked to stop, and to stay down
+        self._coming: set[int] = set()  # will be started again
+
+    def run(self) -> None:
+        """Form the group, then let the scenario's time pass."""
+        scenario, engine = self.scenario, self.engine
+        starts = engine.chance("starts")
+        for number in range(scenario.members):
+            engine.at(engine.now_ms + starts.randrange(START_WITHIN_MS), self.start, number)
+        began_ms = engine.now_ms
+        while not self.is_formed():
+            if engine.now_ms - began_ms > FORM_LIMIT_MS:
+                raise BadScenario(
+                    f"the group has not formed within {told_ms(FORM_LIMIT_MS)}: its members cannot keep up with "
+                    "these timeouts"
+                )
+            engine.run_until(engine.now_ms + 100)
+        self.forming_ms = engine.now_ms - began_ms
+        self.formed_ms = engine.now_ms
+        self.formed_generation = self.node.group.generation_id
+        self.records.clear()
+        self.expelled_alive = 0
+        self.happened.clear()
+        self.ownership.begin()
+        self._say(f"the group has formed: generation {self.formed_generation}, {scenario.members} members")
+        self._plan()
+        engine.run_until(self.formed_ms + scenario.duration)
+        self.ownership.end()
+
+    def is_formed(self) -> bool:
+        """Whether all are members of one generation and know what they have."""
+        group = self.node.group
+        return (
+            len(self.processes) == self.scenario.members == len(group.members)
+            and group.state is STABLE
+            and all(each.generation_id == group.generation_id for each in self.processes.values())
+        )
+
+    def _plan(self) -> None:
+        scenario, begin_ms = self.scenario, self.formed_ms
+        acts: dict[str, Callable[..., object]] = {
+            "crash": self.crash,
+            "restart": self.restart,
+            "stop": self.stop,
+            "start": self.start,
+            "pause": self.pause,
+            "slow": self.slow,
+        }
+        for event in scenario.events:
+            args = (event.number, event.for_ms) if event.for_ms else (event.number,)
+            self.engine.at(begin_ms + event.at_ms, acts[event.kind], *args)
+        if scenario.deploy.kind != "none":
+            for number in range(scenario.members):
+                wave = number // scenario.deploy.size if scenario.deploy.kind == "rolling" else 0
+                at_ms = begin_ms + scenario.deploy_at + wave * scenario.deploy.every_ms
+                self.engine.at(at_ms, self.restart, number)
+        self._befall("crashes", scenario.crashes, lambda number: self.crash(number))
+        self._befall("pauses", scenario.pauses, lambda number: self.pause(number, scenario.pauses.for_ms))
+        self._befall("slow", scenario.slow, lambda number: self.slow(number, scenario.slow.for_ms))
+
+    def _befall(self, name: str, rate: Rate, act: Callable[[int], object]) -> None:
+        """Each member on its own, at random times: they are the same whatever the timeouts are."""
+        if not rate.per_hour:
+            return
+        for number in range(self.scenario.members):
+            chance = self.engine.chance(f"{name} {number}")
+            at_ms = 0.0
+            while (at_ms := at_ms + chance.expovariate(rate.per_hour) * 3_600_000) < self.scenario.duration:
+                self.engine.at(self.formed_ms + round(at_ms), act, number)
+
+    # What happens to members
+
+    def start(self, number: int) -> None:
+        """A process of that number, unless there is one."""
+        self._down.discard(number)
+        self._coming.discard(number)
+        if number in self.processes:
+            return
+        scenario = self.scenario
+        name = f"member-{number}"
+        settings = MemberSettings(
+            GROUP_ID,
+            group_instance_id=name if scenario.static else None,
+            session_timeout_ms=scenario.session,
+            heartbeat_interval_ms=scenario.heartbeat,
+            max_poll_interval_ms=scenario.max_poll,
+            auto_commit_interval_ms=scenario.commit,
+            partition_assignment_strategy=scenario.assignor,
+            fetches=False,
+        )
+        self._say(f"{name} starts")
+        self.processes[number] = Process(
+            self.engine,
+            self.node,
+            self.links[number],
+            self.ownership,
+            settings,
+            number=number,
+            name=name,
+            processing_ms=scenario.processing,
+            on_end=self._ended,
+        )
+
+    def crash(self, number: int) -> None:
+        """It comes back after `restart`."""
+        process = self._process(number, "crash")
+        if process is not None:
+            process.crash()
+
+    def restart(self, number: int) -> None:
+        """As a deployment does it: stop, be away for a while, start."""
+        process = self._process(number, "restart")
+        if process is not None:
+            process.stop()
+
+    def stop(self, number: int) -> None:
+        """For good, or until it is started."""
+        process = self._process(number, "stop")
+        if process is not None:
+            self._down.add(number)
+            process.stop()
+
+    def pause(self, number: int, for_ms: int) -> None:
+        """The process stands still."""
+        process = self._process(number, "pause", for_ms)
+        if process is not None:
+            process.pause(for_ms)
+
+    def slow(self, number: int, for_ms: int) -> None:
+        """The application takes long for a batch."""
+        process = self._process(number, "slow", for_ms)
+        if process is not None:
+            process.slow(for_ms)
+
+    def _process(self, number: int, kind: str, for_ms: int = 0) -> Process | None:
+        process = self.processes.get(number)
+        if process is not None:
+            self.happened[kind] += 1
+            self._say(f"{process.name}: {kind}" + (f" for {told_ms(for_ms)}" if for_ms else ""))
+        return process
+
+    def _ended(self, process: Process) -> None:
+        number = process.number
+        del self.processes[number]
+        self._say(f"{process.name} is gone")
+        if number not in self._down and number not in self._coming:
+            self._coming.add(number)
+            self.engine.at(self.engine.now_ms + self.scenario.restart, self.start, number)
+
+    # What the coordinator does
+
+    def _on_record(self, record: dict[str, Any]) -> None:
+        self.records.append(record)
+
+    def _on_step(self, result: Result) -> None:
+        for transition in result.transitions:
+            self._say(
+                f"coordinator: {transition.old.value} → {transition.new.value}, generation "
+                f"{transition.generation_id}: {transition.reason}"
+            )
+        for change in result.changes:
+            if type(change) is Dropped and change.cause in FALSE_ALARMS:
+                self._expelled(change)
+
+    def _expelled(self, dropped: Dropped) -> None:
+        for process in self.processes.values():
+            if process.member.generation.member_id == dropped.member_id:
+                process.expel()
+                self.expelled_alive += 1
+                self._say(f"{process.name} is expelled alive: {dropped.cause}")
+
+    def _say(self, text: str) -> None:
+        if self.tell is not None:
+            self.tell(self.engine.now_ms - self.formed_ms if self.formed_ms else self.engine.now_ms, text)
