@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Command(click.Command):
         parts: dict[str, list[tuple[str, str]]] = {part: [] for part in PARTS}
         for param in self.get_params(context):
             record = param.get_help_record(context)
-            if record is None:
+            if record is None or isinstance(param, click.Argument):
                 continue
             name = (param.name or "").replace("_", "-")
             (parts[OPTIONS[name].part] if name in OPTIONS else rest).append(record)
@@ -81,7 +82,7 @@ def scenario_options(command: Any) -> Any:
 def simulate(
     file: Path | None, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool, **given: Any
 ) -> None:
-    """What do these timeouts cost my deployment? Answered in seconds, on virtual time.
+    """What do these timeouts cost my deployment? Answered on virtual time.
 
     The real coordinator and modelled consumers (the Java client's rules) live through a scenario: deployments, crashes,
     pauses. Reported are rebalances, how long partitions had no owner, what moved, and what may be done twice.
@@ -89,8 +90,8 @@ def simulate(
     FILE is a scenario in TOML with the same options (session = "45s"); options given here win.
 
     \b
-    coordinatord simulate --members 40 --partitions 400 --assignor cooperative-sticky --deploy rolling:30s --static
-    coordinatord simulate --crashes 1/d --pauses 1/h:12s --sweep session=10s,30s,45s --html sessions.html
+    coordinatord simulate --members 40 --partitions 400 --deploy rolling:30s
+    coordinatord simulate --crashes 1/d --sweep session=10s,30s --html out.html
     """
     try:
         values: dict[str, object] = {} if file is None else read_file(file)
@@ -124,7 +125,7 @@ def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_jso
     runs: list[sweeps.Run] = []
     for number, (settings, each) in enumerate(wanted, 1):
         told = ", ".join(" ".join(setting) for setting in settings)
-        if not as_json and click.get_text_stream("stderr").isatty():
+        if not as_json and sys.stderr.isatty():
             click.echo(f"  {number} of {len(wanted)}: {told} …", err=True)
         runs.append(sweeps.Run(settings, sweeps.simulate(each)))
     if html is not None:

@@ -67,6 +67,8 @@ class Rate:
     for_ms: int = 0
 
     def __str__(self) -> str:
+        if not self.per_hour:
+            return "0"
         return f"{self.per_hour:g}/h" + (f":{written_ms(self.for_ms)}" if self.for_ms else "")
 
 
