@@ -22,11 +22,7 @@ COMMANDS = {
         "pipeline",
         "Tables and reports from the offsets log of any Kafka cluster.",
     ),
-    "simulate": (
-        "coordinatord.cli.simulate",
-        "simulate",
-        "What do these timeouts cost my deployment? Answered on virtual time.",
-    ),
+    "simulate": ("coordinatord.cli.simulate", "simulate", "What do these timeouts cost my deployment?"),
     "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
 }
 """Name -> (module, attribute, line in the list of commands)."""

@@ -82,9 +82,9 @@ def scenario_options(command: Any) -> Any:
 def simulate(
     file: Path | None, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool, **given: Any
 ) -> None:
-    """What do these timeouts cost my deployment? Answered on virtual time.
+    """What do these timeouts cost my deployment?
 
-    The real coordinator and modelled consumers (the Java client's rules) live through a scenario: deployments, crashes,
+    Answered in seconds, on virtual time. The real coordinator and modelled consumers (the Java client's rules) live through a scenario: deployments, crashes,
     pauses. Reported are rebalances, how long partitions had no owner, what moved, and what may be done twice.
 
     FILE is a scenario in TOML with the same options (session = "45s"); options given here win.
