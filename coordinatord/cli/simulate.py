@@ -84,8 +84,9 @@ def simulate(
 ) -> None:
     """What do these timeouts cost my deployment?
 
-    Answered in seconds, on virtual time. The real coordinator and modelled consumers (the Java client's rules) live through a scenario: deployments, crashes,
-    pauses. Reported are rebalances, how long partitions had no owner, what moved, and what may be done twice.
+    Answered in seconds, on virtual time. The real coordinator and modelled consumers (the Java client's rules) live
+    through a scenario: deployments, crashes, pauses. Reported are rebalances, how long partitions had no owner, what
+    moved, and what may be done twice.
 
     FILE is a scenario in TOML with the same options (session = "45s"); options given here win.
 
