@@ -200,7 +200,7 @@ def test_a_batch_of_many_bytes_does_not_become_memory() -> None:
 
 
 def test_a_bomb_is_quarantined() -> None:
-    batch = build_batch([(b"\0\1", bytes(200 << 20))], START_MS, 0, compression=Compression.GZIP)
+    batch = build_batch([(b"\0\1", bytes(129 << 20))], START_MS, 0, compression=Compression.GZIP)
     decoded = decode(array(batch), 0, len(batch), BASE, ALL, compiled=True)
     (row,) = rows_of(decoded.tables)[QUARANTINE]
     assert row["level"] == "batch"

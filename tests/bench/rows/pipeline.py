@@ -5,6 +5,7 @@ offsets moved on, until there are RECORDS: the batches are Kafka's, byte for byt
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -18,13 +19,15 @@ from protocol.records.batch import assign_offset, iterate_batches
 from tests.bench.generator import drive
 from tests.bench.registry import KAFKA, Arena, Column, Sample, at_least, row
 from tests.bench.rows.steady import commit_flows
-from tests.bench.servers import Unavailable, cores, pin
+from tests.bench.servers import Unavailable, cores, cpu_s, pin
 
 #: of commits at Kafka, before its segments are read
 COMMIT_S = 6.0
 RECORDS = 1_200_000
 #: the plain road is some thirty times slower, and says the same of a tenth
 PLAIN_SHARE = 20
+#: The JVM compiles what is run often, in steps.
+WARM_UPS = 4
 
 COMPILED = Column("ours", "kafka", "columnar decoder (numba)")
 PLAIN = Column("plain", "kafka", "record by record, plain Python")
@@ -135,11 +138,36 @@ def spark(arena: Arena, column: Column, seconds: float) -> Sample:
         }
     )
     session.sparkContext.setLogLevel("ERROR")
-    records = source.read(session, "offset_commits", columns=("log_offset",)).count()  # the first run warms up
+    records = source.read(session, "offset_commits", columns=("log_offset",)).count()
     frame = source.read(session, "offset_commits")
+    for _ in range(WARM_UPS):
+        frame.write.format("noop").mode("overwrite").save()
+    began_s, used_s = time.perf_counter(), tree_cpu_s()
     frame.write.format("noop").mode("overwrite").save()
-    began_s = time.perf_counter()
-    frame.write.format("noop").mode("overwrite").save()
-    took_s = time.perf_counter() - began_s
+    took_s, used_s = time.perf_counter() - began_s, tree_cpu_s() - used_s
     pin(os.getpid(), cores()[0])
-    return Sample(records / took_s, also={"records": float(records)})
+    return Sample(
+        records / took_s,
+        server_busy=used_s / took_s,
+        also={"records": float(records), "CPU µs per record": used_s / records * 1e6},
+    )
+
+
+def tree_cpu_s() -> float:
+    """CPU time of the JVM and of its Python workers: of all processes below this one."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+    below = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        if not more:
+            break
+        below |= more
+    used = 0.0
+    for pid in below - {os.getpid()}:
+        with contextlib.suppress(OSError):
+            used += cpu_s(pid)
+    return used
