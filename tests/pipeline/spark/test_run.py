@@ -1,0 +1,210 @@
+"""From a log to tables: what they say, what a second run reads, and what a crash leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from coordinatord.cli import cli
+from coordinatord.pipeline import run as run_module
+from coordinatord.pipeline.analysis.status import Rules
+from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables.describe import markdown
+from coordinatord.pipeline.tables.inputs import Options
+from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from protocol.records.control import ControlType
+from protocol.records.offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from tests.group.world import subscription
+from tests.pipeline.logs import encoded
+from tests.pipeline.test_end_offsets import write as write_topic
+
+ROOT = Path(__file__).parents[3]
+NOW_MS = 1_700_000_600_000
+"""Ten minutes after the first commit."""
+OPTIONS = Options(rules=Rules(window_ms=120_000), slo_lag=50)
+
+
+def ago(seconds: float) -> int:
+    return NOW_MS - round(seconds * 1000)
+
+
+class Log:
+    """A partition of `__consumer_offsets` that is written batch by batch."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self.path = directory / f"{0:020d}.log"
+        self.offset = 0
+
+    def _write(self, batch: bytes | bytearray, count: int = 1) -> None:
+        with self.path.open("ab") as file:
+            file.write(batch)
+        self.offset += count
+
+    def commit(self, group: str, offset: int | None, at_ms: int, producer_id: int | None = None) -> None:
+        value = None if offset is None else OffsetCommitValue(offset, 0, "", at_ms)
+        record = encoded(1, 4, OffsetCommitKey(group, "t", 0), value)
+        if producer_id is None:
+            self._write(build_batch([record], at_ms, self.offset))
+            return
+        builder = BatchBuilder()
+        builder.extend([record], at_ms)
+        self._write(builder.finish(self.offset, attributes=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0))
+
+    def end_transaction(self, producer_id: int, at_ms: int, *, committed: bool) -> None:
+        marker = ControlType.COMMIT if committed else ControlType.ABORT
+        self._write(build_control_batch(marker, producer_id, 0, 0, at_ms, base_offset=self.offset))
+
+    def members(self, group: str, at_ms: int, *topics: str) -> None:
+        """Of one member that reads these topics; of none without any."""
+        subscribed = subscription(*topics)
+        members = [MemberMetadata("m", None, "c", "/h", 60_000, 10_000, subscribed, b"")] if topics else []
+        value = GroupMetadataValue("consumer", 1, "range", "m" if topics else None, at_ms, members)
+        self._write(build_batch([encoded(2, 4, GroupMetadataKey(group), value)], at_ms, self.offset))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[Path, Log]:
+    """Topic t gets a record a second for ten minutes; four groups read it, each in a way of its own."""
+    directory = tmp_path / "data"
+    seconds = range(0, 601, 10)
+    batches = [(second, 10, ago(600 - second)) for second in seconds]
+    write_topic(directory / "t-0", 0, batches, [(ago(600 - second), second + 9) for second in seconds])
+    log = Log(directory / "__consumer_offsets-0")
+    log.members("steady", ago(600), "t")
+    log.members("stuck", ago(600), "t")
+    log.members("left", ago(300))
+    for second in range(0, 600, 20):
+        log.commit("steady", second, ago(600 - second))
+        log.commit("stuck", min(second, 100), ago(600 - second))
+        if second < 300:
+            log.commit("left", second, ago(600 - second))
+    log.commit("forgotten", 5, ago(500))
+    log.commit("forgotten", None, ago(400))
+    log.commit("exact", 30, ago(100), producer_id=7)
+    log.end_transaction(7, ago(90), committed=True)
+    log.commit("exact", 40, ago(80), producer_id=7)
+    log.end_transaction(7, ago(70), committed=False)
+    return directory, log
+
+
+def rows(spark: Any, out: Path, table: str) -> dict[str, dict[str, Any]]:
+    """Of a table with one row per group."""
+    found = [row.asDict() for row in read_table(spark, out, table).collect()]
+    assert len({row["group_id"] for row in found}) == len(found)
+    return {row["group_id"]: row for row in found}
+
+
+def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path) -> None:
+    directory, log = data
+    out = tmp_path / "out"
+    it = Run(Source(str(directory)), out, str(directory), options=OPTIONS)
+    summary = run(spark, it, now_ms=NOW_MS)
+    assert summary.new["offset_commits"] == 79
+    assert summary.rows["lag"] == 4
+
+    lag = rows(spark, out, "lag")
+    assert lag.keys() == {"steady", "stuck", "left", "exact"}
+    assert {group: row["lag"] for group, row in lag.items()} == {"steady": 30, "stuck": 510, "left": 330, "exact": 580}
+    assert lag["exact"]["committed_offset"] == 30, "the second transaction was aborted"
+    assert (lag["stuck"]["time_lag_method"], lag["stuck"]["time_lag_ms"]) == ("record", 500_000)
+    assert (lag["steady"]["end_offset"], lag["steady"]["lost_records"]) == (610, 0)
+    assert lag["steady"]["produced_per_s"] == pytest.approx(1, abs=0.05)
+    assert lag["stuck"]["consumed_per_s"] == 0
+
+    status = rows(spark, out, "status")
+    assert status["stuck"]["status"] == "stuck"
+    assert status["left"]["status"] == "ended"
+    assert status["steady"]["status"] == "behind"
+    assert [status[group]["burrow"] for group in ("stuck", "left")] == ["STALL", "STOP"]
+    groups = rows(spark, out, "group_status")
+    assert (groups["stuck"]["alarming_partitions"], groups["stuck"]["burrow"]) == (1, "ERR")
+
+    history = [row.asDict() for row in read_table(spark, out, "lag_history").collect()]
+    stuck = sorted((row["at_ms"], row["lag"]) for row in history if row["group_id"] == "stuck")
+    assert len(stuck) >= 9
+    assert stuck[-1][1] > stuck[0][1]
+    slo = rows(spark, out, "slo")
+    assert slo["steady"]["good_share"] == 1.0
+    assert slo["stuck"]["bad_minutes"] > 5
+    assert slo["stuck"]["budget_left"] < 0
+
+    expiry = rows(spark, out, "expiry")
+    week_ms = 7 * 24 * 3600 * 1000
+    assert (expiry["steady"]["counts_from"], expiry["steady"]["expires_ms"]) == ("in use", None)
+    assert (expiry["left"]["counts_from"], expiry["left"]["expires_ms"]) == ("empty", ago(300) + week_ms)
+    assert (expiry["exact"]["counts_from"], expiry["exact"]["expires_ms"]) == ("simple", ago(100) + week_ms)
+    assert expiry["left"]["abandoned"]
+    for name, table in TABLES.items():
+        assert read_table(spark, out, name).columns == table.names
+
+    # A second run reads what is new, and nothing else.
+    log.commit("steady", 610, NOW_MS)
+    summary = run(spark, it, now_ms=NOW_MS + 1000)
+    assert summary.new == {"offset_commits": 1}
+    assert rows(spark, out, "lag")["steady"]["lag"] == 0
+    assert rows(spark, out, "lag")["stuck"]["lag"] == 510
+
+
+def test_a_run_that_is_cut_off_is_made_up_for(
+    spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it stops, the next run's tables are those of a run that was never cut off."""
+    directory, log = data
+    wanted = ("lag", "expiry")
+    whole = Run(Source(str(directory)), tmp_path / "whole", str(directory), options=OPTIONS, tables=wanted)
+    broken = Run(Source(str(directory)), tmp_path / "broken", str(directory), options=OPTIONS, tables=wanted)
+
+    def cut(*_: object, **__: object) -> None:
+        raise RuntimeError("cut off")
+
+    for place in ("_write_facts", "_replace", "_write_state"):
+        with monkeypatch.context() as patched:
+            patched.setattr(run_module, place, cut)
+            with pytest.raises(Exception, match="cut off"):
+                run(spark, broken, now_ms=NOW_MS)
+        log.commit("steady", 600, NOW_MS)
+    run(spark, broken, now_ms=NOW_MS)
+    run(spark, whole, now_ms=NOW_MS)
+    for name in wanted:
+        made = [sorted(map(str, read_table(spark, it.out, name).collect())) for it in (broken, whole)]
+        assert made[0] == made[1]
+        assert made[0]
+
+
+def test_tables_md_is_current() -> None:
+    path = ROOT / "coordinatord" / "pipeline" / "TABLES.md"
+    assert path.read_text() == markdown(), "coordinatord pipeline tables > coordinatord/pipeline/TABLES.md"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "say where the log is"),
+        (["--source", "/none"], "/none does not exist"),
+        (["--bootstrap", "127.0.0.1:1", "--table", "lags"], "there is no table lags; there are lag, "),
+        (["--bootstrap", "127.0.0.1:1", "--broker-option", "sasl"], "NAME=VALUE is wanted"),
+    ],
+)
+def test_what_a_user_gets_wrong(spark: Any, tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *arguments])
+    assert told.exit_code == 2, told.output
+    assert sentence in told.output
+    assert "Traceback" not in told.output
+
+
+def test_a_table_that_is_not_there(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="has no table lag: run"):
+        read_table(spark, tmp_path, "lag")
