@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -121,7 +123,14 @@ def _ingest(spark: SparkSession, it: Run, summary: Summary, say: Say) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        # The source's sentence comes from another process, at the end of its traceback.
+        sentence = re.search(r"\bSourceError: (.+)", str(error))
+        if sentence is None:
+            raise
+        raise SourceError(sentence[1]) from None
 
 
 def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:

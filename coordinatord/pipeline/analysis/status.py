@@ -102,10 +102,11 @@ def _of_window(commits: Sequence[Commit], lag: int, now_ms: int, rules: Rules) -
     if last.offset < top:
         return Status(REWOUND, f"it was at {top} and is at {last.offset}")
     known = [commit.lag for commit in commits if commit.lag is not None]
-    if not known or len(commits) < 2:
+    if len(known) < 2:
         return Status(BEHIND, f"{lag} unread")
-    change = lag - known[0]
-    if abs(change) <= rules.tolerance * max(lag, known[0]):
+    # From commit to commit: between two of them the lag of everybody grows.
+    change = known[-1] - known[0]
+    if abs(change) <= rules.tolerance * max(known[-1], known[0], rules.min_lag):
         return Status(BEHIND, f"{lag} unread, about as many as before")
     if change < 0:
         return Status(CATCHING, f"{lag} unread, {-change} fewer than before")

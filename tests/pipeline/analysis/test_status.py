@@ -23,6 +23,12 @@ CASES: dict[str, tuple[list[tuple[int, int, int | None]], int | None, bool | Non
     "caught up": (STEADY, 0, True, "ok"),
     "fewer than count": (STEADY, 9, True, "ok"),
     "about the same lag": (STEADY, 51, True, "behind"),
+    "what has come since the last commit": (
+        [(ago_s, 1_000 - ago_s, 20) for ago_s in range(79, 0, -20)],
+        39,
+        True,
+        "behind",
+    ),
     "growing": ([(ago_s, 1_000 - ago_s, 200 - ago_s) for ago_s in range(70, 0, -5)], 210, True, "falling"),
     "shrinking": ([(ago_s, 1_000 - ago_s, 200 + ago_s) for ago_s in range(70, 0, -5)], 200, True, "catching"),
     "commits and does not move": ([(ago_s, 1_000, 50) for ago_s in range(70, 0, -5)], 50, True, "stuck"),
