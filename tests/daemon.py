@@ -188,7 +188,8 @@ class Daemon:
         process.wait(STOP_TIMEOUT_S)
         if self.workers > 1:
             deadline_s = time.monotonic() + STOP_TIMEOUT_S
-            while any(map(is_running, map(self.worker_pid, range(self.workers)))):
+            pids = [pid for each in self.events("worker started") if isinstance(pid := each["pid"], int)]
+            while any(map(is_running, pids)):
                 assert time.monotonic() < deadline_s, "a worker outlives SIGKILL"
                 time.sleep(POLL_INTERVAL_S)
 

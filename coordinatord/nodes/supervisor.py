@@ -163,7 +163,7 @@ class Supervisor:
         for key, _events in self._selector.select(timeout_s):
             if key.data is None:
                 self._signalled(self._signals[0].recv(4096))
-            else:
+            elif key.data.line is key.fileobj:  # it is not when its worker has just been buried
                 self._hear(key.data)
 
     def _mind_signals(self) -> None:
@@ -303,7 +303,9 @@ class Supervisor:
                     worker.line.send(CHANGED + b"\n")
 
     def _announce_once(self) -> None:
-        if not self._announced and all(worker.is_listening for worker in self.workers):
+        if self._announced or self._stopping:
+            return
+        if all(worker.is_listening for worker in self.workers):
             self._announced = True
             where = [
                 {name: sockets[0].getsockname()[:2] for name, sockets in worker.sockets.items()}

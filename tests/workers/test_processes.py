@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,17 @@ def test_who_is_told_to_stop_twice_stops_once(tmp_path: Path) -> None:
     os.killpg(daemon.pid, signal.SIGINT)
     assert daemon.stop() == 0
     assert (daemon.data_dir / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0])
+def test_a_stop_at_any_moment_of_the_start_is_in_order(tmp_path: Path, after_s: float) -> None:
+    daemon = Daemon(tmp_path, SETTINGS, workers=2)
+    process = daemon.launch()
+    wait_until(lambda: daemon.events("worker started") or process.poll() is not None)
+    time.sleep(after_s / 10)
+    assert daemon.stop() == 0
+    assert "Traceback" not in daemon.log_file.read_text()
 
 
 def test_a_long_path_has_its_sockets_elsewhere(tmp_path: Path) -> None:
