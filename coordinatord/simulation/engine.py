@@ -18,7 +18,7 @@ START_MS = 1_000_000
 """When virtual time begins. Not 0, so that a deadline which was never set is not taken for one."""
 
 JITTER = 0.2
-"""How much of a link's latency comes anew with each message, on average."""
+"""How much of a link's latency comes anew with each message: from none of this part to twice as much."""
 
 SPREAD = 0.5
 """Sigma of the logarithm of links' latencies: of a hundred links the slowest takes three times as long as the usual."""
@@ -60,26 +60,27 @@ class Link:
     While `cut` nothing gets through, whichever way it was under way; the sender is not told.
     """
 
-    __slots__ = ("_arrived_ms", "_base_ms", "_engine", "_jitter_ms", "_random", "cut", "lost")
+    __slots__ = ("_arrived_ms", "_engine", "_jitter_ms", "_least_ms", "_random", "cut", "lost")
 
     def __init__(self, engine: Engine, name: str, latency_ms: float) -> None:
         """`latency_ms` is that of the usual link, one way; 0 makes all messages take a millisecond."""
         self._engine = engine
-        self._random = engine.chance(f"link {name}")
-        base_ms = latency_ms * self._random.lognormvariate(0, SPREAD)
-        self._base_ms = base_ms * (1 - JITTER)
-        self._jitter_ms = base_ms * JITTER
+        chance = engine.chance(f"link {name}")
+        self._random = chance.random
+        usual_ms = latency_ms * chance.lognormvariate(0, SPREAD)
+        self._least_ms = usual_ms * (1 - JITTER) + 0.5  # to be cut to a whole number
+        self._jitter_ms = usual_ms * JITTER * 2
         self._arrived_ms = [0, 0]  # the last message of each direction
         self.cut = False
         self.lost = 0
 
     def carry(self, direction: int, sent_ms: int, call: Call, *args: Any) -> None:
         """`call(*args)` where and when the message arrives that leaves at `sent_ms`; direction 0 is to the server."""
-        delay_ms = 1
-        if self._base_ms:
-            delay_ms = max(1, round(self._base_ms + self._jitter_ms * self._random.expovariate(1)))
-        when_ms = max(sent_ms + delay_ms, self._arrived_ms[direction])
-        self._arrived_ms[direction] = when_ms
+        when_ms = sent_ms + (int(self._least_ms + self._jitter_ms * self._random()) or 1)
+        arrived_ms = self._arrived_ms
+        if when_ms < arrived_ms[direction]:
+            when_ms = arrived_ms[direction]
+        arrived_ms[direction] = when_ms
         self._engine.at(when_ms, self._arrive, call, args)
 
     def _arrive(self, call: Call, args: tuple[Any, ...]) -> None:

@@ -22,11 +22,12 @@ COLOURS = {
 }
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .advice { background: #eef4ea; border-left: 4px solid #55a868; padding: .8rem 1rem; font-size: 1.05rem; }
 .table { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-td, th { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+td, th { font-size: .9rem; padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
+td, th { white-space: nowrap; }
 td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
 .small { color: #666; font-size: .85rem; } .plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
 @media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } }
@@ -92,7 +93,7 @@ def _figures(runs: Sequence[Run], swept: Sequence[str]) -> list[str]:
         figures.append(_grid(runs, swept))
     figures += [_bars(runs, swept, title, value, unit) for title, value, unit in PLOTS]
     return [
-        figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False}) for figure in figures
+        figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False}) for figure in figures
     ]
 
 

@@ -20,7 +20,7 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Close, Failed, Poll, Received, Seek, Subscribe, Wakeup, Woken
 from coordinatord.member.result import Assigned, Result, Revoked, Send
 from coordinatord.member.state import STABLE, Join, Member, MemberSettings
-from coordinatord.member.step import step
+from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.simulation.engine import START_MS, Engine, Link
 from coordinatord.simulation.node import TOPIC, Node
@@ -155,6 +155,8 @@ class Process:
     def _tell(self, event: Any) -> None:
         now_ms = self.engine.now_ms
         result = step(self.member, event, now_ms)
+        if result is NOTHING and self._settled:
+            return  # the answer to a heartbeat: nearly all that ever happens
         for send in result.sends:
             self._send(send, now_ms)
         if result.changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from coordinatord.simulation.world import World
 
 SLOWEST = 3
 """Rebalances that are shown."""
+
+ALWAYS = ("members", "partitions", "assignor", "session", "heartbeat")
+"""Options that a report names even where they are the defaults."""
 
 GAPS = {
     "rebalance": "given up to rejoin",
@@ -150,9 +154,13 @@ def _notes(world: World) -> list[str]:
 
 def text(it: Report) -> str:
     """For people."""
-    changed = {name: value for name, value in it.scenario.items() if value != _default(name)}
+    told = [
+        f"{name}\N{NO-BREAK SPACE}{value}"
+        for name, value in it.scenario.items()
+        if name in ALWAYS or value != _default(name)
+    ]
     lines = [
-        "Scenario: " + ("defaults" if not changed else ", ".join(f"{name} {value}" for name, value in changed.items())),
+        *_wrapped("Scenario: " + ", ".join(told)),
         f"The group formed in {told_ms(it.forming_ms)}; what follows is of the {told_ms(it.duration_ms)} after that.",
         "",
     ]
@@ -180,6 +188,11 @@ def text(it: Report) -> str:
     if it.notes:
         lines += [""] + [f"Note: {note}" for note in it.notes]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    lines = textwrap.wrap(text, 110, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _default(name: str) -> str:

@@ -63,15 +63,15 @@ def scenarios(
 
 
 def cost(it: Report) -> tuple[float, ...]:
-    """What is compared, in this order: time without an owner, then what is alike in that by the rest."""
-    return (it.unowned_ms, it.expelled_alive, it.duplicates, it.rebalances)
+    """What is compared, in this order, between those that are alike in their time without an owner."""
+    return (it.expelled_alive, it.duplicates, it.rebalances)
 
 
 def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
     """The best, and those that cost as little: within ALIKE of the least time without an owner."""
     least_ms = min(run.report.unowned_ms for run in runs)
     alike = [run for run in runs if run.report.unowned_ms <= least_ms * (1 + ALIKE)]
-    return min(alike, key=lambda run: cost(run.report)[1:]), alike
+    return min(alike, key=lambda run: cost(run.report)), alike
 
 
 def advice(runs: Sequence[Run]) -> str:
@@ -85,13 +85,13 @@ def advice(runs: Sequence[Run]) -> str:
         return _all_alike(best, runs)
     saved = 1 - it.unowned_ms / other.unowned_ms
     line = (
-        f"Take {best.name}: partitions are {told_s(it.unowned_ms)} without an owner, {_percent(saved)} less than the "
-        f"{told_s(other.unowned_ms)} with {worst.name}"
+        f"Take {best.name}: {told_s(it.unowned_ms)} without an owner, {_percent(saved)} less than the "
+        f"{other.unowned_ms / 1000:,.1f} with {worst.name}"
     )
     if len(alike) > 1:
         same = " and ".join(run.name for run in alike if run is not best)
         line += f" ({same} {'does' if len(alike) == 2 else 'do'} as well)"
-    against = _price(it, min((run.report for run in runs if run is not best), key=lambda each: cost(each)[1:]))
+    against = _price(it, min((run.report for run in runs if run not in alike), key=lambda each: cost(each)))
     return f"{line}{against}."
 
 
@@ -106,11 +106,11 @@ def _all_alike(best: Run, runs: Sequence[Run]) -> str:
     if not any(run.report.unowned_ms for run in runs):
         line = f"It makes no difference for {swept}: no partition was ever without an owner"
     else:
-        line = f"{swept} hardly matters here: partitions are about {told_s(it.unowned_ms)} without an owner each time"
-    rest = {cost(run.report)[1:] for run in runs}
+        line = f"{swept} hardly matters here: about {told_s(it.unowned_ms)} without an owner each time"
+    rest = {cost(run.report) for run in runs}
     if len(rest) == 1:
         return f"{line}."
-    worst = max((run.report for run in runs), key=lambda each: cost(each)[1:])
+    worst = max((run.report for run in runs), key=lambda each: cost(each))
     return f"{line}; {best.name} has the fewest other costs: {_others(it)}, against up to {_others(worst)} elsewhere."
 
 
