@@ -111,7 +111,10 @@ def simulate(
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found), nl=as_json)
 
 
-def _tell(at_ms: int, text: str) -> None:
+def _tell(at_ms: int | None, text: str) -> None:
+    if at_ms is None:
+        click.echo(f"{'forming':<11}  {text}")
+        return
     minutes, ms = divmod(at_ms, 60_000)
     hours, minutes = divmod(minutes, 60)
     click.echo(f"{hours:d}:{minutes:02d}:{ms / 1000:06.3f}  {text}")

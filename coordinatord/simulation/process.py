@@ -48,12 +48,13 @@ class Process:
         name: str,
         processing_ms: int,
         on_end: Callable[[Process], object],
+        say: Callable[[str], object] = lambda _text: None,
         lossy: bool = False,
     ) -> None:
         self.engine, self.node, self.link, self.ownership = engine, node, link, ownership
         self.number, self.name = number, name
         self.period_ms = max(1, processing_ms)
-        self.on_end = on_end
+        self.on_end, self.say = on_end, say
         self.lossy = lossy  # requests may get lost: each of them needs a deadline of its own
         self.member = Member(settings, engine.chance(f"back-off {name} {engine.now_ms}").random)
         self.alive = True
@@ -305,13 +306,17 @@ class Process:
 
     def _changed(self, result: Result) -> None:
         for change in result.changes:
+            what = "1 partition" if len(change.partitions) == 1 else f"{len(change.partitions)} partitions"
             if isinstance(change, Assigned):
+                self.say(f"{self.name} takes {what}, generation {self.member.generation.generation_id}")
                 self._committed.update(dict.fromkeys(change.partitions, self._work()))
                 self.ownership.take(self, change.partitions)
                 self.ownership.assigned(self, change.partitions, self.member.generation.generation_id)
             elif isinstance(change, Revoked):
+                self.say(f"{self.name} gives up {what}")
                 self._forget(change.partitions, "stop" if self.stopping else "rebalance")
             else:
+                self.say(f"{self.name} has lost {what}: it is out of the group")
                 self._forget(change.partitions, "expulsion")
 
     def _forget(self, partitions: tuple[TopicPartition, ...], cause: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from coordinatord.simulation.report import Report, report, told_s
 from coordinatord.simulation.scenario import Scenario, changed, written
 from coordinatord.simulation.units import BadScenario, told_ms
-from coordinatord.simulation.world import World
+from coordinatord.simulation.world import Tell, World
 
 MAX_RUNS = 200
 
@@ -35,7 +35,7 @@ class Run:
         return ", ".join(f"{option} {value}" for option, value in self.settings)
 
 
-def simulate(scenario: Scenario, tell: Callable[[int, str], object] | None = None) -> Report:
+def simulate(scenario: Scenario, tell: Tell | None = None) -> Report:
     """One run."""
     world = World(scenario, tell)
     world.run()

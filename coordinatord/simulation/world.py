@@ -6,6 +6,7 @@ From then on counts the report, and what the scenario has planned happens relati
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +28,10 @@ FORM_LIMIT_MS = 3_600_000
 FALSE_ALARMS = (Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED)
 """Why the coordinator drops members that it takes for dead."""
 
-Tell = Callable[[int, str], object]
-"""Takes milliseconds since the group has formed, and what happened."""
+Tell = Callable[[int | None, str], object]
+"""Takes milliseconds since the group has formed, None before, and what happened."""
+
+MEMBER_ID = re.compile(r"(member-\d+)-[0-9a-f]{32}")
 
 
 class World:
@@ -150,6 +153,7 @@ class World:
             name=name,
             processing_ms=scenario.processing,
             on_end=self._ended,
+            say=self._say,
         )
 
     def crash(self, number: int) -> None:
@@ -222,4 +226,4 @@ class World:
 
     def _say(self, text: str) -> None:
         if self.tell is not None:
-            self.tell(self.engine.now_ms - self.formed_ms if self.formed_ms else self.engine.now_ms, text)
+            self.tell(self.engine.now_ms - self.formed_ms if self.formed_ms else None, MEMBER_ID.sub(r"\1", text))

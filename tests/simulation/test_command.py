@@ -50,12 +50,13 @@ def test_json_has_what_the_text_has() -> None:
 
 
 def test_the_trace_tells_the_story_in_order() -> None:
-    lines = run(*SHORT, "--event", "30s:crash:1", "--session", "10s", "--trace").output.splitlines()
+    lines = run(*SHORT, "--event", "30s:crash:1", "--session", "10s", "--restart", "30s", "--trace").output.splitlines()
     told = lines[: lines.index("")]
     at_crash = next(number for number, line in enumerate(told) if line.startswith("0:00:30.000  member-1: crash"))
     assert any("Stable → PreparingRebalance" in line for line in told[at_crash:])
     after = [line.split()[0] for line in told[at_crash:]]
     assert after == sorted(after)
+    assert "takes 3 partitions, generation 2" in "".join(told)
 
 
 def test_a_file_has_the_same_options_and_the_command_line_wins(tmp_path: Path) -> None:

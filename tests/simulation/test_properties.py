@@ -32,7 +32,7 @@ def run(**options: object) -> World:
 def test_one_seed_one_story() -> None:
     stories = []
     for _ in range(2):
-        told: list[tuple[int, str]] = []
+        told: list[tuple[int | None, str]] = []
         world = World(build(ROUGH), lambda at_ms, text, told=told: told.append((at_ms, text)))
         world.run()
         stories.append((told, report(world)))
