@@ -85,8 +85,15 @@ def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
         both.withColumn("outcome", F.first("marker", ignorenulls=True).over(behind))
         .withColumn("outcome_log_offset", F.first(F.when(is_end, F.col("log_offset")), ignorenulls=True).over(behind))
         .where(~is_end)
-        .drop("marker", "producer_id")
+        .select(
+            F.col("log_partition").alias("_partition"),
+            F.col("log_offset").alias("_offset"),
+            "outcome",
+            "outcome_log_offset",
+        )
     )
-    joined = commits.join(resolved, ["log_partition", "log_offset"], "left")
+    # A segment outside of a partition's directory has no partition: null is equal to null here.
+    same = commits["log_partition"].eqNullSafe(resolved["_partition"]) & (commits["log_offset"] == resolved["_offset"])
+    joined = commits.join(resolved, same, "left").drop("_partition", "_offset")
     outcome = F.when(~F.col("transactional"), "plain").otherwise(F.coalesce("outcome", F.lit("open")))
     return joined.withColumn("outcome", outcome)

@@ -121,7 +121,8 @@ def test_conditions_mean_the_same_pushed_down_or_not(spark: Any, tmp_path: Path,
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-def test_transactions_come_out(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [f"{TOPIC}-0", "a-copy-of-no-name"])
+def test_transactions_come_out(spark: Any, tmp_path: Path, name: str) -> None:
     def commits(offset: int, producer_id: int = -1) -> bytearray:
         builder = BatchBuilder()
         builder.add(*encoded(1, 4, OffsetCommitKey("g", "t", 0), OffsetCommitValue(offset)), START_MS)
@@ -135,8 +136,8 @@ def test_transactions_come_out(spark: Any, tmp_path: Path) -> None:
         commits(0), commits(1, 7), commits(2, 8), end(3, 7, ControlType.COMMIT), commits(4, 7),
         end(5, 8, ControlType.ABORT), end(6, 7, ControlType.ABORT), commits(7, 7), commits(8, 8),
     ]  # fmt: skip
-    write_segment(tmp_path / f"{TOPIC}-0", 0, batches)
-    source = Source(tmp_path)
+    write_segment(tmp_path / name, 0, batches)
+    source = Source(tmp_path / name)
     frame = with_outcome(source.read(spark, "offset_commits"), source.read(spark, "transaction_markers"))
     found = {row["log_offset"]: (row["outcome"], row["outcome_log_offset"]) for row in frame.collect()}
     assert found == {
