@@ -1,6 +1,7 @@
 """`coordinatord pipeline run`: from the log to tables, as often as one likes, each time only what is new.
 
     OUT/facts/<kind>/batch=<n>/bucket=<b>/   what was read from the log: each record once, whatever happens
+    OUT/ledger/run=<n>/bucket=<b>/           what our daemon's ledger, where it has one, says of rebalances
     OUT/checkpoint/                          how far the log has been read (Spark's)
     OUT/end_offsets/run=<n>/                 where partitions ended when this run looked
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
@@ -31,9 +32,10 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
+from coordinatord.pipeline.ledger_topic import read_ledger
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
-from coordinatord.pipeline.tables.inputs import BUCKETS, ENDING_DDL, FACTS, Inputs, Options, bucket_of
+from coordinatord.pipeline.tables.inputs import BUCKETS, ENDING_DDL, FACTS, LEDGER_DDL, Inputs, Options, bucket_of
 
 STATE_VERSION = 1
 Say = Callable[[str], object]
@@ -70,7 +72,8 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: N
     state = _read_state(it.out)
     say("reading the log")
     _ingest(spark, it, summary, say)
-    changed = _changed_buckets(it.out, int(state["batch"]))
+    ledger = _ingest_ledger(spark, it, state)
+    changed = tuple(sorted({*_changed_buckets(it.out, int(state["batch"])), *_ledger_buckets(it.out, state)}))
     summary.buckets = len(changed)
     directories = _sample_ends(spark, it, now_ms, int(state["runs"]), say)
 
@@ -94,7 +97,8 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: N
     finally:
         everything.release()
         something.release()
-    state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": int(state["runs"]) + 1, "at_ms": now_ms}
+    runs = int(state["runs"]) + 1
+    state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
     _write_state(it.out, state)
     summary.seconds = time.monotonic() - began_s
     return summary
@@ -145,6 +149,30 @@ def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows:
     staged = directory.with_name(f"_{directory.name}")
     facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
     os.replace(staged, directory)
+
+
+def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[str, int]:
+    """Take over what the ledger says since the last run. Returns the next offset by partition, for the state."""
+    nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
+    path = _ledger_path(it.out, state)
+    shutil.rmtree(path, ignore_errors=True)  # of a run that did not end
+    rows = list(read_ledger(json.loads(it.source.options.get("paths", "[]")), nexts))
+    if rows:
+        nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
+        records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
+        staged = path.with_name(f"_{path.name}")
+        records.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+        os.replace(staged, path)
+    return {str(partition): offset for partition, offset in nexts.items()}
+
+
+def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
+    return out / "ledger" / f"run={int(state['runs']):09d}"
+
+
+def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
+    """Buckets of which this run's ledger tells."""
+    return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
 def _sample_ends(spark: SparkSession, it: Run, now_ms: int, number: int, say: Say) -> tuple[str, ...]:

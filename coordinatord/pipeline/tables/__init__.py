@@ -2,7 +2,10 @@
 
 from coordinatord.pipeline.tables.expiry import EXPIRY
 from coordinatord.pipeline.tables.lag import GROUP_STATUS, LAG, LAG_HISTORY, STATUS
+from coordinatord.pipeline.tables.rebalances import REBALANCES
 from coordinatord.pipeline.tables.slo import SLO
 from coordinatord.pipeline.tables.table import Table
 
-TABLES: dict[str, Table] = {table.name: table for table in (LAG, STATUS, GROUP_STATUS, LAG_HISTORY, SLO, EXPIRY)}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (LAG, STATUS, GROUP_STATUS, LAG_HISTORY, SLO, EXPIRY, REBALANCES)
+}

@@ -45,6 +45,7 @@ ENDING_DDL = (
     "topic string, partition int, sampled_ms bigint, log_start_offset bigint, end_offset bigint, "
     "points array<struct<offset: bigint, time_ms: bigint>>"
 )
+LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, record string"
 
 
 def bucket_of(group_id: Any) -> Any:
@@ -129,6 +130,16 @@ class Inputs:
             .agg(F.max(~F.col("tombstone")).alias("has_members"))
         )
         return classic.unionByName(consumer).groupBy("group_id").agg(F.max("has_members").alias("has_members"))
+
+    @cached_property
+    def ledger(self) -> DataFrame:
+        """LEDGER_DDL with `bucket`: records of our daemon's ledger as JSON; none of a plain Kafka log."""
+        path = self.out / "ledger"
+        ddl = f"{LEDGER_DDL}, bucket int"
+        if not any(path.glob("run=*/*")):
+            return self.spark.createDataFrame([], ddl)
+        rows = self.spark.read.schema(ddl).parquet(str(path))
+        return rows if self.buckets is None else rows.where(F.col("bucket").isin(*self.buckets))
 
     @cached_property
     def endings(self) -> DataFrame:

@@ -1,0 +1,140 @@
+"""A group's generations as a plain Kafka log tells them, and who committed for what: plain values, made from rows.
+
+A GroupMetadata record is written when a rebalance ends. Its timestamp is when that was; its current_state_timestamp is
+when the last member had rejoined, for the group was CompletingRebalance while it was written. When the rebalance began
+is nowhere in the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+TopicPartition = tuple[str, int]
+
+HEARTBEAT_MS = 3_000
+"""heartbeat.interval.ms of most clients: how long a member may take to hear of a rebalance."""
+COMMIT_MS = 5_000
+"""auto.commit.interval.ms of most clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Of one generation. Timeouts in milliseconds; `topics` and `owned` are what it subscribed with."""
+
+    member_id: str
+    instance: str | None
+    client_id: str
+    host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    topics: frozenset[str]
+    owned: frozenset[TopicPartition]
+    assigned: frozenset[TopicPartition]
+    tells_generation: bool = False
+    """Its subscription says in which generation it was made, so that it is another one each time it joins."""
+
+    @property
+    def client(self) -> tuple[str, str]:
+        """What stays the same when a process is started again on its machine."""
+        return self.client_id, self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """As it was logged. `joined_ms` is None where the log is of a version that does not tell."""
+
+    number: int
+    at_ms: int
+    joined_ms: int | None
+    protocol: str | None
+    leader: str | None
+    members: Mapping[str, Member]
+
+    @property
+    def statics(self) -> dict[str, str]:
+        """Member ids by instance id."""
+        return {each.instance: each.member_id for each in self.members.values() if each.instance is not None}
+
+    def owners(self) -> dict[TopicPartition, str]:
+        """Who has a partition: a member id, or an instance id where there is one, which stays."""
+        return {
+            partition: member.instance or member.member_id
+            for member in self.members.values()
+            for partition in member.assigned
+        }
+
+
+class Commits:
+    """When each partition was committed: milliseconds in rising order."""
+
+    def __init__(self, times: Mapping[TopicPartition, Sequence[int]]) -> None:
+        self.times = times
+
+    def last(self, partitions: Iterable[TopicPartition], until_ms: int) -> int | None:
+        """The last commit for one of the partitions up to a moment."""
+        found = [self._last(partition, until_ms) for partition in partitions]
+        return max((each for each in found if each is not None), default=None)
+
+    def _last(self, partition: TopicPartition, until_ms: int) -> int | None:
+        times = self.times.get(partition, ())
+        index = bisect_right(times, until_ms)
+        return int(times[index - 1]) if index else None
+
+    def gap(self, partition: TopicPartition, around_ms: int) -> int | None:
+        """Milliseconds between the commits on both sides of a moment; None where there is none on one side."""
+        times = self.times.get(partition, ())
+        index = bisect_right(times, around_ms)
+        return int(times[index] - times[index - 1]) if 0 < index < len(times) else None
+
+    def usual_gap(self, partition: TopicPartition, until_ms: int, among: int = 10) -> int | None:
+        """The median of the last few gaps before a moment."""
+        times = self.times.get(partition, ())
+        index = bisect_right(times, until_ms)
+        recent = times[max(0, index - among) : index]
+        gaps = sorted(int(b - a) for a, b in pairwise(recent))
+        return gaps[len(gaps) // 2] if gaps else None
+
+
+NO_COMMITS = Commits({})
+
+
+def generation_of(row: Mapping[str, Any]) -> Generation | None:
+    """Of a row of group_generations; None of a tombstone."""
+    if row["tombstone"]:
+        return None
+    members = (_member(each) for each in row["members"])
+    return Generation(
+        int(row["generation"]),
+        int(row["timestamp_ms"]),
+        row["current_state_timestamp_ms"],
+        row["protocol"],
+        row["leader"],
+        {member.member_id: member for member in members},
+    )
+
+
+def _member(row: Mapping[str, Any]) -> Member:
+    subscription, assignment = row["subscription"], row["assignment"]
+    session_ms = row["session_timeout_ms"]
+    rebalance_ms = row["rebalance_timeout_ms"]
+    return Member(
+        row["member_id"],
+        row["group_instance_id"],
+        row["client_id"],
+        row["client_host"],
+        session_ms,
+        session_ms if rebalance_ms is None else rebalance_ms,
+        frozenset(() if subscription is None else subscription["topics"]),
+        _partitions(None if subscription is None else subscription["owned_partitions"]),
+        _partitions(None if assignment is None else assignment["assigned_partitions"]),
+        subscription is not None and subscription["generation_id"] >= 0,
+    )
+
+
+def _partitions(rows: Sequence[Mapping[str, Any]] | None) -> frozenset[TopicPartition]:
+    # A list of Arrow's comes as a numpy array, which has no truth of its own.
+    return frozenset() if rows is None else frozenset((row["topic"], int(p)) for row in rows for p in row["partitions"])

@@ -1,0 +1,430 @@
+"""What happened between two generations, and what made it happen.
+
+The ledger's record of a rebalance says so (*observed*). Without it the cause is *inferred* from what a rebalance leaves
+in a plain Kafka log, with a confidence: who is there, who is not any more, and when the partitions of those who went
+were committed last. A consumer commits when it closes, and one that crashed has been silent for its session timeout
+when the group goes on without it. The confidences are about what tests/pipeline/analysis/test_score.py measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinatord.pipeline.analysis.generations import COMMIT_MS, HEARTBEAT_MS, Commits, Generation, Member
+
+# The triggers, in the ledger's words (coordinatord.group.state.Why; the pipeline does without the daemon).
+NEW_MEMBER = "new member"
+LEADER_REJOINED = "leader rejoined"
+METADATA_CHANGED = "member changed its metadata"
+STATIC_MEMBER_RESTARTED = "static member restarted"
+MEMBER_LEFT = "member left"
+SESSION_EXPIRED = "session expired"
+NOT_SYNCED = "no sync in time"
+
+OBSERVED, INFERRED = "observed", "inferred"
+INITIAL_DELAY_MS = 3_000
+"""group.initial.rebalance.delay.ms, as it usually is."""
+SAME_MS = 60_000
+"""A record of the ledger and one of the log are of the same rebalance when they ended within so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What made a group rebalance: `trigger`, the member where it was one, why we say so, and how sure that is."""
+
+    trigger: str
+    member: Member | None
+    evidence: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """A row of the table `rebalances`, whose columns say what the fields are."""
+
+    generation_before: int | None
+    generation: int
+    outcome: str
+    began_ms: int | None
+    began_after_ms: int | None
+    began_before_ms: int | None
+    joined_ms: int | None
+    ended_ms: int
+    initial: bool
+    protocol: str | None
+    leader: str | None
+    members_before: int | None
+    members: int
+    added: int
+    removed: int
+    kept: int
+    skipped_generations: int
+    partitions_before: int | None
+    partitions_moved: int | None
+    partitions_revoked: int | None
+    stickiness: float | None
+    missed_commit_ms: int | None
+    trigger: str | None
+    trigger_member_id: str | None
+    trigger_client_id: str | None
+    client_reason: str | None
+    cause: str
+    how: str
+    confidence: float | None
+
+
+def rebalances(
+    log: Sequence[Generation | None], commits: Commits, ledger: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[Rebalance]:
+    """Of one group. `log` has its generations in order, None where it was forgotten; `ledger` its records."""
+    told = _Ledger(ledger)
+    before: Generation | None = None
+    for after in log:
+        if after is None:
+            before = None
+            continue
+        if before is not None and after.number < before.number:
+            before = None  # forgotten and made again; the cleaner took the tombstone
+        is_made = before is None and not after.members  # a group is logged when it is made: no rebalance yet
+        if not is_made and (before is None or after.number > before.number):
+            yield _row(before, after, commits, told.take(after))
+        before = after
+    yield from (_unlogged(record) for record in told.left())
+
+
+class _Ledger:
+    """Records of one group; each goes to one generation at most."""
+
+    def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._by_generation: dict[int, list[Mapping[str, Any]]] = {}
+        for record in records:
+            self._by_generation.setdefault(record["generation_after"], []).append(record)
+
+    def take(self, generation: Generation) -> Mapping[str, Any] | None:
+        records = self._by_generation.get(generation.number, [])
+        for record in records:
+            near = abs(record["ended_ms"] - generation.at_ms) <= SAME_MS
+            if near and record["outcome"] in ("completed", "empty"):
+                records.remove(record)
+                return record
+        return None
+
+    def left(self) -> list[Mapping[str, Any]]:
+        records = [record for each in self._by_generation.values() for record in each]
+        return sorted(records, key=lambda record: (record["began_ms"], record["ended_ms"]))
+
+
+def _row(before: Generation | None, after: Generation, commits: Commits, record: Mapping[str, Any] | None) -> Rebalance:
+    ids_before = frozenset(before.members) if before is not None else frozenset()
+    ids = frozenset(after.members)
+    moved = _moved(before, after)
+    ended_ms = after.at_ms
+    joined_ms = after.joined_ms
+    initial = before is not None and not before.members
+    earliest_ms = None if before is None else before.at_ms
+    latest_ms = ended_ms if joined_ms is None else joined_ms
+    if record is not None:
+        began_ms = earliest_ms = latest_ms = record["began_ms"]
+        joined_ms, initial = record["joined_ms"], record["initial"]
+        what = _observed(record)
+    else:
+        finding = infer(before, after, commits)
+        began_ms = None if before is None else _began_ms(before, after, commits, latest_ms)
+        what = _inferred(finding)
+    return Rebalance(
+        generation_before=None if before is None else before.number,
+        generation=after.number,
+        outcome="completed" if after.members else "empty",
+        began_ms=began_ms,
+        began_after_ms=earliest_ms,
+        began_before_ms=latest_ms,
+        joined_ms=joined_ms,
+        ended_ms=ended_ms,
+        initial=initial,
+        protocol=after.protocol,
+        leader=after.leader,
+        members_before=None if before is None else len(ids_before),
+        members=len(ids),
+        added=len(ids - ids_before),
+        removed=len(ids_before - ids),
+        kept=len(ids & ids_before),
+        skipped_generations=0 if before is None else after.number - before.number - 1,
+        missed_commit_ms=_missed_commit_ms(before, after, commits),
+        **moved,
+        **what,
+    )
+
+
+def _observed(record: Mapping[str, Any]) -> dict[str, Any]:
+    trigger = record["trigger"]
+    member_id = trigger.get("member_id")
+    came = {each["member_id"]: each["client_id"] for each in record["rejoined"]}
+    return {
+        "trigger": trigger["kind"],
+        "trigger_member_id": member_id,
+        "trigger_client_id": came.get(member_id),
+        "client_reason": trigger.get("reason"),
+        "cause": trigger["text"],
+        "how": OBSERVED,
+        "confidence": 1.0,
+    }
+
+
+def _inferred(finding: Finding | None) -> dict[str, Any]:
+    if finding is None:
+        return {
+            "trigger": None,
+            "trigger_member_id": None,
+            "trigger_client_id": None,
+            "client_reason": None,
+            "cause": "the log does not have the generation before",
+            "how": INFERRED,
+            "confidence": None,
+        }
+    member = finding.member
+    return {
+        "trigger": finding.trigger,
+        "trigger_member_id": None if member is None else member.member_id,
+        "trigger_client_id": None if member is None else member.client_id,
+        "client_reason": None,
+        "cause": finding.evidence,
+        "how": INFERRED,
+        "confidence": round(finding.confidence, 2),
+    }
+
+
+def _moved(before: Generation | None, after: Generation) -> dict[str, Any]:
+    """Partitions that have another owner than before, those that nobody has any more, the share that stayed."""
+    if before is None:
+        return dict.fromkeys(("partitions_before", "partitions_moved", "partitions_revoked", "stickiness"))
+    old, new = before.owners(), after.owners()
+    same = sum(new.get(partition) == owner for partition, owner in old.items())
+    revoked = sum(partition not in new for partition in old)
+    return {
+        "partitions_before": len(old),
+        "partitions_moved": len(old) - same - revoked,
+        "partitions_revoked": revoked,
+        "stickiness": same / len(old) if old else None,
+    }
+
+
+def _missed_commit_ms(before: Generation | None, after: Generation, commits: Commits) -> int | None:
+    """What the commits came late by, summed over the partitions: the gap across the rebalance less the usual one."""
+    if before is None:
+        return None
+    total, known = 0, False
+    for partition in before.owners():
+        gap, usual = commits.gap(partition, after.at_ms), commits.usual_gap(partition, after.at_ms)
+        if gap is not None and usual is not None:
+            known, total = True, total + max(0, gap - usual)
+    return total if known else None
+
+
+def _began_ms(before: Generation, after: Generation, commits: Commits, latest_ms: int) -> int:
+    """When it began, roughly: a little before the first of those who stayed rejoined."""
+    if not before.members:
+        return max(before.at_ms, latest_ms - INITIAL_DELAY_MS)
+    if not after.members:
+        return latest_ms
+    waited_ms = _waited_ms(before, after, commits, latest_ms)
+    return max(before.at_ms, latest_ms - (HEARTBEAT_MS // 2 if waited_ms is None else waited_ms))
+
+
+def _waited_ms(before: Generation, after: Generation, commits: Commits, joined_ms: int) -> int | None:
+    """How long the first member to rejoin waited for the last one. Eager consumers commit when they rejoin, and not
+    again until they are assigned something; of cooperative ones nothing is known.
+    """
+    if any(member.owned for member in after.members.values()):
+        return None
+    kept = [member for member_id, member in before.members.items() if member_id in after.members]
+    waited = [silence_ms(member, before, joined_ms, commits) for member in kept]
+    timeout_ms = max(member.rebalance_timeout_ms for member in before.members.values())
+    return max((each for each in waited if each is not None and each <= timeout_ms), default=None)
+
+
+def infer(before: Generation | None, after: Generation, commits: Commits) -> Finding | None:
+    """What made `after` of `before`; None when that is not known. A cause is looked for in the order of how much it
+    leaves behind.
+    """
+    if before is None:
+        return None
+    removed = [member for member_id, member in before.members.items() if member_id not in after.members]
+    added = [member for member_id, member in after.members.items() if member_id not in before.members]
+    statics = after.statics
+    restarted = [member for member in removed if member.instance is not None and member.instance in statics]
+    if restarted:
+        ids = {statics[member.instance] for member in restarted if member.instance is not None}
+        removed = [member for member in removed if member not in restarted]
+        added = [member for member in added if member.member_id not in ids]
+    finding = _finding(before, after, removed, added, restarted, commits)
+    skipped = after.number - before.number - 1
+    if not skipped:
+        return finding
+    evidence = f"{finding.evidence}; {skipped} generations in between came to nothing"
+    sure = finding.confidence if finding.trigger == NOT_SYNCED else finding.confidence * 0.7
+    return Finding(finding.trigger, finding.member, evidence, sure)
+
+
+def _finding(
+    before: Generation,
+    after: Generation,
+    removed: Sequence[Member],
+    added: Sequence[Member],
+    restarted: Sequence[Member],
+    commits: Commits,
+) -> Finding:
+    if not before.members:
+        first = next(iter(after.members.values()), None)
+        return Finding(NEW_MEMBER, first, "the group was empty", 0.99)
+    if removed:
+        return _somebody_went(before, after, removed, added, commits)
+    if added:
+        text = f"{_names(added)} joined, nobody went"
+        return Finding(NEW_MEMBER, added[0], text, 0.97)
+    changed = [
+        member
+        for member in after.members.values()
+        if member.member_id in before.members and member.topics != before.members[member.member_id].topics
+    ]
+    if changed:
+        return Finding(METADATA_CHANGED, changed[0], f"{_names(changed)} changed the topics", 0.95)
+    if restarted:
+        return Finding(STATIC_MEMBER_RESTARTED, restarted[0], f"{_names(restarted)} came with a new id", 0.8)
+    return _nobody_came_or_went(before, after)
+
+
+def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
+    """A member rejoined of itself. With a subscription that is another one each time, that is a change of metadata to
+    the coordinator; without, only the leader can make the group rebalance so.
+    """
+    leader = after.members.get(after.leader or "")
+    shed = [
+        member
+        for member_id, member in after.members.items()
+        if member_id in before.members and member.owned != before.members[member_id].owned
+    ]
+    if after.owners().keys() - before.owners().keys() and not shed:
+        what = "the same members, with partitions that nobody had"
+    elif shed:
+        # A cooperative member joins again when it has let go of what others shall have.
+        what = f"{_names(shed)} rejoined owning other partitions"
+    else:
+        what = "the same members with the same topics"
+    if shed or (leader is not None and leader.tells_generation):
+        return Finding(METADATA_CHANGED, shed[0] if shed else None, what, 0.9)
+    return Finding(LEADER_REJOINED, leader, what, 0.9)
+
+
+def _somebody_went(
+    before: Generation, after: Generation, removed: Sequence[Member], added: Sequence[Member], commits: Commits
+) -> Finding:
+    """Tell a member that left from one that was given up: by how long before it had fallen silent."""
+    joined_ms = after.at_ms if after.joined_ms is None else after.joined_ms
+    silences = [(member, silence_ms(member, before, joined_ms, commits)) for member in removed]
+    late = _not_synced(before, after, joined_ms, silences, commits)
+    if late is not None:
+        return late
+    known = [(member, silence) for member, silence in silences if silence is not None]
+    if not known:
+        return _nothing_committed(removed, added)
+    member, silence = min(known, key=lambda each: each[1] / each[0].session_timeout_ms)
+    expired = silence >= member.session_timeout_ms - HEARTBEAT_MS
+    told = f"{_names([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
+    sure = _how_sure(silence, member.session_timeout_ms, expired=expired)
+    if not expired:
+        if silence > HEARTBEAT_MS + COMMIT_MS:
+            sure *= 0.8
+        if added and not {each.client for each in added} & {each.client for each in removed}:
+            sure *= 0.7  # one came and one went: either may have been the first
+        return Finding(MEMBER_LEFT, member, told, sure)
+    if added:
+        # Whoever comes makes the group rebalance at once, and the one that is gone is waited for.
+        text = f"{_names(added)} joined; {told}, longer than its session lasts"
+        waited_ms = _waited_ms(before, after, commits, joined_ms)
+        waited = waited_ms is not None and waited_ms > HEARTBEAT_MS + COMMIT_MS
+        return Finding(NEW_MEMBER, added[0], text, 0.9 if waited else 0.7)
+    return Finding(SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
+
+
+def _not_synced(
+    before: Generation,
+    after: Generation,
+    joined_ms: int,
+    silences: Sequence[tuple[Member, int | None]],
+    commits: Commits,
+) -> Finding | None:
+    """Members that had joined a generation and never asked what they were assigned. That generation is in the log
+    where the leader did, else its number is left out.
+    """
+    timeout_ms = max(member.rebalance_timeout_ms for member in before.members.values())
+    member, silence = silences[0]
+    if after.number > before.number + 1:
+        waited_ms = silence
+    elif before.joined_ms is not None and (commits.last(member.assigned, joined_ms) or 0) <= before.at_ms:
+        waited_ms = joined_ms - before.joined_ms
+    else:
+        waited_ms = None
+    if waited_ms is None or not timeout_ms <= waited_ms <= timeout_ms + 2 * HEARTBEAT_MS:
+        return None
+    text = f"{_names([member])} committed nothing for a rebalance timeout after it had joined, and was gone then"
+    return Finding(NOT_SYNCED, member, text, 0.8)
+
+
+def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:
+    """Since a member's last commit in the generation; since the generation began where there is none although the
+    partitions are committed at other times; None where they never are.
+    """
+    last_ms = commits.last(member.assigned, until_ms)
+    return None if last_ms is None else until_ms - max(last_ms, generation.at_ms)
+
+
+def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
+    """The further from the line between the two, the surer."""
+    line = session_ms - HEARTBEAT_MS
+    distance = abs(silence - line) / max(line, 1)
+    return min(0.97, (0.7 if expired else 0.75) + 0.5 * distance)
+
+
+def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Finding:
+    text = f"{_names(removed)} went, and had never committed for what it was assigned"
+    if added:
+        return Finding(NEW_MEMBER, added[0], f"{_names(added)} joined; {text}", 0.4)
+    return Finding(MEMBER_LEFT, removed[0], text, 0.5)
+
+
+def _unlogged(record: Mapping[str, Any]) -> Rebalance:
+    """A rebalance that left no generation in the log: superseded, stopped, or compacted away."""
+    return Rebalance(
+        generation_before=record["generation_before"],
+        generation=record["generation_after"],
+        outcome=record["outcome"],
+        began_ms=record["began_ms"],
+        began_after_ms=record["began_ms"],
+        began_before_ms=record["began_ms"],
+        joined_ms=record["joined_ms"],
+        ended_ms=record["ended_ms"],
+        initial=record["initial"],
+        protocol=record["protocol"],
+        leader=record["leader"],
+        members_before=record["members_before"],
+        members=record["members_after"],
+        added=record["added"],
+        removed=record["removed"],
+        kept=record["members_after"] - record["added"],
+        skipped_generations=0,
+        partitions_before=None,
+        partitions_moved=None,
+        partitions_revoked=None,
+        stickiness=None,
+        missed_commit_ms=None,
+        **_observed(record),
+    )
+
+
+def _names(members: Sequence[Member]) -> str:
+    """A few of them, in words."""
+    named = [f"{each.instance or each.client_id} on {each.host.removeprefix('/')}" for each in members[:3]]
+    more = len(members) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
