@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
 import shutil
@@ -40,6 +41,7 @@ def machine() -> Json:
     }
 
 
+@functools.cache  # what is running, whatever is checked out meanwhile
 def commit() -> str:
     """The commit that runs, with a plus sign where the tree differs from it."""
     here = Path(__file__).parent
