@@ -73,17 +73,22 @@ def others(row: Json) -> list[str]:
     ]
 
 
+def of_other_commits(run: Json) -> dict[str, list[str]]:
+    """Rows that an earlier run has measured (--merge)."""
+    found: dict[str, list[str]] = {}
+    for row in run["rows"]:
+        if row["commit"] != run["commit"]:
+            found.setdefault(row["commit"], []).append(row["name"])
+    return found
+
+
 def head_lines(run: Json) -> list[str]:
     machine = run["machine"]
     return [
         f"commit {run['commit']} · {run['date']} · {run['rounds']} rounds of {run['seconds']:g} s",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB · Linux {machine['kernel']} · "
         f"{machine['python']} · {machine['pinned']}",
-        *(
-            f"{row['name']} is of commit {row['commit']}, {row['date']}"
-            for row in run["rows"]
-            if row["commit"] != run["commit"]
-        ),
+        *(f"of commit {commit}: {', '.join(names)}" for commit, names in of_other_commits(run).items()),
         *run.get("absent", []),
         *(f"NOT MEASURED: {why}" for row in run["rows"] for why in row["wrong"]),
     ]
