@@ -20,6 +20,7 @@ CONNECTIONS = 32
 CREATE_TOPICS_VERSION = 5
 IN_FLIGHT = 8  # while groups are made
 LOADING = {
+    ErrorCode.NONE,  # Kafka's answer to any heartbeat while it loads: better than to have members give up
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
