@@ -1,4 +1,6 @@
-"""The table `rebalances` of a history: inferred from the log alone, and observed where the ledger is beside it."""
+"""Tables of histories: rebalances inferred from the log alone, and observed where the ledger is beside it; members;
+commits.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,13 @@ from typing import Any
 
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.tables import TABLES
 from protocol.records.batch import build_batch
 from protocol.records.offsets import OffsetCommitKey
-from tests.group.world import GROUP_ID
+from tests.group.world import GROUP_ID, commit_topic
 from tests.pipeline.directories import write_segment
-from tests.pipeline.histories import History, history
+from tests.pipeline.histories import Consumer, History, history
 from tests.pipeline.logs import encoded
-
-TABLES = ("rebalances",)
 
 
 def write_offsets(directory: Path, world: History) -> None:
@@ -39,7 +40,7 @@ def test_inferred_then_observed(spark: Any, tmp_path: Path) -> None:
     world = history(3, minutes=8)
     directory, out = tmp_path / "data", tmp_path / "out"
     write_offsets(directory, world)
-    it = Run(Source(str(directory)), out, tables=TABLES)
+    it = Run(Source(str(directory)), out, tables=("rebalances",))
     run(spark, it, now_ms=world.now_ms)
     inferred = {row["generation"]: row for row in read_table(spark, out, "rebalances").collect()}
     ended = {each["generation_after"]: each for each in world.rebalances if each["outcome"] != "superseded"}
@@ -63,3 +64,45 @@ def test_inferred_then_observed(spark: Any, tmp_path: Path) -> None:
     assert len(list((out / "ledger").glob("run=*"))) == 2, "each record is taken over once"
     before = run(spark, it, now_ms=world.now_ms)
     assert before.buckets == 0, "nothing is new"
+
+
+def test_members_and_commits(spark: Any, tmp_path: Path) -> None:
+    """A group whose members are deployed one after the other, and offsets of which one goes back."""
+    world = History(5)
+    consumers = [Consumer(world, f"c{number}") for number in range(3)]
+    for consumer in consumers:
+        consumer.start()
+    world.run(300)
+    for consumer in consumers:
+        consumer.stop()
+        world.run(5)
+        consumer.start()
+        world.run(40)
+    for consumer in consumers:
+        consumer.stop()
+    for offset in (100, 100, 70, 90):
+        world.commit(topics=[commit_topic("simple", {0: offset})])
+        world.run(1)
+    directory, out = tmp_path / "data", tmp_path / "out"
+    write_offsets(directory, world)
+    tables = ("rebalances", "members", "member_events", "churn", "commits", "offsets_load")
+    run(spark, Run(Source(str(directory)), out, tables=tables), now_ms=world.now_ms)
+    found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in tables}
+    for name in tables:
+        schema = [(field.name, field.dataType.simpleString()) for field in read_table(spark, out, name).schema.fields]
+        assert schema == [(column.name, column.type) for column in TABLES[name].columns]
+    assert sorted(row["end"] for row in found["members"]) == ["left"] * 6
+    deploy = next(row for row in found["member_events"] if row["kind"] == "deploy")
+    assert deploy["count"] == 3
+    assert sum(row["added"] for row in found["churn"]) == 6
+    assert sum(row["rebalances"] for row in found["churn"]) == len(found["rebalances"])
+
+    simple = next(row for row in found["commits"] if row["topic"] == "simple")
+    assert (simple["commits"], simple["no_op_commits"], simple["rewinds"], simple["rewound_records"]) == (4, 1, 1, 30)
+    assert simple["commits_per_s"] == 1.0
+    (load,) = found["offsets_load"]
+    assert load["records"] == len(world.log)
+    assert load["live_records"] == 12, "ten partitions, the simple one, and the generation"
+    assert 0 < load["live_bytes"] < load["bytes"] == load["live_bytes"] + load["debt_bytes"]
+    assert load["load_ms"] > load["load_ms_cleaned"] > 0
+    assert not load["hot"]

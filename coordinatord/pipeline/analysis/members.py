@@ -1,0 +1,243 @@
+"""The lives of a group's members, and what they add up to: crash loops, deployments, storms, zombies.
+
+A life goes from the first generation that has a member id to the first that has not. A process that starts again is
+another member; it is known by its instance id, or else by client id and host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from coordinatord.pipeline.analysis.generations import HEARTBEAT_MS, Commits, Generation, Member
+from coordinatord.pipeline.analysis.rebalances import silence_ms
+
+MINUTE_MS = 60_000
+LOOP_LIVES = 3
+"""So many short lives of one client, one after the other, are a crash loop."""
+SHORT_LIFE_MS = 5 * MINUTE_MS
+LOOP_GAP_MS = 10 * MINUTE_MS
+"""A loop ends when the client has not been back for so long, or stays longer than a short life."""
+DEPLOY_MS = 10 * MINUTE_MS
+"""Restarts no further apart than this are of one deployment; it takes at least half of the members, and two."""
+STORM_REBALANCES, STORM_MS = 5, 10 * MINUTE_MS
+ZOMBIE_MS = 5 * MINUTE_MS
+
+LEFT, EXPIRED, REPLACED, WENT = "left", "expired", "replaced", "went"
+CRASH_LOOP, DEPLOY, STORM, ZOMBIE = "crash loop", "deploy", "storm", "zombie static member"
+
+
+@dataclass(slots=True)
+class Life:
+    """Of a member. `until_ms` is None while it is there; `end` says how it went, as far as the log tells."""
+
+    member_id: str
+    instance: str | None
+    client_id: str
+    host: str
+    since_ms: int
+    until_ms: int | None
+    end: str | None
+    generations: int
+    partitions: int
+    last_commit_ms: int | None
+    session_timeout_ms: int
+
+    @property
+    def process(self) -> tuple[str, str]:
+        """What the same process has when it starts again."""
+        return (self.instance, "") if self.instance is not None else (self.client_id, self.host)
+
+    @property
+    def lived_ms(self) -> int | None:
+        return None if self.until_ms is None else self.until_ms - self.since_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that an operator should know of: `kind`, from when to when, of which client where it is one."""
+
+    kind: str
+    began_ms: int
+    ended_ms: int
+    client_id: str | None
+    host: str | None
+    count: int
+    text: str
+
+
+def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
+    """Of all members that the log tells of, in the order in which they came."""
+    found: list[Life] = []
+    present: dict[str, Life] = {}
+    before: Generation | None = None
+    for after in log:
+        members = {} if after is None else after.members
+        for member_id in [each for each in present if each not in members]:
+            life = present.pop(member_id)
+            if after is None or before is None:
+                life.until_ms, life.end = (before.at_ms if before is not None else life.since_ms), WENT
+            else:
+                life.until_ms = after.at_ms
+                life.end = _how_it_went(before.members[member_id], before, after, commits)
+        if after is not None:
+            for member_id, member in members.items():
+                if member_id not in present:
+                    present[member_id] = life = _born(member, after.at_ms)
+                    found.append(life)
+                present[member_id].generations += 1
+                present[member_id].partitions = len(member.assigned)
+                _note_commits(present[member_id], member, before, after.at_ms, commits)
+        before = after
+    if before is not None:
+        for member_id, life in present.items():
+            last_ms = commits.last(before.members[member_id].assigned, 1 << 62)
+            if last_ms is not None and last_ms >= before.at_ms:
+                life.last_commit_ms = last_ms
+    return found
+
+
+def _born(member: Member, at_ms: int) -> Life:
+    return Life(
+        member.member_id, member.instance, member.client_id, member.host, at_ms, None, None, 0, 0, None,
+        member.session_timeout_ms,
+    )  # fmt: skip
+
+
+def _note_commits(life: Life, member: Member, before: Generation | None, at_ms: int, commits: Commits) -> None:
+    """Its last commit in the generation that ends now."""
+    if before is None or member.member_id not in before.members:
+        return
+    last_ms = commits.last(before.members[member.member_id].assigned, at_ms)
+    if last_ms is not None and last_ms >= before.at_ms:
+        life.last_commit_ms = last_ms
+
+
+def _how_it_went(member: Member, before: Generation, after: Generation, commits: Commits) -> str:
+    if member.instance is not None and member.instance in after.statics:
+        return REPLACED
+    joined_ms = after.at_ms if after.joined_ms is None else after.joined_ms
+    silence = silence_ms(member, before, joined_ms, commits)
+    if silence is None:
+        return WENT
+    return EXPIRED if silence >= member.session_timeout_ms - HEARTBEAT_MS else LEFT
+
+
+def events(found: Sequence[Life], log: Sequence[Generation | None], commits: Commits) -> Iterator[Event]:
+    """What the lives add up to, in no order."""
+    yield from _crash_loops(found)
+    yield from _deployments(found, log)
+    yield from _storms([each.at_ms for each in _rebalances(log)])
+    yield from _zombies(found, commits)
+
+
+def _rebalances(log: Sequence[Generation | None]) -> Iterator[Generation]:
+    number = None
+    for generation in log:
+        if generation is not None and generation.number != number and (generation.members or number is not None):
+            yield generation
+        number = None if generation is None else generation.number
+
+
+def _crash_loops(found: Sequence[Life]) -> Iterator[Event]:
+    by_process: dict[tuple[str, str], list[Life]] = {}
+    for life in found:
+        by_process.setdefault(life.process, []).append(life)
+    for same in by_process.values():
+        chain: list[Life] = []
+        for life in sorted(same, key=lambda each: each.since_ms):
+            last_ms = chain[-1].until_ms if chain else None
+            if last_ms is not None and not last_ms - HEARTBEAT_MS <= life.since_ms <= last_ms + LOOP_GAP_MS:
+                yield from _loop(chain)
+                chain = []
+            short = life.lived_ms is not None and life.lived_ms <= SHORT_LIFE_MS
+            if short:
+                chain.append(life)
+            else:
+                yield from _loop(chain)
+                chain = []
+        yield from _loop(chain)
+
+
+def _loop(chain: Sequence[Life]) -> Iterator[Event]:
+    if len(chain) < LOOP_LIVES:
+        return
+    first, last = chain[0], chain[-1]
+    assert last.until_ms is not None
+    lived = sorted(life.lived_ms or 0 for life in chain)[len(chain) // 2]
+    text = (
+        f"{first.instance or first.client_id} on {first.host.removeprefix('/')} came {len(chain)} times, "
+        f"for {lived / 1000:.0f} s each"
+    )
+    yield Event(CRASH_LOOP, first.since_ms, last.until_ms, first.client_id, first.host, len(chain), text)
+
+
+def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Iterator[Event]:
+    """Many members that go and come back soon, each once, a little after the other."""
+    restarts: list[tuple[int, int, Life]] = []
+    free = sorted(found, key=lambda each: each.since_ms)
+    for life in found:
+        if life.until_ms is None:
+            continue
+        for again in free:
+            near = life.until_ms - HEARTBEAT_MS <= again.since_ms <= life.until_ms + DEPLOY_MS
+            if near and again is not life and again.process == life.process and again.since_ms > life.since_ms:
+                free.remove(again)
+                restarts.append((life.until_ms, max(life.until_ms, again.since_ms), life))
+                break
+    restarts.sort(key=lambda each: each[:2])
+    run: list[tuple[int, int, Life]] = []
+    for restart in restarts:
+        if run and restart[0] > run[-1][1] + DEPLOY_MS:
+            yield from _deployment(run, log)
+            run = []
+        run.append(restart)
+    yield from _deployment(run, log)
+
+
+def _deployment(run: Sequence[tuple[int, int, Life]], log: Sequence[Generation | None]) -> Iterator[Event]:
+    if not run:
+        return
+    began_ms = run[0][0]
+    sizes = [len(each.members) for each in log if each is not None and each.at_ms < began_ms]
+    size = sizes[-1] if sizes else 0
+    old = [life for _, _, life in run if life.since_ms < began_ms]  # those that a loop brings again are younger
+    if len(old) >= max(2, size / 2):
+        text = f"{len(old)} of {size} members restarted within {(run[-1][1] - began_ms) / 1000:.0f} s"
+        yield Event(DEPLOY, began_ms, run[-1][1], None, None, len(old), text)
+
+
+def _storms(times: Sequence[int]) -> Iterator[Event]:
+    """Stretches in which each rebalance is one of STORM_REBALANCES within STORM_MS."""
+    begin = end = None
+    for index in range(STORM_REBALANCES - 1, len(times)):
+        first = index - STORM_REBALANCES + 1
+        if times[index] - times[first] > STORM_MS:
+            continue
+        if begin is None or end is None or first > end:
+            if begin is not None and end is not None:
+                yield _storm(times[begin : end + 1])
+            begin = first
+        end = index
+    if begin is not None and end is not None:
+        yield _storm(times[begin : end + 1])
+
+
+def _storm(times: Sequence[int]) -> Event:
+    seconds = (times[-1] - times[0]) / 1000
+    return Event(STORM, times[0], times[-1], None, None, len(times), f"{len(times)} rebalances in {seconds:.0f} s")
+
+
+def _zombies(found: Sequence[Life], commits: Commits) -> Iterator[Event]:
+    """Static members that hold partitions and have fallen silent, while the others commit."""
+    newest_ms = max((int(times[-1]) for times in commits.times.values() if len(times)), default=None)
+    for life in found:
+        if life.until_ms is not None or life.instance is None or not life.partitions or newest_ms is None:
+            continue
+        since_ms = life.since_ms if life.last_commit_ms is None else life.last_commit_ms
+        if newest_ms - since_ms >= ZOMBIE_MS:
+            text = (
+                f"{life.instance} holds {life.partitions} partitions and has not committed for "
+                f"{(newest_ms - since_ms) / 1000:.0f} s; its session lasts {life.session_timeout_ms / 1000:.0f} s"
+            )
+            yield Event(ZOMBIE, since_ms, newest_ms, life.client_id, life.host, 1, text)

@@ -1,0 +1,121 @@
+"""commits, offsets_load: how groups commit, and what that costs the offsets log."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.kinds import GROUP_GENERATIONS
+from coordinatord.pipeline.tables.inputs import Inputs
+from coordinatord.pipeline.tables.table import Column, Table
+
+LOAD_US = 1.1
+"""Microseconds that Kafka 4.3 took to load a commit at most (249,600 in 73 to 283 ms, warm, on two cores)."""
+HOT = 2.0
+"""An offsets partition is hot when it has so many times the records of the average one."""
+
+COLUMNS = (
+    Column("group_id", "string", ""),
+    Column("topic", "string", ""),
+    Column("partition", "int", ""),
+    Column("commits", "bigint", "that have taken effect, of those that were in the log when it was read"),
+    Column("first_ms", "bigint", "when the first of them was made"),
+    Column("last_ms", "bigint", "and the last"),
+    Column("commits_per_s", "double", "between the two; null where there are not two"),
+    Column("no_op_commits", "bigint", "of the offset that was committed already"),
+    Column("rewinds", "bigint", "of an offset before that"),
+    Column("rewound_records", "bigint", "by how much, summed: an estimate of records that were read twice"),
+    Column("forgotten", "bigint", "times that the offset was removed: expired or deleted"),
+    Column("bytes", "bigint", "of keys and values in the log"),
+)
+
+LOAD_COLUMNS = (
+    Column("group_id", "string", ""),
+    Column("log_partition", "int", "of __consumer_offsets"),
+    Column("records", "bigint", "commits, generations and tombstones of the group that were in the log when read"),
+    Column("bytes", "bigint", "their keys and values"),
+    Column("live_records", "bigint", "those that a cleaner would leave: the last of each key, unless a tombstone"),
+    Column("live_bytes", "bigint", ""),
+    Column("debt_bytes", "bigint", "what cleaning would free"),
+    Column("commits_per_s", "double", "of the group, from its first commit to its last"),
+    Column("partition_records", "bigint", "of all groups in that partition"),
+    Column("partition_bytes", "bigint", ""),
+    Column("times_average", "double", "the partition's records over those of the average one that has any"),
+    Column("hot", "boolean", "more than twice the average, and not the only one"),
+    Column("load_ms", "double", "that a coordinator is expected to need to load the partition, at 1.1 µs a record"),
+    Column("load_ms_cleaned", "double", "the same, if it were cleaned"),
+)
+
+KEYS = ("group_id", "topic", "partition")
+
+
+def _commits(inputs: Inputs) -> DataFrame:
+    place = Window.partitionBy(*KEYS).orderBy("at", "log_offset")
+    time = F.coalesce("commit_timestamp_ms", "timestamp_ms")
+    before = F.lag("committed_offset").over(place)
+    rows = inputs.commits.withColumn("_ms", time).withColumn("_before", before)
+    back = F.col("_before") - F.col("committed_offset")
+    seconds = (F.max("_ms") - F.min("_ms")) / 1000
+    live = rows.withColumn("_ms", F.when(~F.col("tombstone"), F.col("_ms")))
+    return (
+        live.groupBy(*KEYS)
+        .agg(
+            F.count("_ms").alias("commits"),
+            F.min("_ms").alias("first_ms"),
+            F.max("_ms").alias("last_ms"),
+            F.when((F.count("_ms") > 1) & (seconds > 0), (F.count("_ms") - 1) / seconds).alias("commits_per_s"),
+            F.count_if(back == 0).alias("no_op_commits"),
+            F.count_if(back > 0).alias("rewinds"),
+            F.coalesce(F.sum(F.when(back > 0, back)), F.lit(0)).alias("rewound_records"),
+            F.count_if("tombstone").alias("forgotten"),
+            F.sum(F.col("record_bytes").cast("bigint")).alias("bytes"),
+        )
+        .where("commits > 0")
+    )
+
+
+def _load(inputs: Inputs) -> DataFrame:
+    what = ["group_id", "log_partition", "log_offset", "tombstone", "record_bytes"]
+    time = F.when(~F.col("tombstone"), F.coalesce("commit_timestamp_ms", "timestamp_ms"))
+    commits = inputs.commits.select(*what, "topic", "partition", time.alias("commit_ms"))
+    generations = inputs.facts(GROUP_GENERATIONS).select(*what)
+    both = commits.unionByName(generations, allowMissingColumns=True)
+    newest = Window.partitionBy("group_id", "log_partition", "topic", "partition").orderBy(F.col("log_offset").desc())
+    is_live = (F.col("_rank") == 1) & ~F.col("tombstone")
+    record_bytes = F.col("record_bytes").cast("bigint")
+    seconds = (F.max("commit_ms") - F.min("commit_ms")) / 1000
+    count = F.count("commit_ms")
+    groups = (
+        both.withColumn("_rank", F.row_number().over(newest))
+        .groupBy("group_id", "log_partition")
+        .agg(
+            F.count("*").alias("records"),
+            F.sum(record_bytes).alias("bytes"),
+            F.count_if(is_live).alias("live_records"),
+            F.coalesce(F.sum(F.when(is_live, record_bytes)), F.lit(0)).alias("live_bytes"),
+            F.when((count > 1) & (seconds > 0), (count - 1) / seconds).alias("commits_per_s"),
+        )
+    )
+    partitions = groups.groupBy("log_partition").agg(
+        F.sum("records").alias("partition_records"),
+        F.sum("bytes").alias("partition_bytes"),
+        F.sum("live_records").alias("_live"),
+    )
+    mean = partitions.agg(F.avg("partition_records").alias("_mean"), F.count("*").alias("_partitions"))
+    return (
+        groups.join(
+            partitions.crossJoin(F.broadcast(mean)), groups["log_partition"].eqNullSafe(partitions["log_partition"])
+        )
+        .drop(partitions["log_partition"])
+        .withColumn("debt_bytes", F.col("bytes") - F.col("live_bytes"))
+        .withColumn("times_average", F.col("partition_records") / F.col("_mean"))
+        .withColumn("hot", (F.col("times_average") > HOT) & (F.col("_partitions") > 1))
+        .withColumn("load_ms", F.col("partition_records") * LOAD_US / 1000)
+        .withColumn("load_ms_cleaned", F.col("_live") * LOAD_US / 1000)
+    )
+
+
+COMMITS = Table("commits", "one row per group, topic and partition", COLUMNS, _commits)
+OFFSETS_LOAD = Table(
+    "offsets_load", "one row per group and the offsets partition that it is in", LOAD_COLUMNS, _load, True
+)
