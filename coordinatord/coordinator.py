@@ -78,6 +78,8 @@ class Coordinator:
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
         self.draining = False
+        # Until this epoch is durable a group that is not here may have been deleted, and may be back after a crash.
+        self.forgotten_epoch = 0
         # While loading: records that could not be read, by kind; strings and topic ids that many offsets share; topics
         # that were deleted.
         self.unread: Counter[str] = Counter()
@@ -110,8 +112,13 @@ class Coordinator:
         actor = self.actors.get(group_id)
         if actor is not None:
             return actor
-        error = self.availability(partition_for(group_id, len(self.partitions)))
-        return None if error is ErrorCode.NONE else error
+        partition = partition_for(group_id, len(self.partitions))
+        error = self.availability(partition)
+        return self.absent(group_id, partition) if error is ErrorCode.NONE else error
+
+    def absent(self, group_id: str, partition: int) -> GroupActor | None:
+        """Stands for a group that is not here while somebody has to wait to be told so: until that is durable."""
+        return self.new_actor(group_id, partition) if self.forgotten_epoch > self.writer.flushed_epoch else None
 
     @property
     def is_loading(self) -> bool:
@@ -129,12 +136,15 @@ class Coordinator:
 
     def forget(self, actor: GroupActor) -> None:
         """Nobody created the group, or it has been deleted."""
+        self.forgotten_epoch = max(self.forgotten_epoch, actor.epoch)
         if self.actors.get(actor.group.group_id) is actor:
             del self.actors[actor.group.group_id]
 
     def new_actor(self, group_id: str, partition: int) -> GroupActor:
-        """An actor that nobody knows yet."""
-        return GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
+        """An actor that nobody knows yet. Another one of the group may have left records that are not durable."""
+        actor = GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
+        actor.epoch = self.forgotten_epoch
+        return actor
 
     # What happens by itself
 

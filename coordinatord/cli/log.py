@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coordinatord.log.checkpoint import META_PROPERTIES
 from coordinatord.log.dump import Decoder, describe, plain
+from coordinatord.log.segment import LOG_SUFFIX
 from protocol.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -38,28 +40,36 @@ def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     nothing is changed. A daemon may be running.
     """
     damaged = False
-    for path in paths:
-        for line in describe(str(path), with_records=records, decoder=plain if raw else decoder_for(path)):
-            damaged = damaged or line.startswith("damaged at byte")
-            click.echo(line)
+    with _told_as_sentence():
+        for path in paths:
+            if path.is_dir() and not any(path.glob(f"*{LOG_SUFFIX}")):
+                raise click.ClickException(f"{path} has no segments: name a partition's directory, or a file.")
+            for line in describe(str(path), with_records=records, decoder=plain if raw else decoder_for(path)):
+                damaged = damaged or line.startswith("damaged at byte")
+                click.echo(line)
     raise SystemExit(1 if damaged else 0)
 
 
 @log.command()
-@click.argument("data_dir", type=PATH)
-def verify(data_dir: Path) -> None:
-    """Check every batch of every segment in a data directory: CRC, offsets, records.
+@click.argument("path", type=PATH)
+def verify(path: Path) -> None:
+    """Check every batch of every segment: CRC, offsets, records.
 
-    The daemon checks the offsets log when it loads it, and after a crash what was written last; this reads everything.
+    PATH is a data directory, a partition's directory in one, or a segment. The daemon checks the offsets log when it
+    loads it, and after a crash what was written last; this reads everything.
     """
     segments = damaged = total_bytes = 0
-    for path in _segments(data_dir):
-        segments += 1
-        total_bytes += path.stat().st_size
-        for line in describe(str(path)):
-            if line.startswith("damaged at byte"):
-                damaged += 1
-                click.echo(f"{path} is {line}")
+    with _told_as_sentence():
+        for segment in _segments(path):
+            segments += 1
+            total_bytes += segment.stat().st_size
+            for line in describe(str(segment)):
+                if line.startswith("damaged at byte"):
+                    damaged += 1
+                    click.echo(f"{segment} is {line}")
+        # One that nobody has written to has none yet.
+        if not segments and not (path / META_PROPERTIES).exists():
+            raise click.ClickException(f"{path} has no segments: name a data directory, a partition's, or a segment.")
     click.echo(f"{segments} segments, {total_bytes} bytes, {damaged} damaged")
     raise SystemExit(1 if damaged else 0)
 
@@ -144,9 +154,25 @@ def _asked() -> bool:
     return sys.stdin.isatty() and click.confirm("Remove them?")
 
 
-def _segments(data_dir: Path) -> Iterator[Path]:
-    for directory in sorted(entry.path for entry in os.scandir(data_dir) if entry.is_dir()):
-        yield from sorted(Path(directory).glob("*.log"))
+def _segments(path: Path) -> Iterator[Path]:
+    """Of a data directory, a partition's, or the one that is named."""
+    if path.is_dir():
+        yield from sorted(path.glob(f"*{LOG_SUFFIX}"))
+        for directory in sorted(entry.path for entry in os.scandir(path) if entry.is_dir()):
+            yield from sorted(Path(directory).glob(f"*{LOG_SUFFIX}"))
+    elif path.suffix == LOG_SUFFIX:
+        yield path
+
+
+@contextlib.contextmanager
+def _told_as_sentence() -> Iterator[None]:
+    """What the system refuses, without a traceback."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or 'a file'}: {error.strerror or error}") from None
 
 
 def decoder_for(path: Path) -> Decoder:

@@ -99,6 +99,8 @@ def unused(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         yield  # a copy, or never used
         return
+    except NotADirectoryError:
+        raise ExchangeError(f"{path} is not a directory.") from None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -44,6 +44,8 @@ class GroupAdmin:
             if group is not None:
                 listed.append(group)
                 latest = _later(latest, actor)
+        # A group that is not listed may have been deleted just now.
+        latest = _later(latest, coordinator.absent("", 0))
         return _respond(context, ListGroupsResponse(groups=listed), latest)
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:

@@ -170,7 +170,9 @@ class DataDirectory:
             topic_id = bytes(16)
         opened: Opened
         if self.was_clean:
-            opened = open_clean(self.disk, self.files, directory, config.index_interval_bytes)
+            opened = open_clean(
+                self.disk, self.files, directory, config.index_interval_bytes, flushed_offset=flushed_offset
+            )
         else:
             opened = open_recovering(
                 self.disk,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from coordinatord.log import swap
 from coordinatord.log.disk import Disk, File, FilePool
@@ -91,12 +92,28 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
     return [Segment(directory, base_offset, on_disk=True) for base_offset in bases]
 
 
-def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int) -> Opened:
-    """After a clean stop: sizes from the files, the end from the last segment's last few headers."""
+def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int, *, flushed_offset: int = 0) -> Opened:
+    """After a clean stop: sizes from the files, the end from the last segment's last few headers. LogDamaged when that
+    is below `flushed_offset`: somebody else has taken something away.
+    """
     segments = list_segments(disk, directory)
     for segment in segments:
-        _measure(disk, files, segment, interval_bytes)
-    return Opened(segments, _find_end(files, segments[-1]) if segments else 0)
+        _measure(disk, files, segment, interval_bytes, is_last=segment is segments[-1])
+    opened = Opened(segments, _find_end(files, segments[-1]) if segments else 0)
+    if opened.end_offset < flushed_offset:
+        _refuse_end(directory, opened, flushed_offset)
+    return opened
+
+
+def _refuse_end(directory: str, opened: Opened, flushed_offset: int) -> NoReturn:
+    if not opened.segments:
+        raise LogDamaged(directory, 0, f"no segment is left, but offsets below {flushed_offset} were flushed")
+    last = opened.segments[-1]
+    raise LogDamaged(
+        last.log_path,
+        last.size,
+        f"the log ends at offset {opened.end_offset}, but offsets below {flushed_offset} were flushed",
+    )
 
 
 def open_recovering(
@@ -121,11 +138,9 @@ def open_recovering(
         _measure(disk, files, segment, interval_bytes)
     if not segments:
         if known.flushed_offset:
-            raise LogDamaged(directory, 0, f"no segment is left, but offsets below {known.flushed_offset} were flushed")
+            _refuse_end(directory, Opened([], 0), known.flushed_offset)
         return Opened([], 0, recovery)
     end_offset = _recover_last(disk, segments[-1], recovery, known, interval_bytes)
-    if len(segments) > 1:
-        _check_order(segments)
     return Opened(segments, end_offset, recovery)
 
 
@@ -147,12 +162,6 @@ def _open_unchanged(
     except LogDamaged:
         return None
     return opened if opened.end_offset == recovery_point else None
-
-
-def _check_order(segments: list[Segment]) -> None:
-    for segment in segments[:-1]:
-        if not segment.visible_bytes:
-            raise LogDamaged(segment.log_path, 0, "an empty segment is not the last")
 
 
 def _repeat_writes(
@@ -211,11 +220,14 @@ def _headers(data: bytes) -> list[BatchHeader]:
     return headers
 
 
-def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int) -> None:
+def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int, *, is_last: bool = False) -> None:
     """Sizes of a finished segment and its greatest timestamp. Missing or senseless indexes are made anew: they are
-    only hints.
+    only hints. But they tell of a segment that has lost all it had: Kafka's cleaner may leave an empty one, with empty
+    indexes; whoever finishes one that is not empty leaves an entry.
     """
     segment.size = segment.visible_bytes = files.get(segment.log_path).size()
+    if not segment.size and not is_last and _has_index(disk, segment):
+        raise LogDamaged(segment.log_path, 0, "the segment is empty, but its index is not")
     for suffix, entry in ((INDEX_SUFFIX, OFFSET_ENTRY), (TIME_INDEX_SUFFIX, TIME_ENTRY)):
         path = segment.path + suffix
         size = files.get(path, create=True).size()
@@ -229,6 +241,19 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int)
     segment.load_max_timestamp(files)
     if (segment.size or segment.index_count or segment.time_index_count) and not _indexes_sound(files, segment):
         rebuild_indexes(disk, segment, interval_bytes)
+
+
+def _has_index(disk: Disk, segment: Segment) -> bool:
+    """Whether a segment's indexes have an entry."""
+    for path in (segment.index_path, segment.time_index_path):
+        if disk.exists(path):
+            file = disk.open(path)
+            try:
+                if file.size():
+                    return True
+            finally:
+                file.close()
+    return False
 
 
 def _indexes_sound(files: FilePool, segment: Segment) -> bool:

@@ -65,3 +65,30 @@ def test_a_path_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> None:
     code, lines = run("dump", tmp_path / "none")
     assert code == 2
     assert "does not exist" in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_where_there_is_nothing_to_look_at_is_not_called_sound(tmp_path: Path, command: str) -> None:
+    code, lines = run(command, tmp_path)
+    assert code == 1
+    assert lines[-1].startswith(f"Error: {tmp_path} has no segments: name a ")
+
+
+def test_verify_takes_a_partition_or_a_segment_too(partition: Path) -> None:
+    segment = partition / "00000000000000000000.log"
+    for path in (partition, segment):
+        assert run("verify", path) == (0, [f"1 segments, {segment.stat().st_size} bytes, 0 damaged"])
+    other = partition / "partition.metadata"
+    other.write_text("version: 0")
+    code, lines = run("verify", other)
+    assert (code, lines[-1].startswith(f"Error: {other} has no segments")) == (1, True)
+
+
+def test_what_the_system_refuses_is_told_in_a_sentence(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_more: object) -> object:
+        raise PermissionError(13, "Permission denied", "SEGMENT")
+
+    monkeypatch.setattr("coordinatord.cli.log.describe", refuse)
+    for command in ("dump", "verify"):
+        code, lines = run(command, partition)
+        assert (code, lines) == (1, ["Error: SEGMENT: Permission denied"])

@@ -207,6 +207,8 @@ def test_what_is_refused(broker: Path, target: Path, tmp_path: Path) -> None:
         assert len(said.splitlines()) == 1
         return said
 
+    (tmp_path / "file").write_text("")
+    assert "file is not a directory" in refused(tmp_path / "file", "--data-dir", target)
     assert "is not a directory" in refused(tmp_path / "nowhere", "--data-dir", target)
     (tmp_path / "empty").mkdir()
     assert "has no meta.properties" in refused(tmp_path / "empty", "--data-dir", target)

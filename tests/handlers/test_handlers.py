@@ -236,6 +236,35 @@ def test_a_heartbeat_waits_for_the_records_of_members_and_not_for_offsets() -> N
     assert (len(one.answers), len(again.answers)) == (3, 2)
 
 
+def test_that_a_group_has_been_deleted_shows_when_it_is_durable() -> None:
+    """Otherwise its offsets would be gone for somebody, and back after a crash."""
+    world = World(durable=False)
+    world.gate.flushed_epoch = 1 << 40
+    world.ask(commit_request(("orders", [0])), 8)
+    requests = [
+        (DeleteGroupsRequest(["g"]), 2),
+        (fetch_request(8, ("orders", [0])), 8),
+        (DescribeGroupsRequest(["g"]), 6),
+        (ListGroupsRequest(), 5),
+        (DeleteGroupsRequest(["g"]), 2),
+        (HeartbeatRequest("g", 1, "nobody"), 4),
+        (join_request(), 9),
+    ]
+    world.gate.flushed_epoch = world.epoch
+    wires = [world.wire() for _ in requests]
+    for wire, (request, version) in zip(wires, requests, strict=True):
+        wire.send(request, version)
+    assert [len(wire.answers) for wire in wires] == [0] * len(requests)
+    world.gate.flush(world.epoch)
+    world.turns.run()
+    assert [len(wire.answers) for wire in wires] == [1] * len(requests)
+    assert wires[2].answers[0][1].groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert wires[4].answers[0][1].results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    again = world.wire()
+    again.send(ListGroupsRequest(), 5)
+    assert len(again.answers) == 1
+
+
 def test_a_heartbeat_that_need_not_wait_is_answered_after_what_is_before_it_on_its_connection() -> None:
     world = World()
     wire = world.wire()

@@ -257,3 +257,48 @@ def test_checkpoint_files_have_kafkas_form() -> None:
     assert again.data.was_clean
     assert again.data.recovered == []
     assert not disk.exists(f"{PATH}/.kafka_cleanshutdown"), "from now on a crash is unclean"
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_an_empty_segment_in_the_middle_holds_nothing_unless_its_index_says_so(indexed: bool) -> None:
+    """Kafka's cleaner may leave one, with empty indexes. A file that has lost what it had is something else."""
+    world, log = written(12, segment_bytes=700)
+    middle = log.segments[1]
+    lost = {offset for offset, _, _ in contents(log) if middle.base_offset <= offset < log.segments[2].base_offset}
+    left = [record for record in contents(log) if record[0] not in lost]
+    assert lost
+    assert len(log.segments) > 3
+    world.close()
+    world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
+    world.disk.content(middle.log_path).clear()
+    if indexed:
+        for _ in range(2):  # and the first refusal has not made it sound
+            with pytest.raises(LogDamaged, match="the segment is empty, but its index is not") as damage:
+                World(world.disk)
+            assert damage.value.path == middle.log_path
+        return
+    world.disk.content(middle.index_path).clear()
+    world.disk.content(middle.time_index_path).clear()
+    again = World(world.disk)
+    assert contents(again.log()) == left
+    assert [batch.header.base_offset for batch in replay(again.log())] == sorted(
+        offset for offset, _, _ in left if offset % 2 == 0
+    )
+    assert again.log().read(middle.base_offset, 1 << 20)[:8] == log.segments[2].base_offset.to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty file", "half of the batches"])
+def test_what_is_missing_after_a_clean_stop_refuses(left: str) -> None:
+    """Nobody has to have crashed: files get lost in copies, too."""
+    world, log = written()
+    path = path_of(log)
+    world.close()
+    if left == "nothing":
+        world.disk.unlink(path)
+    else:
+        size = len(world.disk.content(path))
+        del world.disk.content(path)[size // 2 if left == "half of the batches" else 0 :]
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match="offsets below 20 were flushed") as damage:
+            World(world.disk)
+        assert damage.value.path == (log.directory if left == "nothing" else path)
