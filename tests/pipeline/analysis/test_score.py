@@ -14,7 +14,7 @@ from coordinatord.pipeline.analysis import rebalances as causes
 from coordinatord.pipeline.analysis.rebalances import rebalances
 from tests.pipeline.histories import history
 
-SEEDS = range(7)
+SEEDS = range(14)
 FLOORS = {
     causes.NEW_MEMBER: (0.95, 0.97),
     causes.MEMBER_LEFT: (0.95, 0.90),
