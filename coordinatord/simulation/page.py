@@ -22,11 +22,11 @@ COLOURS = {
 }
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .advice { background: #eef4ea; border-left: 4px solid #55a868; padding: .8rem 1rem; font-size: 1.05rem; }
 .table { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-td, th { font-size: .9rem; padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
+td, th { font-size: .85rem; padding: .3rem .5rem; text-align: right; border-bottom: 1px solid #ddd; }
 td, th { white-space: nowrap; }
 td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
 .small { color: #666; font-size: .85rem; } .plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
@@ -64,7 +64,7 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
             "<meta name=viewport content='width=device-width'>",
             f"<title>coordinatord simulate: {html.escape(' × '.join(swept))}</title><style>{STYLE}</style>",
             f"<script>{get_plotlyjs()}</script></head><body>",
-            f"<h1>What does {html.escape(' and '.join(swept))} cost?</h1>",
+            f"<h1>What {'does' if len(swept) == 1 else 'do'} {html.escape(' and '.join(swept))} cost?</h1>",
             f"<p class=advice>{html.escape(advice(runs))}</p>",
             f"<p>{told_ms(scenario.duration)} of virtual time in each run; the same crashes and pauses in all.</p>",
             "<div class=plots>",
@@ -105,11 +105,11 @@ def _layout(figure: Any, title: str, axis: str, swept: Sequence[str]) -> Any:
     figure.update_layout(
         title=title,
         template="plotly_white",
-        height=340,
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        xaxis={"title": " · ".join(swept), "type": "category"},
-        yaxis={"title": axis, "rangemode": "tozero"},
-        legend={"orientation": "h", "y": -0.25},
+        height=380,
+        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+        xaxis={"title": " · ".join(swept), "type": "category", "automargin": True},
+        yaxis={"title": axis, "rangemode": "tozero", "automargin": True},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
     )
     return figure
 

@@ -37,8 +37,10 @@ MEMBER_ID = re.compile(r"(member-\d+)-[0-9a-f]{32}")
 class World:
     """See the module; `run` once, then read what it has counted."""
 
-    def __init__(self, scenario: Scenario, tell: Tell | None = None) -> None:
+    def __init__(self, scenario: Scenario, tell: Tell | None = None, *, lossy: bool = False) -> None:
+        """`lossy`: links will be cut, so that each request needs a deadline; otherwise those that are parked do."""
         self.scenario = scenario
+        self.lossy = lossy
         self.engine = Engine(scenario.seed)
         partitions = [(TOPIC, number) for number in range(scenario.partitions)]
         self.ownership = Ownership(self.engine, partitions)
@@ -154,6 +156,7 @@ class World:
             processing_ms=scenario.processing,
             on_end=self._ended,
             say=self._say,
+            lossy=self.lossy,
         )
 
     def crash(self, number: int) -> None:
