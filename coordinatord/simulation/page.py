@@ -103,10 +103,10 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 def _layout(figure: Any, title: str, axis: str, swept: Sequence[str]) -> Any:
     figure.update_layout(
-        title=title,
+        title={"text": title, "y": 0.97, "yanchor": "top"},
         template="plotly_white",
         height=380,
-        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+        margin={"l": 60, "r": 20, "t": 90, "b": 50},
         xaxis={"title": " · ".join(swept), "type": "category", "automargin": True},
         yaxis={"title": axis, "rangemode": "tozero", "automargin": True},
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},

@@ -8,10 +8,10 @@ SIGTERM makes it leave the group and end.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -20,22 +20,31 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-POLL_TIMEOUT_MS = 200
+POLL_TIMEOUT_MS = 600_000
+"""kafka-python 3.0.12 drops the answer to a JoinGroup or SyncGroup when its poll times out just then, and joins again
+later. On a busy machine that made up to four rebalances of its own; a poll that never times out makes none."""
 
-stopping = threading.Event()
+
+class Stopped(Exception):
+    """SIGTERM came. Raised wherever the consumer is, as KeyboardInterrupt is."""
 
 
-def tell(kind: str, at_s: float | None = None, **fields: object) -> None:
-    sys.stdout.write(json.dumps({"kind": kind, "at_s": at_s or time.time(), **fields}) + "\n")
+def stop(*_signal: object) -> None:
+    raise Stopped
+
+
+def tell(kind: str, **fields: object) -> None:
+    sys.stdout.write(json.dumps({"kind": kind, "at_s": time.time(), **fields}) + "\n")
     sys.stdout.flush()
 
 
-class _Listener(ConsumerRebalanceListener):
-    def __init__(self) -> None:
-        self.assigned: tuple[float, list[int]] | None = None
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self.consumer = consumer
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.assigned = time.time(), [each.partition for each in assigned]
+        generation = self.consumer.group_metadata().generation_id
+        tell("assigned", partitions=[each.partition for each in assigned], generation=generation)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         tell("revoked", partitions=[each.partition for each in revoked])
@@ -43,7 +52,6 @@ class _Listener(ConsumerRebalanceListener):
 
 def main() -> None:
     arguments: dict[str, Any] = json.loads(sys.argv[1])
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     consumer = KafkaConsumer(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -52,14 +60,11 @@ def main() -> None:
     )
     tell("ready")
     sys.stdin.readline()
-    listener = _Listener()
-    consumer.subscribe([arguments["topic"]], listener=listener)
-    while not stopping.is_set():
-        consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
-        if listener.assigned is not None:
-            at_s, partitions = listener.assigned
-            listener.assigned = None
-            tell("assigned", at_s, partitions=partitions, generation=consumer.group_metadata().generation_id)
+    consumer.subscribe([arguments["topic"]], listener=Listener(consumer))
+    signal.signal(signal.SIGTERM, stop)
+    with contextlib.suppress(Stopped):
+        while True:
+            consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
     tell("revoked", partitions=[each.partition for each in consumer.assignment()])
     consumer.close()
 
