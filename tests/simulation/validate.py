@@ -32,12 +32,12 @@ STORY: dict[str, object] = {
     "partitions": 8,
     "assignor": "range",
     "session": "10s",
-    "heartbeat": "1s",
+    "heartbeat": "500ms",  # short, so that little is left to chance
     "processing": 0,
     "latency": "1ms",
     "restart": "18s",
     "duration": "42s",
-    "events": ["4s:stop:1", "8s:start:1", "12s:crash:2", "36s:stop:3"],
+    "events": ["4200ms:stop:1", "8100ms:start:1", "12300ms:crash:2", "36400ms:stop:3"],
 }
 """One leaves and comes back, one dies and comes back after it has expired, one leaves for good."""
 
