@@ -312,7 +312,7 @@ class Process:
                 self._committed.update(dict.fromkeys(change.partitions, self._work()))
                 self.ownership.take(self, change.partitions)
                 self.ownership.assigned(self, change.partitions, self.member.generation.generation_id)
-            elif isinstance(change, Revoked):
+            elif self.stopping or isinstance(change, Revoked):
                 self.say(f"{self.name} gives up {what}")
                 self._forget(change.partitions, "stop" if self.stopping else "rebalance")
             else:

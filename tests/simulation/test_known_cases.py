@@ -123,3 +123,19 @@ def test_eager_members_give_up_everything_and_cooperative_ones_what_moves() -> N
     assert eager.unowned_by_cause["rebalance"] > 0
     assert cooperative.unowned_by_cause.keys() == {"stop"}
     assert cooperative.moved == 4 < eager.moved
+
+
+def test_whoever_is_stopped_in_a_rebalance_has_been_stopped_all_the_same() -> None:
+    """A newcomer's rebalance waits for a dead member when another one is stopped."""
+    it = report(
+        run(
+            members=4,
+            partitions=8,
+            assignor="cooperative-sticky",
+            session="30s",
+            restart="5s",
+            events=["1m:crash:1", "75s:stop:2"],
+        )
+    )
+    assert it.unowned_by_cause.keys() == {"crash", "stop"}
+    assert it.expelled_alive == 0
