@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,45 @@ def tables() -> None:
     except ModuleNotFoundError as error:
         fail(f"{NO_SPARK} ({error})")
     click.echo(markdown(), nl=False)
+
+
+@pipeline.command()
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where `pipeline run` put its tables.")
+@click.option("--group", required=True, help="The group.")
+@click.option("--time", "when", required=True, help="03:12 (the last one), 2026-11-21T03:12 or epoch ms; UTC.")
+@click.option("--compare", metavar="TIME", help="And what is otherwise at this time.")
+@click.option(
+    "--csv",
+    "csv_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the offsets to a file from which Kafka's kafka-consumer-groups resets the group.",
+)
+def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | None) -> None:
+    """What a group had committed at a moment, who read what, and how to go back there."""
+    try:
+        from coordinatord.pipeline import at as moments
+        from coordinatord.pipeline.frames import start_spark
+        from coordinatord.pipeline.segments import SourceError
+    except ModuleNotFoundError as error:
+        fail(f"{NO_SPARK} ({error})")
+    try:
+        now_ms = int(time.time() * 1000)
+        times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
+        spark = start_spark(**QUIET)
+        spark.sparkContext.setLogLevel("ERROR")
+        found = [moments.moment(spark, out, group, at_ms) for at_ms in times]
+    except SourceError as error:
+        fail(f"{error}.", status=BAD_SETTINGS)
+    for line in moments.tell(group, found[0]):
+        click.echo(line)
+    if compare is not None:
+        for line in moments.compare(*found):
+            click.echo(line)
+    if csv_path is not None:
+        csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])))
+    click.echo(
+        "To reset the group to these offsets, stop its members"
+        + ("" if csv_path else ", write them to a file with --csv FILE")
+        + " and (with --dry-run first) run\n  kafka-consumer-groups --bootstrap-server HOST:PORT "
+        f"--group {shlex.quote(group)} --reset-offsets --from-file {csv_path or 'FILE'} --execute"
+    )

@@ -1,0 +1,106 @@
+"""`coordinatord pipeline at`: a group at a moment, two moments, and the file that resets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from coordinatord.cli import cli
+from coordinatord.pipeline.at import compare, csv_lines, moment, parse_time, tell
+from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.run import Run, run
+from coordinatord.pipeline.segments import SourceError
+from protocol.records.offsets import OffsetCommitKey
+from tests.group.world import GROUP_ID
+from tests.pipeline.histories import Consumer, History
+from tests.pipeline.spark.test_rebalances import write_offsets
+
+NOON_MS = 1_700_049_600_000
+"""2023-11-15 12:00:00 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("text", "told_ms"),
+    [
+        ("03:12", NOON_MS - 31_680_000),
+        ("3:12", NOON_MS - 31_680_000),
+        ("12:00:00", NOON_MS),
+        ("13:00", NOON_MS - 23 * 3_600_000),
+        ("2023-11-15T13:00+01:00", NOON_MS),
+        ("2023-11-15 12:00", NOON_MS),
+        (str(NOON_MS), NOON_MS),
+    ],
+)
+def test_times(text: str, told_ms: int) -> None:
+    assert parse_time(text, NOON_MS) == told_ms
+
+
+@pytest.mark.parametrize("text", ["", "noon", "25:00", "3:99", "12"])
+def test_no_times(text: str) -> None:
+    with pytest.raises(SourceError, match="is no time"):
+        parse_time(text, NOON_MS)
+
+
+def offsets_of(world: History, until_ms: int) -> dict[tuple[str, int], int]:
+    """What was committed, from the world's own log."""
+    return {
+        (key.topic, key.partition): value.offset
+        for (key, value), at_ms in zip(world.log, world.times, strict=True)
+        if isinstance(key, OffsetCommitKey) and at_ms <= until_ms
+    }
+
+
+def test_two_moments(spark: Any, tmp_path: Path) -> None:
+    world = History(5)
+    first, second = Consumer(world, "first"), Consumer(world, "second")
+    first.start()
+    world.run(60)
+    early_ms = world.now_ms
+    second.start()
+    world.run(60)
+    late_ms = world.now_ms
+    directory, out = tmp_path / "data", tmp_path / "out"
+    write_offsets(directory, world)
+    run(spark, Run(Source(str(directory)), out, tables=("commits",)), now_ms=world.now_ms)
+
+    early, late = (moment(spark, out, GROUP_ID, at_ms) for at_ms in (early_ms, late_ms))
+    for it in (early, late):
+        assert {partition: each.offset for partition, each in it.offsets.items()} == offsets_of(world, it.at_ms)
+        assert {it.owner(partition).split()[0] for partition in it.offsets} == (
+            {"first"} if it is early else {"first", "second"}
+        )
+    told = list(tell(GROUP_ID, early))
+    assert told[1] == "  generation 1, 1 member, range"
+    assert len(told) == 3 + 10
+    lines = list(compare(early, late))
+    moved = next(line for line in lines if "first on 127.0.0.1 -> second on 127.0.0.1" in line)
+    topic, partition = moved.split()[:2]
+    before, after = early.offsets[topic, int(partition)].offset, late.offsets[topic, int(partition)].offset
+    assert f"{before} -> {after} ({after - before:+d})" in moved
+    assert next(iter(csv_lines(early))) == f"orders,0,{early.offsets['orders', 0].offset}"
+    assert list(compare(early, early))[1:] == ["  10 partitions unchanged"]
+
+    csv = tmp_path / "reset.csv"
+    arguments = ["--out", str(out), "--group", GROUP_ID, "--time", str(early_ms), "--compare", str(late_ms)]
+    said = CliRunner().invoke(cli, ["pipeline", "at", *arguments, "--csv", str(csv)])
+    assert said.exit_code == 0, said.output
+    assert told == said.output.splitlines()[: len(told)]
+    assert moved in said.output
+    assert f"--group {GROUP_ID} --reset-offsets --from-file {csv} --execute" in said.output
+    assert csv.read_text().splitlines() == list(csv_lines(early))
+
+    before_all = moment(spark, out, GROUP_ID, early_ms - 3_600_000)
+    assert not before_all.offsets
+    assert before_all.generation is None
+    with pytest.raises(SourceError, match="nothing is known of a group nobody"):
+        moment(spark, out, "nobody", late_ms)
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    arguments = ["pipeline", "at", "--out", str(tmp_path), "--group", "g", "--time"]
+    wrong = CliRunner().invoke(cli, [*arguments, "sometime"])
+    assert wrong.exit_code == 2
+    assert "sometime is no time" in wrong.output
