@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from coordinatord.log import checkpoint, epochs, shares
 from coordinatord.log.absent import AbsentLog
@@ -134,6 +134,7 @@ class DataDirectory:
             key = (matched[1], int(matched[2])) if matched else None
             if key and (share is None or share.owns(*key)) and disk.is_dir(self._file(name)):
                 self._open_partition(key, config_for(key[0]), writes.get(name, []), flushed.get(key, 0), bool(journals))
+        self._refuse_missing(flushed, names)
         self.write_recovery_points()
         if self.start_offsets:
             self.start_offsets = {key: offset for key, offset in self.start_offsets.items() if key in self.logs}
@@ -151,6 +152,16 @@ class DataDirectory:
             disk.unlink(self._file(name))
         if stale:
             disk.sync_dir(self.path)
+
+    def _refuse_missing(self, flushed: Mapping[TopicPartition, int], names: Sequence[str]) -> None:
+        """A removed partition's line is taken out before its directory is: who removed this one was not us."""
+        lost = sorted(key for key, offset in flushed.items() if offset and f"{key[0]}-{key[1]}" not in names)
+        if lost:
+            directory = self._file(f"{lost[0][0]}-{lost[0][1]}")
+            raise DataDirectoryError(
+                f"{directory} is missing ({len(lost)} such partitions), but offsets below {flushed[lost[0]]} were "
+                f"flushed there: bring it back, or make an empty directory of that name to begin anew"
+            )
 
     def _open_partition(
         self,
@@ -340,6 +351,8 @@ def _acquire(disk: Disk, path: str) -> Lock:
         raise DataDirectoryError(
             f"data directory {path} is in use by {who}: stop that, or give this one another directory"
         ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise DataDirectoryError(f"data directory {path} is not a directory, or lies in a file") from None
     except OSError as error:
         raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+
+_TEXT = (".json", ".properties", ".metadata", "-checkpoint")
+"""How names of files end that people can read."""
 
 
 class LogError(Exception):
@@ -13,7 +17,11 @@ class LogDamaged(LogError):
     """Bytes which were durable are not what was written. Nothing was removed."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
-        what_to_do = f"look at it with `coordinatord log dump {shlex.quote(path)}`"
+        name = os.path.basename(path)
+        if name.endswith(_TEXT) or ".worker-" in name:
+            what_to_do = "it is a text file, which can be mended by hand or taken from a copy of the directory"
+        else:
+            what_to_do = f"look at it with `coordinatord log dump {shlex.quote(path)}`"
         if path.endswith(".log"):
             repair = f"coordinatord log repair --from-position {position} {shlex.quote(path)}"
             what_to_do += f", give up what comes after it with `{repair}`"

@@ -89,7 +89,7 @@ def test_not_writable(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataDirectoryError, match="is not writable"):
+    with pytest.raises(DataDirectoryError, match="is not a directory"):
         DataDirectory.open(str(tmp_path / "file"))
 
 

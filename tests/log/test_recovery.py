@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.log import LogConfig, LogDamaged, TimestampOffset, replay
+from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, replay
 from coordinatord.log.disk import read_text
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.simulated_disk import SimulatedDisk
@@ -302,3 +302,34 @@ def test_what_is_missing_after_a_clean_stop_refuses(left: str) -> None:
         with pytest.raises(LogDamaged, match="offsets below 20 were flushed") as damage:
             World(world.disk)
         assert damage.value.path == (log.directory if left == "nothing" else path)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_partition_that_is_missing_altogether_refuses(clean: bool) -> None:
+    world, log = written()
+    world.close()
+    if not clean:
+        world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
+    for name in world.disk.listdir(log.directory):
+        world.disk.unlink(f"{log.directory}/{name}")
+    world.disk.rmdir(log.directory)
+    for _ in range(2):
+        with pytest.raises(
+            DataDirectoryError, match=r"events-0 is missing \(1 such partitions\), but offsets below 20"
+        ):
+            World(world.disk)
+    world.disk.makedirs(log.directory)
+    for _ in range(2):
+        again = World(world.disk)
+        assert again.data.get("events", 0) is None or again.log().end_offset == 0
+        again.close()
+
+
+def test_a_damaged_text_file_is_not_to_be_dumped() -> None:
+    world, _ = written()
+    world.close()
+    content = world.disk.content(f"{PATH}/recovery-point-offset-checkpoint")
+    content[:] = b"x"
+    with pytest.raises(LogDamaged, match="text file, which can be mended by hand") as damage:
+        World(world.disk)
+    assert "log dump" not in str(damage.value)
