@@ -208,7 +208,7 @@ def _rebalances(it: Report) -> str:
     if not it.rebalances:
         return "none"
     by = ", ".join(f"{count:,} × {kind}" for kind, count in it.rebalances_by_trigger.items())
-    return f"{it.rebalances:,} ({by})" + (f"; {it.unfinished:,} were overtaken" if it.unfinished else "")
+    return f"{it.rebalances:,} ({by})" + (f"; {it.unfinished:,} not completed" if it.unfinished else "")
 
 
 def _unowned(it: Report) -> str:

@@ -69,7 +69,9 @@ class Rate:
     def __str__(self) -> str:
         if not self.per_hour:
             return "0"
-        return f"{self.per_hour:g}/h" + (f":{written_ms(self.for_ms)}" if self.for_ms else "")
+        per_day = self.per_hour * 24
+        often = f"{per_day:g}/d" if self.per_hour < 1 and per_day == round(per_day) else f"{self.per_hour:g}/h"
+        return often + (f":{written_ms(self.for_ms)}" if self.for_ms else "")
 
 
 def rate(text: object, *, timed: bool) -> Rate:

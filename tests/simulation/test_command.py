@@ -79,6 +79,11 @@ def test_what_is_written_is_read_back(name: str) -> None:
     assert parse_option(name, written(name, value)) == value
 
 
+@pytest.mark.parametrize(("rate", "told"), [("1/d", "1/d"), ("0.5/h", "12/d"), ("3/h", "3/h"), ("0", "0")])
+def test_rates_are_told_in_whole_numbers_where_that_goes(rate: str, told: str) -> None:
+    assert written("crashes", parse_option("crashes", rate)) == told
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -31,13 +31,13 @@ STORY: dict[str, object] = {
     "members": 4,
     "partitions": 8,
     "assignor": "range",
-    "session": "10s",
+    "session": "20s",
     "heartbeat": "500ms",  # short, so that little is left to chance
     "processing": 0,
     "latency": "1ms",
-    "restart": "18s",
-    "duration": "42s",
-    "events": ["4200ms:stop:1", "8100ms:start:1", "12300ms:crash:2", "36400ms:stop:3"],
+    "restart": "26s",
+    "duration": "47s",
+    "events": ["4200ms:stop:1", "8100ms:start:1", "12300ms:crash:2", "43400ms:stop:3"],
 }
 """One leaves and comes back, one dies and comes back after it has expired, one leaves for good."""
 
