@@ -96,6 +96,8 @@ def test_members_go_on_after_a_restart(quick_daemon: Daemon, end: Callable[[Daem
     values += produce("after")
     wait_for_values(members, values)
     assert [(each.member_id, each.generation, each.assignment) for each in members] == before
+    # Now, before the first that leaves has the other one rebalance.
+    assert daemon.events("group transition", group="group", new="Stable") == rebalances
     for each in members:
         each.close()
     admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
@@ -104,4 +106,3 @@ def test_members_go_on_after_a_restart(quick_daemon: Daemon, end: Callable[[Daem
     assert sorted(value for each in members for value in each.values) == sorted(values)
     admin.close()
     producer.close(timeout=10)
-    assert daemon.events("group transition", group="group", new="Stable") == rebalances
