@@ -60,11 +60,15 @@ class Link:
     While `cut` nothing gets through, whichever way it was under way; the sender is not told.
     """
 
-    __slots__ = ("_arrived_ms", "_engine", "_jitter_ms", "_least_ms", "_random", "cut", "lost")
+    __slots__ = ("_arrived_ms", "_engine", "_jitter_ms", "_least_ms", "_lossy", "_random", "cut", "lost")
 
-    def __init__(self, engine: Engine, name: str, latency_ms: float) -> None:
-        """`latency_ms` is that of the usual link, one way; 0 makes all messages take a millisecond."""
+    def __init__(self, engine: Engine, name: str, latency_ms: float, *, lossy: bool = True) -> None:
+        """`latency_ms` is that of the usual link, one way; 0 makes all messages take a millisecond.
+
+        A link that is not `lossy` is never cut, which makes it cheaper.
+        """
         self._engine = engine
+        self._lossy = lossy
         chance = engine.chance(f"link {name}")
         self._random = chance.random
         usual_ms = latency_ms * chance.lognormvariate(0, SPREAD)
@@ -81,7 +85,10 @@ class Link:
         if when_ms < arrived_ms[direction]:
             when_ms = arrived_ms[direction]
         arrived_ms[direction] = when_ms
-        self._engine.at(when_ms, self._arrive, call, args)
+        if self._lossy:
+            self._engine.at(when_ms, self._arrive, call, args)
+        else:
+            self._engine.at(when_ms, call, *args)
 
     def _arrive(self, call: Call, args: tuple[Any, ...]) -> None:
         if self.cut:

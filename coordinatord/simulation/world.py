@@ -50,7 +50,9 @@ class World:
         self.formed_ms = 0
         self.formed_generation = 0
         self.processes: dict[int, Process] = {}  # that are alive, by their number
-        self.links = [Link(self.engine, str(number), scenario.latency) for number in range(scenario.members)]
+        self.links = [
+            Link(self.engine, str(number), scenario.latency, lossy=lossy) for number in range(scenario.members)
+        ]
         self.records: list[dict[str, Any]] = []  # of the ledger, since the group has formed
         self.expelled_alive = 0
         self.happened: Counter[str] = Counter()
