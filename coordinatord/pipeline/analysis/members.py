@@ -6,6 +6,8 @@ another member; it is known by its instance id, or else by client id and host.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -175,32 +177,35 @@ def _loop(chain: Sequence[Life]) -> Iterator[Event]:
 def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Iterator[Event]:
     """Many members that go and come back soon, each once, a little after the other."""
     restarts: list[tuple[int, int, Life]] = []
-    free = sorted(found, key=lambda each: each.since_ms)
-    for life in found:
+    came: dict[tuple[str, str], deque[Life]] = {}
+    for life in sorted(found, key=lambda each: each.since_ms):
+        came.setdefault(life.process, deque()).append(life)
+    for until_ms, life in sorted(((each.until_ms or 0, each) for each in found), key=lambda each: each[0]):
         if life.until_ms is None:
             continue
-        for again in free:
-            near = life.until_ms - HEARTBEAT_MS <= again.since_ms <= life.until_ms + DEPLOY_MS
-            if near and again is not life and again.process == life.process and again.since_ms > life.since_ms:
-                free.remove(again)
-                restarts.append((life.until_ms, max(life.until_ms, again.since_ms), life))
-                break
+        waiting = came[life.process]
+        while waiting and (waiting[0] is life or waiting[0].since_ms < until_ms - HEARTBEAT_MS):
+            waiting.popleft()  # too early to be this one again, and any that goes later
+        if waiting and waiting[0].since_ms <= until_ms + DEPLOY_MS:
+            restarts.append((until_ms, max(until_ms, waiting.popleft().since_ms), life))
     restarts.sort(key=lambda each: each[:2])
+    sizes = [(each.at_ms, len(each.members)) for each in log if each is not None]
     run: list[tuple[int, int, Life]] = []
     for restart in restarts:
         if run and restart[0] > run[-1][1] + DEPLOY_MS:
-            yield from _deployment(run, log)
+            yield from _deployment(run, sizes)
             run = []
         run.append(restart)
-    yield from _deployment(run, log)
+    yield from _deployment(run, sizes)
 
 
-def _deployment(run: Sequence[tuple[int, int, Life]], log: Sequence[Generation | None]) -> Iterator[Event]:
+def _deployment(run: Sequence[tuple[int, int, Life]], sizes: Sequence[tuple[int, int]]) -> Iterator[Event]:
+    """`sizes` has when each generation was agreed, and how many members it has."""
     if not run:
         return
     began_ms = run[0][0]
-    sizes = [len(each.members) for each in log if each is not None and each.at_ms < began_ms]
-    size = sizes[-1] if sizes else 0
+    index = bisect_left(sizes, (began_ms, 0))
+    size = sizes[index - 1][1] if index else 0
     old = [life for _, _, life in run if life.since_ms < began_ms]  # those that a loop brings again are younger
     if len(old) >= max(2, size / 2):
         text = f"{len(old)} of {size} members restarted within {(run[-1][1] - began_ms) / 1000:.0f} s"
