@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def rows(spark: Any, out: Path, table: str) -> dict[str, dict[str, Any]]:
     return {row["group_id"]: row for row in found}
 
 
+@pytest.mark.timeout(300)  # all tables at once: half a minute, and a busy machine makes four times that of it
 def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path) -> None:
     directory, log = data
     out = tmp_path / "out"
@@ -152,7 +154,7 @@ def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path)
 
     # A second run reads what is new, and nothing else.
     log.commit("steady", 610, NOW_MS)
-    summary = run(spark, it, now_ms=NOW_MS + 1000)
+    summary = run(spark, replace(it, tables=("lag",)), now_ms=NOW_MS + 1000)
     assert summary.new == {"offset_commits": 1}
     assert rows(spark, out, "lag")["steady"]["lag"] == 0
     assert rows(spark, out, "lag")["stuck"]["lag"] == 510
