@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord.connection import MAX_WAITING_BYTES
+from coordinatord.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.request import RequestContext
 from protocol.api.api_versions import ApiVersionsRequest
 from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -144,6 +144,49 @@ def test_reading_stops_while_too_much_waits_behind_a_parked_request() -> None:
     scene.turns.run()
     assert wire.transport.reading
     assert len(wire.answers) == 4
+
+
+def test_a_client_that_sends_much_at_a_time_lets_others_in_between() -> None:
+    scene = Scene()
+    greedy, other = scene.wire(), scene.wire()
+    count = 2 * TURN_REQUESTS + 5
+    greedy.connection.data_received(b"".join(greedy.frame(HEARTBEAT, 4) for _ in range(count)))
+    assert len(scene.seen) == TURN_REQUESTS
+    other.connection.data_received(other.frame(HEARTBEAT, 4))
+    assert len(other.answers) == 1
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in greedy.answers] == list(range(1, count + 1))
+    assert greedy.transport.reading
+
+
+def test_a_join_among_many_requests_keeps_their_order() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    frames = [wire.frame(HEARTBEAT, 4) for _ in range(TURN_REQUESTS - 1)]
+    frames += [wire.frame(JOIN, 9), *(wire.frame(HEARTBEAT, 4) for _ in range(TURN_REQUESTS))]
+    wire.connection.data_received(b"".join(frames))
+    scene.turns.run()
+    assert scene.seen[-1] == "join"
+    scene.parked[0].reply(JoinGroupResponse())
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in wire.answers] == list(range(1, 2 * TURN_REQUESTS + 1))
+
+
+def test_no_more_is_begun_than_may_wait_for_the_log() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    sync = wire.frame(SyncGroupRequest("g", 1, "m"), 5)
+    for _ in range(MAX_HELD // TURN_REQUESTS + 3):
+        wire.connection.data_received(sync * TURN_REQUESTS)
+        scene.turns.run()
+    assert MAX_HELD <= len(scene.seen) < MAX_HELD + TURN_REQUESTS
+    before = len(scene.seen)
+    scene.gate.flush(scene.epoch)
+    scene.turns.run()
+    assert len(scene.seen) > before
+    scene.gate.flush(scene.epoch)
+    scene.turns.run()
+    assert len(scene.seen) == len(wire.answers) == (MAX_HELD // TURN_REQUESTS + 3) * TURN_REQUESTS
 
 
 def test_nothing_is_done_for_a_peer_that_does_not_read() -> None:
