@@ -213,3 +213,34 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
         + " and (with --dry-run first) run\n  kafka-consumer-groups --bootstrap-server HOST:PORT "
         f"--group {shlex.quote(group)} --reset-offsets --from-file {csv_path or 'FILE'} --execute"
     )
+
+
+@pipeline.command()
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where `pipeline run` put its tables.")
+@click.option("--html", "html_path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file.")
+@click.option("--group", "chosen", multiple=True, help="Show this group in full. Can be repeated.")
+@click.option(
+    "--limit", default=12, show_default=True, type=click.IntRange(1, 200), help="Without --group: so many, by urgency."
+)
+def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> None:
+    """Write the tables as one HTML file: who needs attention, and each group's members, rebalances and lag in time.
+
+    Reads the tables of the last run, and needs no Spark.
+    """
+    try:
+        import plotly  # noqa: F401  # better before the tables are read than after
+
+        from coordinatord.pipeline.report.page import page
+        from coordinatord.pipeline.report.read import read
+        from coordinatord.pipeline.segments import SourceError
+    except ModuleNotFoundError as error:
+        fail(f"A report needs plotly and pyarrow: pip install 'coordinatord[plot,spark]' ({error})")
+    try:
+        text = page(read(out, limit, chosen))
+    except SourceError as error:
+        fail(f"{error}.", status=BAD_SETTINGS)
+    try:
+        html_path.write_text(text)
+    except OSError as error:
+        fail(f"{html_path} cannot be written: {error.strerror or error}.")
+    click.echo(f"{html_path}: {len(text) / 1e6:.1f} MB; open it in a browser")

@@ -1,0 +1,1 @@
+"""`coordinatord pipeline report`: a run's tables as one HTML file for people. Needs pyarrow and plotly, not Spark."""

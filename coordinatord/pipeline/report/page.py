@@ -1,0 +1,270 @@
+"""The report as one HTML file that loads nothing from outside: who needs attention, then a section for each group."""
+
+from __future__ import annotations
+
+import datetime
+import html
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coordinatord.pipeline.report import figures
+from coordinatord.pipeline.report.read import Row, Tables
+
+MAX_ROWS = 50
+"""Of one table on the page; what is left out is said."""
+
+ALARMING = frozenset({"stopped", "stuck", "rewound", "falling"})
+
+STYLE = """
+:root { --ink: #1d232b; --soft: #5b6673; --line: #d9dfe6; --paper: #ffffff; --card: #f5f7f9; --bad: #b3261e;
+  --warn: #a15c00; --good: #1a7f45; --calm: #5b6673; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaef; --soft: #9aa6b3; --line: #333c46; --paper: #14181d;
+  --card: #1c2229; --bad: #ff8a80; --warn: #f0b35a; --good: #6fd39b; --calm: #9aa6b3; } }
+* { box-sizing: border-box; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 84rem; padding: 1.5rem 1rem 4rem;
+  color: var(--ink); background: var(--paper); }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
+h3 { font-size: .95rem; margin: 1.2rem 0 .3rem; color: var(--soft); font-weight: 600; }
+.soft { color: var(--soft); } .tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
+.tile { background: var(--card); border-radius: .5rem; padding: .7rem 1.1rem; min-width: 9rem; }
+.tile b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; } .tile.bad b { color: var(--bad); }
+.table { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+td, th { font-size: .85rem; text-align: left; padding: .32rem .6rem; border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.n, th.n { text-align: right; white-space: nowrap; }
+td.w { white-space: nowrap; } .badge { font-weight: 600; } .bad { color: var(--bad); } .warn { color: var(--warn); }
+.good { color: var(--good); } .calm { color: var(--calm); }
+section { border-top: 1px solid var(--line); margin-top: 2.4rem; } a { color: inherit; }
+.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
+@media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } }
+"""
+
+Cell = tuple[str, str]
+"""HTML and its class."""
+
+
+def page(tables: Tables) -> str:
+    """The whole file."""
+    from plotly.offline import get_plotlyjs
+
+    when = _moment(tables.at_ms)
+    parts = [
+        "<!doctype html><html lang=en><head><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width, initial-scale=1'>",
+        f"<title>Consumer groups, {when}</title><style>{STYLE}</style>",
+        f"<script>{get_plotlyjs()}</script></head><body>",
+        f"<h1>Consumer groups</h1><p class=soft>As of {when} UTC, from the offsets log. All times are UTC.</p>",
+        *_tiles(tables),
+        *_groups(tables),
+        *_overview(tables),
+        *_events(tables),
+        *_slo(tables),
+        *_expiring(tables),
+        *(line for group in tables.shown for line in _section(tables, group)),
+        "</body></html>",
+    ]
+    return "\n".join(parts)
+
+
+# Overview
+
+
+def _tiles(tables: Tables) -> Iterator[str]:
+    groups = tables.rows["group_status"]
+    alarming = sum(row["status"] in ALARMING for row in groups)
+    lags = [row["lag"] for row in groups if row["lag"] is not None]
+    churn = tables.rows["churn"]
+    tiles = [
+        ("groups with offsets", f"{len(groups):,}", ""),
+        ("need attention", f"{alarming:,}", "bad" if alarming else ""),
+        ("records unread", f"{sum(lags):,}" if lags else "unknown", ""),
+        ("rebalances", f"{sum(row['rebalances'] or 0 for row in churn):,}", ""),
+        ("partitions moved", f"{sum(row['partitions_moved'] or 0 for row in churn):,}", ""),
+    ]
+    yield "<div class=tiles>"
+    yield from (f"<div class='tile {kind}'><b>{value}</b>{html.escape(name)}</div>" for name, value, kind in tiles)
+    yield "</div>"
+
+
+def _groups(tables: Tables) -> Iterator[str]:
+    rows = tables.rows["group_status"]
+    yield "<h2>Groups, the most urgent first</h2>"
+    if not rows:
+        yield "<p>No group has a committed offset.</p>"
+        return
+    head = ["group", "status", "why", "n:unread", "n:time lag", "n:partitions", "n:last commit", "Burrow"]
+    yield from _table(head, ([*_group_row(row, tables)] for row in rows), len(rows))
+
+
+def _group_row(row: Row, tables: Tables) -> Iterator[Cell]:
+    name = html.escape(row["group_id"])
+    is_shown = row["group_id"] in tables.shown
+    yield (f"<a href='#g{tables.shown.index(row['group_id'])}'>{name}</a>" if is_shown else name, "w")
+    yield _badge(row["status"])
+    yield html.escape(row["why"] or ""), ""
+    yield _number(row["lag"]), "n"
+    yield _duration(row["max_time_lag_ms"]), "n"
+    alarming = f" ({row['alarming_partitions']} alarming)" if row["alarming_partitions"] else ""
+    yield f"{row['partitions']:,}{alarming}", "n"
+    yield (_duration(tables.at_ms - row["last_commit_ms"]) + " ago" if row["last_commit_ms"] else "", "n")
+    yield html.escape(row["burrow"] or "–"), "w"
+
+
+def _badge(status: str) -> Cell:
+    kind = "bad" if status in ALARMING else {"behind": "warn", "catching": "warn", "ok": "good"}.get(status, "calm")
+    return f"<span class='badge {kind}'>{html.escape(status)}</span>", "w"
+
+
+def _overview(tables: Tables) -> Iterator[str]:
+    if not tables.rows["churn"]:
+        return
+    yield "<h2>Rebalances of all groups</h2><div class=plots>"
+    yield figures.html_of(figures.churn(tables.rows["churn"]))
+    yield figures.html_of(figures.cost(tables.rows["rebalances"]))
+    yield "</div>"
+
+
+def _events(tables: Tables) -> Iterator[str]:
+    rows = sorted(tables.rows["member_events"], key=lambda row: -row["began_ms"])
+    if rows:
+        yield "<h2>Crash loops, storms, deployments</h2>"
+        cells = (
+            [(_moment(row["began_ms"]), "w"), (row["kind"], "w"), _text(row["group_id"]), _text(row["text"])]
+            for row in rows
+        )
+        yield from _table(["began", "what", "group", "in words"], cells, len(rows))
+
+
+def _slo(tables: Tables) -> Iterator[str]:
+    rows = [row for row in tables.rows["slo"] if row["budget_left"] is not None and row["budget_left"] < 1]
+    rows.sort(key=lambda row: row["budget_left"])
+    if rows:
+        yield f"<h2>Lag target: up to {rows[0]['lag_target']:,} records</h2>"
+        cells = (
+            [
+                _text(row["group_id"]),
+                (f"{row['day']}", "w"),
+                (f"{row['good_share']:.2%}", "n"),
+                (f"{row['bad_minutes']:,.0f}", "n"),
+                (f"{row['budget_minutes']:,.1f}", "n"),
+                (f"<span class={'bad' if row['budget_left'] < 0 else 'calm'}>{row['budget_left']:.0%}</span>", "n"),
+            ]
+            for row in rows
+        )
+        head = ["group", "day", "n:good", "n:bad minutes", "n:budget, minutes", "n:budget left"]
+        yield from _table(head, cells, len(rows))
+
+
+def _expiring(tables: Tables) -> Iterator[str]:
+    soonest: dict[str, Row] = {}
+    for row in tables.rows["expiry"]:
+        known = soonest.get(row["group_id"])
+        if row["expires_ms"] is not None and (known is None or row["expires_ms"] < known["expires_ms"]):
+            soonest[row["group_id"]] = row
+    rows = sorted(soonest.values(), key=lambda row: row["expires_ms"])
+    if rows:
+        yield "<h2>Offsets that will be forgotten</h2>"
+        cells = (
+            [
+                _text(row["group_id"]),
+                (_moment(row["expires_ms"]), "w"),
+                ("in " + _duration(row["expires_in_ms"]) if row["expires_in_ms"] > 0 else "due", "n"),
+                _text(row["counts_from"]),
+            ]
+            for row in rows
+        )
+        yield from _table(["group", "first one", "n:", "counted from"], cells, len(rows))
+
+
+# A group
+
+
+def _section(tables: Tables, group: str) -> Iterator[str]:
+    status = next((row for row in tables.rows["group_status"] if row["group_id"] == group), None)
+    yield f"<section id=g{tables.shown.index(group)}><h2>{html.escape(group)}"
+    if status is not None:
+        yield f" · {_badge(status['status'])[0]}</h2><p>{html.escape(status['why'] or '')}</p>"
+    else:
+        yield " · <span class='badge calm'>no offsets</span></h2>"
+    rebalances = sorted(tables.of("rebalances", group), key=lambda row: row["ended_ms"] or 0)
+    lives = tables.of("members", group)
+    if lives:
+        yield figures.html_of(figures.timeline(lives, rebalances, tables.at_ms))
+    history = tables.of("lag_history", group)
+    if history:
+        yield figures.html_of(figures.lag(history))
+    if rebalances:
+        yield "<h3>Rebalances, the last one first</h3>"
+        cells = ([*_rebalance_row(row)] for row in reversed(rebalances))
+        head = [
+            "ended",
+            "n:generation",
+            "n:took",
+            "what made it happen",
+            "n:members",
+            "n:moved",
+            "n:missed commits",
+            "",
+        ]
+        yield from _table(head, cells, len(rebalances))
+    yield "</section>"
+
+
+def _rebalance_row(row: Row) -> Iterator[Cell]:
+    yield _moment(row["ended_ms"]), "w"
+    before = "?" if row["generation_before"] is None else row["generation_before"]
+    yield f"{before} → {row['generation']}", "n"
+    yield _duration(row["ended_ms"] - row["began_ms"] if row["began_ms"] is not None else None), "n"
+    yield html.escape(row["cause"] or row["trigger"] or ""), ""
+    yield f"{row['members']} (+{row['added'] or 0} −{row['removed'] or 0})", "n"
+    yield _number(row["partitions_moved"]), "n"
+    yield _duration(row["missed_commit_ms"]), "n"
+    sure = "observed" if row["how"] == "observed" else f"inferred, {row['confidence']:.0%}"
+    yield f"<span class=soft>{sure}</span>", "w"
+
+
+# Words
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int) -> Iterator[str]:
+    """`n:` before a column's name sets it to the right."""
+    cells = [f"<th class=n>{name[2:]}</th>" if name.startswith("n:") else f"<th>{name}</th>" for name in head]
+    yield f"<div class=table><table><tr>{''.join(cells)}</tr>"
+    for number, row in enumerate(rows):
+        if number == MAX_ROWS:
+            break
+        yield "<tr>" + "".join(f"<td class='{kind}'>{text}</td>" for text, kind in row) + "</tr>"
+    yield "</table></div>"
+    if count > MAX_ROWS:
+        yield f"<p class=soft>{count - MAX_ROWS:,} more are in the tables.</p>"
+
+
+def _text(value: Any) -> Cell:
+    return html.escape(str(value)), ""
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+def _moment(time_ms: int | None) -> str:
+    if time_ms is None:
+        return "?"
+    return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _duration(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "?"
+    seconds = abs(milliseconds) / 1000
+    if seconds < 1:
+        return f"{abs(milliseconds):.0f} ms"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def causes(rebalances: Sequence[Row]) -> Counter[str]:
+    """How often each trigger made a rebalance happen."""
+    return Counter(row["trigger"] or "unknown" for row in rebalances)

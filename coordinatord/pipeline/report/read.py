@@ -1,0 +1,80 @@
+"""What the report needs of the tables, as plain rows. The tables are small beside the log: they are read whole, but for
+the history of lag, of which only the groups that are shown are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coordinatord.pipeline.segments import SourceError
+
+Row = dict[str, Any]
+
+SEVERITY = ("stopped", "stuck", "rewound", "falling", "behind", "catching", "unknown", "ended", "ok")
+"""As in tables/lag.py, which needs Spark: the worst first."""
+
+OF_GROUPS = ("rebalances", "members", "member_events", "lag_history")
+"""Tables of which the rows of the groups that are shown are enough."""
+OF_ALL = ("group_status", "churn", "slo", "expiry")
+
+
+@dataclass(slots=True)
+class Tables:
+    """Rows by table. `shown` are the groups that have a section of their own, the most urgent first."""
+
+    at_ms: int
+    runs: int
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
+
+    def of(self, table: str, group_id: str) -> list[Row]:
+        return [row for row in self.rows.get(table, []) if row["group_id"] == group_id]
+
+
+def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
+    """The tables of `coordinatord pipeline run --out`. `only` names the groups to be shown; otherwise `limit` of them
+    are, by urgency. SourceError.
+    """
+    try:
+        state = json.loads((out / "state.json").read_text())
+    except FileNotFoundError:
+        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first") from None
+    if any((out / "tables" / name / "_delta_log").exists() for name in OF_ALL):
+        raise SourceError("a report is made of Parquet tables, and these are Delta's: run once with --format parquet")
+    tables = Tables(int(state["at_ms"]), int(state["runs"]))
+    for name in OF_ALL:
+        tables.rows[name] = _rows(out, name)
+    rebalances = _rows(out, "rebalances", ("group_id",))
+    counts: dict[str, int] = {}
+    for row in rebalances:
+        counts[row["group_id"]] = counts.get(row["group_id"], 0) + 1
+    tables.rows["group_status"].sort(key=lambda row: _urgency(row, counts))
+    known = [row["group_id"] for row in tables.rows["group_status"]]
+    known += sorted(counts.keys() - set(known), key=lambda group: (-counts[group], group))
+    for group in only:
+        if group not in known:
+            raise SourceError(f"{out} has no group {group}")
+    tables.shown = list(only) or known[:limit]
+    for name in OF_GROUPS:
+        tables.rows[name] = _rows(out, name, groups=tables.shown)
+    return tables
+
+
+def _urgency(row: Row, rebalances: dict[str, int]) -> tuple[Any, ...]:
+    status = SEVERITY.index(row["status"]) if row["status"] in SEVERITY else len(SEVERITY)
+    return status, -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
+
+
+def _rows(out: Path, name: str, columns: tuple[str, ...] = (), groups: list[str] | None = None) -> list[Row]:
+    """A table's rows; none where a run did not make it."""
+    from pyarrow import dataset
+
+    path = out / "tables" / name
+    if not any(path.glob("bucket=*/*.parquet")):
+        return []
+    files = dataset.dataset(str(path), format="parquet", partitioning="hive")
+    chosen = None if groups is None else dataset.field("group_id").isin(groups)
+    rows: list[Row] = files.to_table(columns=list(columns) or None, filter=chosen).to_pylist()
+    return rows
