@@ -35,6 +35,8 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
         text=True,
         env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
         start_new_session=True,
+        # Jobs that a shell starts in the background ignore Ctrl-C, and so does what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert process.stdout is not None
