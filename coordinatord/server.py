@@ -58,6 +58,9 @@ EXPIRY_SLICE_S = 0.001
 
 CLOCK_INTERVAL_S = 1.0
 
+LEDGER_DELAY_S = 0.25
+"""How long a rebalance's record may wait for others. A crash loses those of the last moment: its log line is there."""
+
 LEAST_CLEANER_BACKOFF_S = 0.01
 """log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
 
@@ -116,6 +119,7 @@ class Daemon:
             shared=None if part is None else (part.shared, loop.call_soon),
         )
         self.ledger: Ledger | None = None
+        self._unwritten_rebalances: list[tuple[str, bytes]] = []
         if settings.rebalance_ledger_enable:
             self.ledger = Ledger(settings.node_id, self._append_rebalance, tell_of_rebalance)
         self.coordinator = Coordinator(
@@ -323,6 +327,7 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
+            self._write_rebalances()
             self.topics.drain()
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
@@ -370,8 +375,15 @@ class Daemon:
         return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
 
     def _append_rebalance(self, group: Group, record: bytes) -> None:
+        """Soon: nobody waits for the ledger, and a write for each record would cost more than the record."""
+        if not self._unwritten_rebalances:
+            self.loop.call_later(LEDGER_DELAY_S, self._write_rebalances)
+        self._unwritten_rebalances.append((group.group_id, record))
+
+    def _write_rebalances(self) -> None:
         """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
-        if self.failed is not None:
+        records, self._unwritten_rebalances = self._unwritten_rebalances, []
+        if self.failed is not None or not records:
             return
         if LEDGER_TOPIC not in self.topics.catalogue.by_name:
             try:
@@ -379,11 +391,12 @@ class Daemon:
             except OSError as error:
                 self.log_failed(error)
                 return
-        partition = partition_for(group.group_id, self.topics.offsets_partitions)
-        log = self.data.get(LEDGER_TOPIC, partition)
-        # None where the topic has been brought here from somewhere else, with fewer partitions.
-        if log is not None:
-            self.writer.append_records(log, [(group.group_id.encode("utf-8", "replace"), record)], self.now_ms())
+        now_ms = self.now_ms()
+        for group_id, record in records:
+            log = self.data.get(LEDGER_TOPIC, partition_for(group_id, self.topics.offsets_partitions))
+            # None where the topic has been brought here from somewhere else, with fewer partitions.
+            if log is not None:
+                self.writer.append_records(log, [(group_id.encode("utf-8", "replace"), record)], now_ms)
 
     def _rebalances(self, query: dict[str, list[str]]) -> object:
         """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,10 @@ def daemon(tmp_path: Path) -> Any:
 def test_groups_why_tells_it_in_plain_words(daemon: Daemon) -> None:
     """Over the wire, also after a restart; and any consumer can read the topic."""
     asyncio.run(rebalance(daemon.port, ["deploy 1", "deploy 2"]))
+    for _ in range(100):
+        if len(look_up(daemon.bootstrap, "orders", 5)[1]) == 2:
+            break
+        time.sleep(0.1)
     daemon.kill()
     daemon.start()
     state, records = look_up(daemon.bootstrap, "orders", 5)
@@ -263,6 +268,15 @@ def test_groups_why_tells_it_in_plain_words(daemon: Daemon) -> None:
         consumer.close()
     assert {record.key for record in found} == {b"orders"}
     assert [json.loads(record.value)["generation_after"] for record in found[:2]] == [1, 2]
+
+
+def test_a_stop_loses_no_record(daemon: Daemon) -> None:
+    """Not even one that waits for others, nor that of a rebalance which the stop cut off."""
+    asyncio.run(rebalance(daemon.port, ["deploy 1"]))
+    daemon.stop()
+    daemon.start()
+    _state, records = look_up(daemon.bootstrap, "orders", 5)
+    assert records[0]["trigger"]["reason"] == "deploy 1"
 
 
 def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
