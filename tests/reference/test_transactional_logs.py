@@ -234,7 +234,8 @@ def test_we_go_on_where_kafka_has_been(kafka_libs: Path, tmp_path: Path, kill: b
         assert after["stable"] == after["end"]
         assert after["offsets"][0][0].committed_offset == 7
         assert after["aborted"] == seen["aborted"]
-        assert seen["aborted"] == [("tx", 3), ("other", 1)]
+        # Which of the two markers Kafka wrote first is chance; what it told of them is what we tell, in its order.
+        assert sorted(seen["aborted"]) == [("other", 1), ("tx", 3)]
 
 
 def test_kafkas_tools_read_what_we_write(kafka_tool: Callable[..., str], tmp_path: Path) -> None:
