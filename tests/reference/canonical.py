@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.api.offset_fetch import OffsetFetchRequest
+from protocol.api.produce import ProduceRequest
 from protocol.errors import ErrorCode
 from protocol.records import batch
 from protocol.schema import ZERO_UUID, Field, schema_of
@@ -161,7 +162,12 @@ NO_GROUPS = ""
 
 
 def put_in_order(request: Any, response: Any) -> None:
-    """Sort what a broker may give in any order because the request did not name it: an OffsetFetch of all topics."""
+    """Sort what a broker may give in any order: an OffsetFetch of all topics, since the request did not name them; and
+    what became of a Produce, which Kafka gathers in a map by topic id, another one each time.
+    """
+    if isinstance(request, ProduceRequest):
+        for produced in response.responses:
+            produced.partition_responses.sort(key=lambda partition: partition.index)
     if not isinstance(request, OffsetFetchRequest):
         return
     for asked, answered in [(request, response), *zip(request.groups, response.groups, strict=False)]:
