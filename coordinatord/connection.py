@@ -5,9 +5,11 @@ Order. Kafka processes one request of a connection at a time. We do the same for
 hold up the requests behind it, since whatever they do comes after it in the log as well; their responses queue behind.
 
 Back-pressure is by not reading: while a request is parked and more than `MAX_WAITING_BYTES` have come after it, and
-while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyncio's `pause_writing`). So a
-connection's memory is bounded by one frame of the maximum size, what one read brings, and the unsent bytes plus one
-response.
+while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyncio's `pause_writing`), and while
+`MAX_HELD` of them wait for the log. So a connection's memory is bounded by one frame of the maximum size, what one read
+brings, the held responses, and the unsent bytes plus one response.
+
+Turns. A read may bring thousands of requests: after `TURN_REQUESTS` of them it is the other connections' turn.
 """
 
 from __future__ import annotations
