@@ -13,11 +13,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinatord.log import DataDirectory, LogConfig, PartitionLog, checkpoint
 from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
@@ -27,6 +25,10 @@ from protocol.records.batch import BatchHeader, Record, iterate_batches, records
 from tests.log.world import HandLoop, HandWorker
 from tests.reference.broker import JVM, KafkaBroker, run_tool, running_broker, wait_until_serving
 from tests.reference.test_dump_log_segments import COMPLAINT
+
+if TYPE_CHECKING:
+    # Not where the module is read: the quick tests collect it too, with no client but kafka-python installed.
+    import confluent_kafka
 
 pytestmark = pytest.mark.reference
 
@@ -63,6 +65,7 @@ def started_again(broker: KafkaBroker, *, cleaner: bool) -> Iterator[None]:
 
 def write(bootstrap: str, part: int) -> None:
     """Every kind of record: keys that come back, tombstones; four codecs; idempotent, committed and aborted."""
+    import confluent_kafka
 
     def producer(**more: Any) -> confluent_kafka.Producer:
         return confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, **more})
@@ -97,6 +100,8 @@ def write(bootstrap: str, part: int) -> None:
 
 
 def create(bootstrap: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
     admin = AdminClient({"bootstrap.servers": bootstrap})
     [made] = admin.create_topics([NewTopic(TOPIC, 1, 1, config=TOPIC_CONFIGS)]).values()
     made.result(30)
@@ -249,6 +254,8 @@ def test_kafkas_cleaner_and_ours_keep_the_same(kafka_libs: Path, tmp_path: Path)
 
 def consume(bootstrap: str) -> list[tuple[int, bytes | None, bytes | None]]:
     """Everything that a consumer of committed records gets."""
+    import confluent_kafka
+
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
