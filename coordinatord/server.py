@@ -245,6 +245,9 @@ class Daemon:
             admin_url = "" if self.admin is None else self.admin.url
             await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
         self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
+        if part is None or part.worker == 0:
+            for setting, asked, kept in self.topics.kept_partitions():
+                self._log.warning("the data directory keeps its partitions", setting=setting, asked=asked, kept=kept)
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)

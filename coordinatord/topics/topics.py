@@ -128,6 +128,19 @@ class Topics:
         topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else None
 
+    def kept_partitions(self) -> list[tuple[str, int, int]]:
+        """Settings that came too late for this data directory: (its name, what it says, what the directory has)."""
+        settings = self.settings
+        asked_and_kept = [
+            ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions, self.offsets_partitions),
+            (
+                "transaction.state.log.num.partitions",
+                settings.transaction_state_log_num_partitions,
+                self.transaction_partitions,
+            ),
+        ]
+        return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
+
     def create_transaction_topic(self) -> int:
         """Make `__transaction_state`, durably; its partitions. OSError when that fails."""
         settings = self.settings

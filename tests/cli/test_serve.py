@@ -98,6 +98,23 @@ def test_people_are_told_in_sentences(start: Start, tmp_path: Path) -> None:
     os.close(ours)
 
 
+def test_partitions_that_a_directory_keeps_are_told(start: Start) -> None:
+    first = start("--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=4")
+    listening(first)
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=PATIENCE_S)
+    second = start("--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=8")
+    assert second.stderr is not None
+    told = []
+    for text in second.stderr:
+        line = json.loads(text)
+        if line["level"] == "warning":
+            told.append(line)
+        if line["event"] == "listening":
+            break
+    assert [(line["setting"], line["asked"], line["kept"]) for line in told] == [("offsets.topic.num.partitions", 8, 4)]
+
+
 def test_two_daemons_do_not_share_a_directory(start: Start, tmp_path: Path) -> None:
     first = start("--listen", "127.0.0.1:0")
     listening(first)

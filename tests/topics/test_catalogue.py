@@ -75,6 +75,8 @@ def test_the_offsets_topic_keeps_the_partitions_it_was_made_with() -> None:
     again = World(world.disk, offsets_topic_num_partitions=50)
     assert again.topics.offsets_partitions == 7
     assert not again.topics.exists("__consumer_offsets", 7)
+    assert again.topics.kept_partitions() == [("offsets.topic.num.partitions", 50, 7)]
+    assert world.topics.kept_partitions() == []
 
 
 def test_a_partition_costs_no_files_before_its_first_record() -> None:
