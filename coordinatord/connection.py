@@ -9,6 +9,9 @@ while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyn
 `MAX_HELD` of them wait for the log. So a connection's memory is bounded by one frame of the maximum size, what one read
 brings, the held responses, and the unsent bytes plus one response.
 
+Records of a fetch are not copied: `answer_in_parts` hands the transport the buffer that they were read into, at once.
+So what the peer does not take of one fetch is known before the next one is read.
+
 Turns. A read may bring thousands of requests: after `TURN_REQUESTS` of them it is the other connections' turn.
 """
 
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.request import RequestContext
 from protocol.errors import DecodeError
 from protocol.framing import FrameSplitter
+from protocol.parts import Parts
 
 if TYPE_CHECKING:
     from coordinatord.router import Router
@@ -93,6 +97,14 @@ def encode_response(context: RequestContext, response: Any, out: bytearray) -> N
         out.append(0)
     codec.encode_response(response, out)
     _pack_size(out, start, len(out) - start - 4)
+
+
+def encode_in_parts(context: RequestContext, response: Any) -> Parts:
+    """The same frame with its records left where they are."""
+    out = Parts()
+    encode_response(context, response, out)
+    _pack_size(out, 0, out.size - 4)
+    return out
 
 
 class Connection(asyncio.Protocol):
@@ -188,7 +200,7 @@ class Connection(asyncio.Protocol):
             dispatch(self, buf, start, end)
             if self.closed:
                 break
-            if self._parked is not None:
+            if self._parked is not None or self._paused_by_peer:
                 self._waiting.extendleft(reversed(frames[index + 1 :]))
                 self._waiting_bytes += sum(stop - begin for _, begin, stop in frames[index + 1 :])
                 break
@@ -248,6 +260,16 @@ class Connection(asyncio.Protocol):
         else:
             encode_response(context, response, self._out)
             self._flush_soon()
+
+    def answer_in_parts(self, context: RequestContext, response: Any) -> None:
+        """`answer`, for a response with records that are too large to be copied."""
+        if self.held:  # a rare neighbour of fetches: wait in line with a copy
+            self.answer(context, response)
+        elif self._settle(context):
+            parts = encode_in_parts(context, response)
+            self.flush()
+            self.router.sent(parts.size)
+            self._transport.writelines(parts.in_order())
 
     def answer_error(self, correlation_id: int, size: int, rest: bytes) -> None:
         """Send a prebuilt response, of a request that nothing is in line before."""

@@ -53,6 +53,10 @@ class RequestContext:
         """Answer a parked request."""
         self.connection.answer(self, response)
 
+    def reply_in_parts(self, response: Any) -> None:
+        """The same for a response with records that are too large to be copied, parked or not."""
+        self.connection.answer_in_parts(self, response)
+
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         """Answer when the log's `epoch` is durable, with what `failure` makes if the log fails first."""
         self.connection.answer_at(self, epoch, response, failure)

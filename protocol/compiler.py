@@ -23,6 +23,7 @@ from protocol import errors
 from protocol.decode_source import DecodeWriter
 from protocol.encode_source import EncodeWriter
 from protocol.lengths import read_tags, read_uvarint, write_uvarint
+from protocol.parts import Parts
 from protocol.schema import Schema, schema_of
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ def _decode_source(cls: type[Any], version: int) -> tuple[str, dict[str, Any]]:
 def _encode_source(cls: type[Any], version: int) -> tuple[str, dict[str, Any]]:
     schema = _check_version(cls, version)
     writer = EncodeWriter(schema, version)
-    writer.names.update(write_uvarint=write_uvarint, pack_numbers=struct_module.pack)
+    writer.names.update(write_uvarint=write_uvarint, pack_numbers=struct_module.pack, Parts=Parts)
     writer.fields(schema, "m")
     writer.settle()
     head = ["def encode(m, out):", f'    """{schema.name} v{version}"""']

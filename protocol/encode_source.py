@@ -115,7 +115,7 @@ class EncodeWriter(Writer):
             if kind == "string":
                 self.emit(f"{value} = {value}.encode()")
         self.length(kind, f"len({value})")
-        self.emit(f"{self.sink} += {value}")
+        self.content(kind, value)
         self.depth = depth
 
     def compact_blob(self, kind: str, source: str, nullable: bool) -> None:
@@ -142,7 +142,15 @@ class EncodeWriter(Writer):
         self.run = run
         self.emit(f"{self.sink} += write_uvarint({size})")
         self.depth -= 1
-        self.emit(f"{self.sink} += {value}")
+        self.content(kind, value)
+
+    def content(self, kind: str, value: str) -> None:
+        """Append the bytes themselves; records, which may be megabytes, uncopied where the output can do that."""
+        if kind == "records":
+            self.emit(f"if {self.sink}.__class__ is Parts:", f"    {self.sink}.keep({value})", "else:")
+            self.emit(f"    {self.sink} += {value}")
+        else:
+            self.emit(f"{self.sink} += {value}")
 
     def array(self, type_: Type, source: str, nullable: bool) -> None:
         depth = self.depth

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from coordinatord.connection import Connection
@@ -84,6 +84,9 @@ class Transport:
         assert not self.closed
         self.writes += 1
         self.written += data
+
+    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(parts))
 
     def close(self) -> None:
         self.closed = True

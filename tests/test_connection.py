@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from coordinatord.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.request import RequestContext
 from protocol.api.api_versions import ApiVersionsRequest
+from protocol.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -200,6 +201,83 @@ def test_nothing_is_done_for_a_peer_that_does_not_read() -> None:
     scene.turns.run()
     assert scene.seen == ["heartbeat"]
     assert wire.transport.reading
+
+
+LARGE = b"r" * 100_000
+
+
+def fetching(scene: Scene) -> None:
+    """Fetches are answered at once, with records that are not copied."""
+
+    def fetch(context: RequestContext, request: Any) -> None:
+        scene.seen.append("fetch")
+        topic = FetchableTopicResponse("t", partitions=[PartitionData(0, records=memoryview(LARGE))])
+        context.reply_in_parts(FetchResponse(responses=[topic]))
+
+    scene.router.handlers[1] = fetch
+
+
+def answer_kinds(wire: Wire) -> list[tuple[int, str]]:
+    return [(correlation_id, type(answer).__name__) for correlation_id, answer in wire.answers]
+
+
+def test_an_answer_in_parts_keeps_its_place_among_others() -> None:
+    scene = Scene()
+    fetching(scene)
+    wire = scene.wire()
+    requests = [(HEARTBEAT, 4), (FetchRequest(), 12), (FetchRequest(), 4), (HEARTBEAT, 4)]
+    wire.connection.data_received(b"".join(wire.frame(*each) for each in requests))
+    assert answer_kinds(wire) == [
+        (1, "HeartbeatResponse"),
+        (2, "FetchResponse"),
+        (3, "FetchResponse"),
+        (4, "HeartbeatResponse"),
+    ]
+    assert wire.answers[1][1].responses[0].partitions[0].records == LARGE
+
+
+def test_an_answer_in_parts_waits_behind_one_that_waits_for_the_log() -> None:
+    scene = Scene()
+    fetching(scene)
+    wire = scene.wire()
+    wire.send(SyncGroupRequest("g", 1, "m"), 5)
+    wire.send(FetchRequest(), 12)
+    assert scene.seen == ["sync", "fetch"]
+    assert wire.answers == []
+    scene.gate.flush(1)
+    scene.turns.run()
+    assert answer_kinds(wire) == [(1, "SyncGroupResponse"), (2, "FetchResponse")]
+    assert wire.answers[1][1].responses[0].partitions[0].records == LARGE
+
+
+def test_an_answer_in_parts_of_a_connection_that_has_gone_is_dropped() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(JOIN, 5)
+    wire.connection.connection_lost(None)
+    scene.parked[0].reply_in_parts(JoinGroupResponse())
+    assert wire.transport.writes == 0
+
+
+def test_of_fetches_that_came_together_no_more_is_read_than_the_peer_takes() -> None:
+    scene = Scene()
+    fetching(scene)
+    wire = scene.wire()
+    write = wire.transport.write
+
+    def full(data: bytes | bytearray) -> None:
+        write(data)
+        wire.connection.pause_writing()
+
+    wire.transport.write = full  # type: ignore[method-assign]
+    wire.connection.data_received(b"".join(wire.frame(FetchRequest(), 12) for _ in range(5)))
+    scene.turns.run()
+    for count in range(1, 5):
+        assert scene.seen == ["fetch"] * count
+        wire.connection.resume_writing()
+        scene.turns.run()
+    assert scene.seen == ["fetch"] * 5
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

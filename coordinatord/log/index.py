@@ -9,14 +9,15 @@ rebuilt after an unclean stop, so a look-up reads the file instead of keeping it
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 
 from coordinatord.log.disk import File
 
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
-#: Read an index whole in one go up to this size, and halve it by single entries above.
-_WHOLE_BYTES = 16 * 1024
+#: Entries are read one by one until they are within so many bytes of each other, and those together.
+_READ_BYTES = 16 * 1024
 
 
 def floor_entry(
@@ -25,19 +26,16 @@ def floor_entry(
     """(number, entry) of the last of `count` entries whose `field` is <= value; None when the first is greater."""
     low, high = 0, count
     size = entry.size
-    while (high - low) * size > _WHOLE_BYTES:
+    while (high - low) * size > _READ_BYTES:
         middle = (low + high) // 2
         if entry.unpack(file.pread(size, middle * size))[field] <= value:
             low = middle
         else:
             high = middle
     data = file.pread((high - low) * size, low * size)
-    found = None
-    for number, fields in enumerate(entry.iter_unpack(data[: len(data) - len(data) % size]), low):
-        if fields[field] > value:
-            break
-        found = number, fields
-    return found
+    unpack = entry.unpack_from
+    at = bisect_right(range(len(data) // size), value, key=lambda number: unpack(data, number * size)[field]) - 1
+    return (low + at, unpack(data, at * size)) if at >= 0 else None
 
 
 def ascending(file: File, entry: struct.Struct, count: int) -> int:

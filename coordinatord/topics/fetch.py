@@ -45,6 +45,7 @@ from protocol.api.fetch import (
     SnapshotId,
 )
 from protocol.errors import ErrorCode
+from protocol.parts import MIN_KEPT_BYTES
 from protocol.records.batch import iterate_batches
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Fetching:
             waiting.finish()
 
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | None:
-        """None when the request is parked."""
+        """None when the request is parked, or has been answered."""
         uses_topic_ids = context.api_version >= 13
         asked = _asked(request, uses_topic_ids)
         session: FetchSession | None = None
@@ -121,7 +122,8 @@ class Fetching:
             else:
                 self.sessions.used(found, self.now_ms())
                 session, partitions = found, found.partitions
-        return _Fetch(self, context, request, partitions, session).begin()
+        _Fetch(self, context, request, partitions, session).begin()
+        return None
 
 
 class _Fetch:
@@ -186,20 +188,22 @@ class _Fetch:
             else:
                 self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def begin(self) -> FetchResponse | None:
-        """The response, or None when there is nothing to say yet."""
+    def begin(self) -> None:
+        """Answer, or wait when there is nothing to say yet."""
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
-            return self.respond(self.read())
+            self.answer(self.read())
+            return
         has_error, has_data = self.outlook()
         if has_error or (has_data and self.min_bytes == 1):
-            return self.respond(self.read())
+            self.answer(self.read())
+            return
         found: dict[PartitionKey, PartitionData] = {}
         if has_data:
             found = self.read()
             if sum(len(data.records or b"") for data in found.values()) >= self.min_bytes:
-                return self.respond(found)
+                self.answer(found)
+                return
         self.park(found)
-        return None
 
     def outlook(self) -> tuple[bool, bool]:
         """Whether a partition has an error to tell, and whether one has something to read."""
@@ -285,8 +289,10 @@ class _Fetch:
             self._timer.cancel()
             self._timer = None
         self.fetching.parked.discard(self)
-        # Unread, when the client has gone; the connection must hear of the end of the request all the same.
-        self.context.reply(FetchResponse() if self.context.closed else self.respond(self.read()))
+        if self.context.closed:
+            self.context.reply(FetchResponse())  # unread, but the connection must hear of the end of the request
+        else:
+            self.answer(self.read())
 
     # Reading
 
@@ -300,7 +306,7 @@ class _Fetch:
             if error is not None:
                 read[key] = self._refusal(asked.partition, error, partition)
                 continue
-            data = b""
+            data: bytes | memoryview = b""
             end_offset = self.end_of(partition)
             if asked.fetch_offset < end_offset:
                 limit = max(0, min(asked.partition_max_bytes, left))
@@ -316,7 +322,7 @@ class _Fetch:
             read[key] = PartitionData(key[1], error, -1, records=b"")
         return read
 
-    def _data(self, asked: FetchPartition, partition: Partition, data: bytes) -> PartitionData:
+    def _data(self, asked: FetchPartition, partition: Partition, data: bytes | memoryview) -> PartitionData:
         log = partition.log
         return PartitionData(
             asked.partition,
@@ -333,7 +339,7 @@ class _Fetch:
         )
 
     @staticmethod
-    def _aborted(asked: FetchPartition, partition: Partition, data: bytes) -> list[AbortedTransaction]:
+    def _aborted(asked: FetchPartition, partition: Partition, data: bytes | memoryview) -> list[AbortedTransaction]:
         if not data:
             return []
         aborted = partition.aborted_transactions(asked.fetch_offset, _next_offset(data))
@@ -350,6 +356,14 @@ class _Fetch:
         return data
 
     # Answering
+
+    def answer(self, read: dict[PartitionKey, PartitionData]) -> None:
+        """Send what was read."""
+        response = self.respond(read)
+        if any(len(data.records or b"") >= MIN_KEPT_BYTES for data in read.values()):
+            self.context.reply_in_parts(response)
+        else:
+            self.context.reply(response)
 
     def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
         """The response of what was read, and what its session remembers of it."""
@@ -405,7 +419,7 @@ class _Fetch:
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
 
-def _below(data: bytes, end_offset: int) -> bytes:
+def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
     """The batches that begin below `end_offset`."""
     for at, header in iterate_batches(data):
         if header.base_offset >= end_offset:
@@ -413,7 +427,7 @@ def _below(data: bytes, end_offset: int) -> bytes:
     return data
 
 
-def _next_offset(data: bytes) -> int:
+def _next_offset(data: bytes | memoryview) -> int:
     """The offset after the last batch."""
     next_offset = 0
     for _at, header in iterate_batches(data):

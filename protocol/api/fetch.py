@@ -94,7 +94,7 @@ class PartitionData:
     snapshot_id: SnapshotId = struct(SnapshotId, "12+", tagged="12+", tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array(AbortedTransaction, "4+", nullable="4+")
     preferred_read_replica: int = int32("11+", default=-1)
-    records: bytes | None = records("0+", nullable="0+")
+    records: bytes | memoryview | None = records("0+", nullable="0+")
 
 
 @message()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,6 +95,9 @@ class _Transport:
     def write(self, data: bytes | bytearray) -> None:
         self.received += data
         self.changed.set()
+
+    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(parts))
 
     def close(self) -> None:
         self.closed = True

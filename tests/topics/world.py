@@ -59,6 +59,8 @@ class Context:
         self.codec.encode_response(response, out)
         self.response = self.codec.decode_response(bytes(out), 0, len(out))
 
+    reply_in_parts = reply
+
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         self._world.writer.hold(epoch, lambda: self.reply(response), lambda: self.reply(failure()))
 
