@@ -74,6 +74,7 @@ class Coordinator:
         self.new_id = new_id
         self.metrics = metrics
         self.ledger = ledger
+        self._info = log.bind().info  # bound once: thousands of groups may have something to tell at a time
         self.actors: dict[str, GroupActor] = {}
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
@@ -241,7 +242,7 @@ class Coordinator:
             self.metrics.transition(transition.old.value, transition.new.value)
             if transition.new is STABLE:
                 self.metrics.completed_rebalances += 1
-            log.info(
+            self._info(
                 "group transition",
                 group=transition.group_id,
                 old=transition.old.value,

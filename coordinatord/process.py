@@ -8,12 +8,24 @@ from collections.abc import Callable
 
 from coordinatord.config import Settings
 from coordinatord.nodes.worker import Part
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logs import gather, get_logger
 from coordinatord.server import Daemon
 
 
 async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
     loop = asyncio.get_running_loop()
+    gather(loop.call_soon)
+    try:
+        code = await _run(settings, loop, on_listening, part)
+        get_logger("coordinatord.server").info("stopped", exit_code=code)
+    finally:
+        gather(None)
+    return code
+
+
+async def _run(
+    settings: Settings, loop: asyncio.AbstractEventLoop, on_listening: Callable[[Daemon], None], part: Part | None
+) -> int:
     daemon = Daemon(settings, loop, part=part)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
@@ -28,7 +40,6 @@ async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], par
         if part is not None:
             # Told to stop twice, by its supervisor and by who has told all of them, it must not die of the second.
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
-    get_logger("coordinatord.server").info("stopped", exit_code=code)
     return code
 
 

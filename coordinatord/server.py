@@ -36,9 +36,9 @@ from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.nodes import Nodes
 from coordinatord.nodes.peers import LISTENER, Peers
 from coordinatord.nodes.worker import Part, take_up_line
+from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
-from coordinatord.observe.ledger import Ledger, tell_of_rebalance
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
@@ -118,10 +118,10 @@ class Daemon:
             new_uuid=lambda: secrets.token_bytes(16),
             shared=None if part is None else (part.shared, loop.call_soon),
         )
-        self.ledger: Ledger | None = None
+        self.ledger: ledger.Ledger | None = None
         self._unwritten_rebalances: list[tuple[str, bytes]] = []
         if settings.rebalance_ledger_enable:
-            self.ledger = Ledger(settings.node_id, self._append_rebalance, tell_of_rebalance)
+            self.ledger = ledger.Ledger(settings.node_id, self._append_rebalance, ledger.lines())
         self.coordinator = Coordinator(
             group_settings=GroupSettings(
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,

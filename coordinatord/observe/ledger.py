@@ -44,13 +44,13 @@ omitted
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring as quoted
+from operator import itemgetter
 from typing import Any
 
+import orjson
 import structlog
 
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
@@ -75,20 +75,19 @@ MAX_ENTRIES = 2_000
 
 COMPLETED, SUPERSEDED, NOBODY_LEFT, STOPPED = "completed", "superseded", "empty", "stopped"
 
-Tell = Callable[[dict[str, Any], int], object]
-"""Takes a record without its lists, and how many members were dropped."""
+Tell = Callable[[dict[str, Any]], object]
+"""Takes a record."""
 
 Write = Callable[[Group, bytes], object]
 """Takes a group and the record of its rebalance, as JSON."""
 
-log = structlog.get_logger("coordinatord.ledger")
-
-_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
-
 
 @dataclass(slots=True)
 class OpenRebalance:
-    """A rebalance that is under way. `rejoined` has (member, ms since the beginning) by member id."""
+    """A rebalance that is under way. `rejoined` has (member, epoch ms) by member id, `dropped` the same in a list.
+
+    Each member that joins is noted here, so that is all that is done then: what it says is made in the end.
+    """
 
     began_ms: int
     trigger: Trigger
@@ -105,12 +104,12 @@ class Ledger:
     """Of all groups of a node. One thread writes it; `recent` may be called from others."""
 
     def __init__(self, node_id: int, write: Write, tell: Tell) -> None:
-        """`write` appends to the topic, `tell(record, dropped)` is for the log line of a rebalance that has ended."""
+        """`write` appends to the topic, `tell` is for the log line of a rebalance that has ended."""
         self.node_id = node_id
         self._write = write
         self._tell = tell
         self._open: dict[str, OpenRebalance] = {}
-        self._recent: deque[tuple[str, str]] = deque()
+        self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
 
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
@@ -118,8 +117,7 @@ class Ledger:
         rebalance = self._open.get(group.group_id)
         if not result.transitions:
             if rebalance is not None:
-                for change in result.changes:
-                    _note(rebalance, change, now_ms)
+                _note(rebalance, result.changes, now_ms)
             return
         ended: Transition | None = None
         for transition in result.transitions:
@@ -131,8 +129,7 @@ class Ledger:
                 ended = transition
         if rebalance is None:
             return
-        for change in result.changes:
-            _note(rebalance, change, now_ms)
+        _note(rebalance, result.changes, now_ms)
         if ended is not None:
             self._follow(group, rebalance, ended.new, now_ms)
 
@@ -167,13 +164,10 @@ class Ledger:
     def _close(self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int) -> None:
         del self._open[group.group_id]
         record = self._record(group, rebalance, outcome, generation_id, now_ms)
-        # The lists are what is long: written out here they cost a quarter of what they cost as dictionaries.
-        rejoined = ",".join([_rejoined(*each) for each in rebalance.rejoined.values()])
-        dropped = ",".join([_dropped(*each) for each in rebalance.dropped])
-        text = f'{_to_json(record)[:-1]},"rejoined":[{rejoined}],"dropped":[{dropped}]}}'
-        self._remember(group.group_id, text)
-        self._write(group, text.encode("utf-8", "replace"))
-        self._tell(record, len(rebalance.dropped))
+        data = orjson.dumps(record)
+        self._remember(group.group_id, data)
+        self._write(group, data)
+        self._tell(record)
 
     def _record(
         self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int
@@ -204,19 +198,22 @@ class Ledger:
             record["slowest"] = slowest
         if rebalance.omitted:
             record["omitted"] = rebalance.omitted
+        began_ms = rebalance.began_ms
+        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()]
+        record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped]
         return record
 
-    def _remember(self, group_id: str, text: str) -> None:
-        self._recent.append((group_id, text))
-        self._recent_bytes += len(text)
+    def _remember(self, group_id: str, record: bytes) -> None:
+        self._recent.append((group_id, record))
+        self._recent_bytes += len(record)
         while self._recent_bytes > MEMORY_BYTES:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
     def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """The last records, newest first, of one group or of all."""
         recent = self._recent.copy()  # one step of the interpreter: another thread may be writing
-        found = [text for name, text in reversed(recent) if group_id is None or name == group_id]
-        return [json.loads(text) for text in found[:limit]]
+        found = [record for name, record in reversed(recent) if group_id is None or name == group_id]
+        return [orjson.loads(record) for record in found[:limit]]
 
     def open(self, group: Group) -> dict[str, Any] | None:
         """What is known of a rebalance that is under way; None where there is none."""
@@ -238,19 +235,21 @@ class Ledger:
         }
 
 
-def _note(rebalance: OpenRebalance, change: Joined | Dropped, now_ms: int) -> None:
-    after_ms = now_ms - rebalance.began_ms
-    if type(change) is Joined:
-        if change.member_id in rebalance.rejoined:
-            return  # asked again: it was here already
-        if len(rebalance.rejoined) < MAX_ENTRIES:
-            rebalance.rejoined[change.member_id] = change, after_ms
-            return
-    elif len(rebalance.dropped) < MAX_ENTRIES:
-        assert isinstance(change, Dropped)
-        rebalance.dropped.append((change, after_ms))
-        return
-    rebalance.omitted += 1
+def _note(rebalance: OpenRebalance, changes: list[Joined | Dropped], now_ms: int) -> None:
+    rejoined = rebalance.rejoined
+    for change in changes:
+        if type(change) is Joined:
+            member_id = change.member_id
+            if member_id in rejoined:
+                continue  # asked again: it was here already
+            if len(rejoined) < MAX_ENTRIES:
+                rejoined[member_id] = change, now_ms
+                continue
+        elif len(rebalance.dropped) < MAX_ENTRIES:
+            assert isinstance(change, Dropped)
+            rebalance.dropped.append((change, now_ms))
+            continue
+        rebalance.omitted += 1
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
@@ -262,22 +261,24 @@ def _trigger(trigger: Trigger) -> dict[str, Any]:
     return told
 
 
-def _rejoined(joined: Joined, after_ms: int) -> str:
+def _rejoined(joined: Joined, after_ms: int) -> dict[str, Any]:
     member_id, instance, client_id, reason, is_new = joined
-    text = f'{{"member_id":{quoted(member_id)},"after_ms":{after_ms},"client_id":{quoted(client_id)}'
+    told: dict[str, Any] = {"member_id": member_id, "after_ms": after_ms, "client_id": client_id}
     if instance is not None:
-        text += f',"instance":{quoted(instance)}'
+        told["instance"] = instance
     if is_new:
-        text += ',"is_new":true'
+        told["is_new"] = True
     if reason != NO_REASON:
-        text += f',"reason":{quoted(reason)}'
-    return text + "}"
+        told["reason"] = reason
+    return told
 
 
-def _dropped(dropped: Dropped, after_ms: int) -> str:
+def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
     member_id, instance, cause = dropped
-    text = f'{{"member_id":{quoted(member_id)},"cause":{quoted(cause)},"after_ms":{after_ms}'
-    return text + ("}" if instance is None else f',"instance":{quoted(instance)}}}')
+    told: dict[str, Any] = {"member_id": member_id, "cause": cause, "after_ms": after_ms}
+    if instance is not None:
+        told["instance"] = instance
+    return told
 
 
 def _slowest(rebalance: OpenRebalance, leader_id: str | None, outcome: str, now_ms: int) -> dict[str, Any] | None:
@@ -291,27 +292,35 @@ def _slowest(rebalance: OpenRebalance, leader_id: str | None, outcome: str, now_
             return {"phase": "join", "member_id": dropped.member_id, "after_ms": join_ms}
     if not rebalance.rejoined or rebalance.is_initial:
         return None
-    member_id, (_joined, after_ms) = max(rebalance.rejoined.items(), key=lambda item: item[1][1])
-    return {"phase": "join", "member_id": member_id, "after_ms": after_ms}
+    joined, at_ms = max(rebalance.rejoined.values(), key=_when)
+    return {"phase": "join", "member_id": joined.member_id, "after_ms": at_ms - rebalance.began_ms}
 
 
-def tell_of_rebalance(record: dict[str, Any], dropped: int) -> None:
-    """One log line for a rebalance that has ended."""
-    slowest = record.get("slowest", {})
-    log.info(
-        "rebalance",
-        group=record["group"],
-        outcome=record["outcome"],
-        trigger=record["trigger"]["kind"],
-        member=record["trigger"].get("member_id"),
-        client_reason=record["trigger"].get("reason"),
-        generation_before=record["generation_before"],
-        generation_after=record["generation_after"],
-        members_before=record["members_before"],
-        members_after=record["members_after"],
-        dropped=dropped,
-        seconds=(record["ended_ms"] - record["began_ms"]) / 1000,
-        slowest=slowest.get("member_id"),
-        slowest_phase=slowest.get("phase"),
-        slowest_seconds=slowest["after_ms"] / 1000 if slowest else None,
-    )
+_when = itemgetter(1)
+
+
+def lines() -> Tell:
+    """Tells of rebalances in the log, in one line each. To be made when logging is set up."""
+    info = structlog.get_logger("coordinatord.ledger").bind().info
+
+    def tell(record: dict[str, Any]) -> None:
+        trigger, slowest = record["trigger"], record.get("slowest", {})
+        info(
+            "rebalance",
+            group=record["group"],
+            outcome=record["outcome"],
+            trigger=trigger["kind"],
+            member=trigger.get("member_id"),
+            client_reason=trigger.get("reason"),
+            generation_before=record["generation_before"],
+            generation_after=record["generation_after"],
+            members_before=record["members_before"],
+            members_after=record["members_after"],
+            dropped=len(record["dropped"]),
+            seconds=(record["ended_ms"] - record["began_ms"]) / 1000,
+            slowest=slowest.get("member_id"),
+            slowest_phase=slowest.get("phase"),
+            slowest_seconds=slowest["after_ms"] / 1000 if slowest else None,
+        )
+
+    return tell

@@ -4,15 +4,25 @@ Everybody logs through structlog; what libraries log through the standard librar
 of a level that is off costs 0.8 µs through a module's logger and 0.15 µs through one that was bound (`log.bind()`)
 after `configure`; on a hot path hold a bound one.
 
+Where an event loop runs (`gather`), lines of its thread leave together at the end of its turn: one write for all that
+a turn has to tell, not one each. A warning, and whatever is worse, leaves at once with all that was said before it, so
+what a failing daemon says is there when it has gone.
+
 Writing a log line never fails into the code that wrote it: when nobody reads standard error any more, lines are
 dropped.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import Any, TextIO
+
+import orjson
 
 
 def _import_structlog() -> Any:
@@ -40,24 +50,73 @@ bytes.
 """
 
 
-class _Lines:
-    """What structlog calls a logger: it has a name and writes finished lines."""
+CallSoon = Callable[[Callable[[], object]], object]
 
-    __slots__ = ("_stream", "name")
+MAX_GATHERED = 1_000
+"""Lines of one turn that are kept for its end: some hundred kilobytes."""
 
-    def __init__(self, stream: TextIO, name: str = "") -> None:
+
+class _Output:
+    """Where finished lines go. Those of one thread may be gathered, all others are written one by one."""
+
+    __slots__ = ("_call_soon", "_gathered", "_stream", "_thread")
+
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.name = name
+        self._thread = 0  # nobody's
+        self._call_soon: CallSoon | None = None
+        self._gathered: list[str] = []
 
-    def msg(self, line: str) -> None:
+    def gather(self, call_soon: CallSoon | None) -> None:
+        """From now on gather this thread's lines until `call_soon` calls back; None: no more."""
+        self._flush()
+        self._thread = 0 if call_soon is None else threading.get_ident()
+        self._call_soon = call_soon
+
+    def write(self, line: str) -> None:
+        """Now, behind what this thread has said before."""
+        if threading.get_ident() == self._thread:
+            self._gathered.append(line)
+            self._flush()
+        else:
+            self._write(line)
+
+    def write_soon(self, line: str) -> None:
+        """With whatever else is said in this turn."""
+        if threading.get_ident() != self._thread:
+            self._write(line)
+            return
+        gathered = self._gathered
+        gathered.append(line)
+        if len(gathered) == 1:
+            assert self._call_soon is not None
+            self._call_soon(self._flush)
+        elif len(gathered) == MAX_GATHERED:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._gathered:
+            lines, self._gathered = self._gathered, []
+            self._write("\n".join(lines))
+
+    def _write(self, lines: str) -> None:
         try:
-            self._stream.write(line + "\n")
+            self._stream.write(lines + "\n")
             self._stream.flush()
         except (OSError, ValueError):
             # The reader is gone, or the stream was closed under us at exit.
             return
 
-    debug = info = warning = error = critical = exception = log = msg
+
+class _Lines:
+    """What structlog calls a logger: it has a name and takes finished lines."""
+
+    __slots__ = ("critical", "debug", "error", "info", "name", "warning")
+
+    def __init__(self, output: _Output, name: str = "") -> None:
+        self.name = name
+        self.debug = self.info = output.write_soon
+        self.warning = self.error = self.critical = output.write
 
 
 class _Routed(logging.Handler):
@@ -74,20 +133,46 @@ class _Routed(logging.Handler):
             self.handleError(record)
 
 
+def _wrapper(level: int) -> type[Any]:
+    """structlog's logger that filters by level, whose `info` does not copy the fields twice on their way."""
+    filtering: type[Any] = structlog.make_filtering_bound_logger(level)
+    if level > logging.INFO:
+        return filtering
+
+    class Wrapper(filtering):  # type: ignore[misc]
+        def info(self, event: str, *args: Any, **fields: Any) -> None:
+            if args or self._context:
+                super().info(event, *args, **fields)
+                return
+            fields["event"] = event
+            logger, line = self._logger, fields
+            try:
+                for process in self._processors:
+                    line = process(logger, "info", line)
+            except structlog.DropEvent:
+                return
+            logger.info(line)
+
+    return Wrapper
+
+
+_output = _Output(sys.stderr)
+
+
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Set up all logging of the process, as the settings logging.format and logging.level say."""
+    global _output
     stream = sys.stderr if stream is None else stream
+    _output.gather(None)
+    _output = output = _Output(stream)
     console = form == "console" or (form == "auto" and stream.isatty())
     structlog.configure(
         processors=[
-            _add_name,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _cut,
+            _add_origin,
             *_rendering(console, colors=stream.isatty()),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=lambda *names: _Lines(stream, *names),
+        wrapper_class=_wrapper(_LEVELS[level]),
+        logger_factory=lambda *names: _Lines(output, *names),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
@@ -95,6 +180,11 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
         root.removeHandler(handler)
     root.addHandler(_Routed())
     root.setLevel(_LEVELS[level])
+
+
+def gather(call_soon: CallSoon | None) -> None:
+    """An event loop runs in this thread: `call_soon` is its. None: it has ended."""
+    _output.gather(call_soon)
 
 
 def tell_worker(worker: int) -> None:
@@ -119,19 +209,48 @@ def _rendering(console: bool, colors: bool) -> list[Any]:
         renderer = structlog.dev.ConsoleRenderer(
             colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
         )
-        return [_visible, renderer]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        return [_cut, _visible, renderer]
+    return [_to_json]
 
 
-def _add_name(logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
     if logger.name:
         event["logger"] = logger.name
+    event["level"] = method
+    event["timestamp"] = _timestamp()
     return event
+
+
+_second: tuple[int, str] = (0, "")
+
+
+def _timestamp() -> str:
+    """UTC, to the microsecond. Most lines are of the same second as the one before."""
+    global _second
+    second, microsecond = divmod(time.time_ns() // 1_000, 1_000_000)
+    known, text = _second
+    if second != known:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _second = second, text
+    return f"{text}.{microsecond:06}Z"
+
+
+def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
+    """One object a line, in ASCII: no terminal acts on what JSON leaves as it is."""
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
+    try:
+        line = orjson.dumps(event, default=repr)
+    except TypeError:  # integers beyond 64 bits, halves of characters
+        line = b""
+    if line and len(line) <= MAX_TEXT and line.isascii():
+        return line.decode()
+    return json.dumps(_cut(logger, method, event), separators=(",", ":"), default=repr)
 
 
 def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     for field, value in event.items():
-        if isinstance(value, str) and len(value) > MAX_TEXT:
+        if isinstance(value, str) and len(value) > MAX_TEXT and field != "exception":
             event[field] = f"{value[:MAX_TEXT]}… ({len(value)} characters)"
     return event
 

@@ -72,7 +72,7 @@ class World:
         def write(_group: Group, record: bytes) -> None:
             self.rebalances.append(json.loads(record))
 
-        return Ledger(0, write, lambda _record, _dropped: None)
+        return Ledger(0, write, lambda _record: None)
 
     def new_id(self) -> str:
         self.ids += 1

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
+from structlog.testing import capture_logs
 
 from coordinatord.cli import cli
 from coordinatord.cli.groups import look_up, story, told
 from coordinatord.observe import ledger as ledger_module
-from coordinatord.observe.ledger import tell_of_rebalance
 from protocol.api.describe_groups import DescribedGroup
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.api.leave_group import MemberIdentity
@@ -188,14 +188,14 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record["members_after"] == 6
 
 
-def test_there_is_one_log_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(ledger_module.log, "info", lambda event, **fields: lines.append({"event": event, **fields}))
+def test_there_is_one_log_line() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, absent = _two_members(world)
     world.advance(60_000)
-    for record in world.rebalances:
-        tell_of_rebalance(record, len(record["dropped"]))
+    with capture_logs() as lines:
+        tell = ledger_module.lines()
+        for record in world.rebalances:
+            tell(record)
     assert len(lines) == len(world.rebalances) > 2
     expired = lines[-1]
     assert expired["event"] == "rebalance"

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -96,6 +97,69 @@ def test_a_long_text_is_cut(json_lines: Callable[[], list[dict[str, Any]]]) -> N
     logs.get_logger().info("joined", group="g" * 32_767)
     [line] = json_lines()
     assert line["group"] == "g" * 1000 + "… (32767 characters)"
+
+
+def test_what_json_is_not_made_for_is_told_nevertheless(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
+    """Integers beyond 64 bits, half characters, objects; and nothing but ASCII leaves."""
+    logs.get_logger().info("odd", number=1 << 70, text="\udc80", thing=b"bytes", name="Ölkännchen\x9b")
+    [line] = json_lines()
+    assert (line["number"], line["text"], line["thing"]) == (1 << 70, "\udc80", "b'bytes'")
+    assert line["name"] == "Ölkännchen\x9b"
+
+
+def test_lines_are_in_ascii() -> None:
+    stream = io.StringIO()
+    logs.configure("json", "info", stream)
+    logs.get_logger().info("joined", client_id="\x9b2J")
+    assert stream.getvalue().isascii()
+
+
+def test_lines_of_a_turn_leave_together() -> None:
+    stream, turn_ends = io.StringIO(), []
+    logs.configure("json", "info", stream)
+    log = logs.get_logger()
+    logs.gather(turn_ends.append)
+    try:
+        log.info("one")
+        log.info("two")
+        assert stream.getvalue() == ""
+        [write] = turn_ends
+        write()
+        assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["one", "two"]
+        log.info("three")
+        assert len(turn_ends) == 2, "a new turn"
+    finally:
+        logs.gather(None)
+    assert len(stream.getvalue().splitlines()) == 3, "whoever ends the loop loses nothing"
+    log.info("four")
+    assert len(stream.getvalue().splitlines()) == 4
+
+
+def test_what_is_bad_leaves_at_once_with_what_led_to_it() -> None:
+    stream = io.StringIO()
+    logs.configure("json", "info", stream)
+    log = logs.get_logger()
+    logs.gather(lambda _write: None)
+    try:
+        log.info("before")
+        log.error("the log failed")
+        log.info("after")
+        assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["before", "the log failed"]
+        other = threading.Thread(target=log.info, args=("of another thread",))
+        other.start()
+        other.join()
+        assert json.loads(stream.getvalue().splitlines()[-1])["event"] == "of another thread", "its turn never ends"
+        for number in range(2 * logs.MAX_GATHERED):
+            log.info("many", number=number)
+        assert len(stream.getvalue().splitlines()) > logs.MAX_GATHERED, "no more are kept"
+    finally:
+        logs.gather(None)
+
+
+def test_fields_come_with_bound_ones_and_arguments(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.get_logger("x").bind(group="g").info("%s joined", "somebody", generation=7)
+    [line] = json_lines()
+    assert (line["event"], line["group"], line["generation"], line["level"]) == ("somebody joined", "g", 7, "info")
 
 
 def test_colours_are_for_terminals() -> None:
