@@ -319,13 +319,15 @@ class BatchBuilder:
         fixed = len(start)
         varints = VARINT
         parts: list[bytes] = []
-        add = parts.append
+        # What was the length of the one before is mostly that of the next: those of one commit differ in numbers.
+        size = -1
+        head = b""
         for body in bodies:
             delta = varints[count]
-            add(varints[fixed + len(delta) + len(body)])
-            add(start)
-            add(delta)
-            add(body)
+            if fixed + len(delta) + len(body) != size:
+                size = fixed + len(delta) + len(body)
+                head = varints[size] + start
+            parts += (head, delta, body)
             count += 1
         self.out += b"".join(parts)
         self.count = count

@@ -45,8 +45,10 @@ class UnknownRecordError(errors.DecodeError):
 _pack_partition = struct.Struct(">i").pack
 _pack_length = struct.Struct(">h").pack
 _pack_timestamp = struct.Struct(">q").pack
-_pack_short_value = struct.Struct(">hqib").pack
-"""OffsetCommitValue v4 up to its metadata: version, offset, leader_epoch, and the length of an empty text plus one."""
+_pack_short_value = struct.Struct(">iBhqib").pack
+"""A key's partition, the length of the value (a varint of one byte), and an OffsetCommitValue v4 up to its metadata:
+version, offset, leader_epoch, and the length of an empty text plus one.
+"""
 _SHORT_VALUE_BYTES = 15
 _KEY_FIXED_BYTES = 10
 """An OffsetCommitKey without its texts: type, two lengths, partition."""
@@ -103,7 +105,7 @@ def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCom
     )
     timestamp = NO_TIMESTAMP
     topic_id = rest = b""
-    middle = VARINT[0]
+    size = 0
     bodies: list[bytes] = []
     for partition, value in values:
         if value.metadata or value.expire_timestamp >= 0:
@@ -113,10 +115,12 @@ def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCom
         if value.commit_timestamp != timestamp or value.topic_id is not topic_id:
             timestamp, topic_id = value.commit_timestamp, value.topic_id
             rest = _pack_timestamp(timestamp) + (b"\0" if topic_id == ZERO_UUID else b"\1\0\x10" + topic_id)
-            middle = VARINT[_SHORT_VALUE_BYTES + len(rest)]
+            size = 2 * (_SHORT_VALUE_BYTES + len(rest))  # zigzag
             rest += b"\0"  # no headers
-        head = _pack_short_value(OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1)
-        bodies.append(b"".join((prefix, _pack_partition(partition), middle, head, rest)))
+        short = _pack_short_value(
+            partition, size, OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1
+        )
+        bodies.append(prefix + short + rest)
     return bodies
 
 
