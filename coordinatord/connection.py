@@ -86,9 +86,15 @@ class _Held:
 
 
 def encode_response(context: RequestContext, response: Any, out: bytearray) -> None:
-    """Append a whole response frame: size, header, body."""
-    start = len(out)
+    """Append a whole response frame: size, header, body. A response that is bytes is its body, without an error."""
     codec = context.codec
+    if type(response) is bytes:
+        if codec.response_header_flexible:
+            out += _frame_head(5 + len(response), context.correlation_id) + b"\0" + response
+        else:
+            out += _frame_head(4 + len(response), context.correlation_id) + response
+        return
+    start = len(out)
     error_code = getattr(response, "error_code", 0)
     if error_code:
         context.connection.router.metrics.error(codec.api_key, error_code)

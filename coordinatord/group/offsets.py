@@ -58,8 +58,6 @@ NO_OFFSET = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 
 _value = maker(OffsetCommitValue)
-_committed = maker(OffsetCommitResponsePartition)
-_committed_topic = maker(OffsetCommitResponseTopic)
 _fetched_partition = maker(OffsetFetchResponsePartitions)
 _fetched_topic = maker(OffsetFetchResponseTopics)
 NONE = ErrorCode.NONE
@@ -82,32 +80,53 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
     if request.retention_time_ms != NO_RETENTION:
         expire_ms = min(max(now_ms + request.retention_time_ms, 0), MAX_TIMESTAMP_MS)
     max_metadata = group.settings.offset_metadata_max_bytes
-    topics = []
+    all_fit = True
     for topic in request.topics:
         values = []
-        partitions = []
         topic_id = topic.topic_id
         for partition in topic.partitions:
-            index = partition.partition_index
             metadata = partition.committed_metadata or ""
-            error_code = ErrorCode.NONE
             if metadata and metadata_is_too_long(metadata, max_metadata):
-                error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                all_fit = False
             elif expire_ms == NO_TIMESTAMP:
-                epoch = partition.committed_leader_epoch
+                offset, epoch = partition.committed_offset, partition.committed_leader_epoch
                 values.append(
-                    (index, _value(partition.committed_offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id))
+                    (partition.partition_index, _value(offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id))
                 )
             else:
                 # Logged as a v1 value, which has no more: remember what we would load.
                 value = OffsetCommitValue(partition.committed_offset, NO_EPOCH, metadata, now_ms, expire_ms)
-                values.append((index, value))
-            partitions.append(_committed(index, error_code))
+                values.append((partition.partition_index, value))
         if values:
             write_offsets(group, topic.name, values, result)
-        topics.append(_committed_topic(topic.name, topic_id, partitions))
-    result.reply = OffsetCommitResponse(0, topics)
+    result.reply = AllCommitted(request) if all_fit else _partly_committed(request, max_metadata)
     return result
+
+
+class AllCommitted(OffsetCommitResponse):
+    """The response to a commit without an error. Its topics are made when somebody looks: the wire does not have to,
+    since what it says is in the request.
+    """
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: OffsetCommitRequest) -> None:
+        self.throttle_time_ms = 0
+        self.request = request
+
+    @property
+    def topics(self) -> list[OffsetCommitResponseTopic]:  # type: ignore[override]
+        return commit_error(self.request, ErrorCode.NONE).topics
+
+
+def _partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:
+    """An answer for each partition, of which some had too much metadata."""
+    response = commit_error(request, ErrorCode.NONE)
+    for topic, answered in zip(request.topics, response.topics, strict=True):
+        for partition, each in zip(topic.partitions, answered.partitions, strict=True):
+            if metadata_is_too_long(partition.committed_metadata or "", max_metadata):
+                each.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return response
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.events import Commit
-from coordinatord.group.offsets import fetch_offsets
+from coordinatord.group.offsets import AllCommitted, fetch_offsets
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.request import RequestContext
@@ -38,6 +38,7 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
+from protocol.offset_bodies import all_committed
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Offsets:
             response = actor.tell(Commit.of(request, version))
         if refused:
             _merge(refused, response.topics)
-            response.topics = refused
+            response = OffsetCommitResponse(topics=refused)
+        elif type(response) is AllCommitted:
+            response = all_committed(request.topics, version)
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
     def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:

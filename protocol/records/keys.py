@@ -117,9 +117,7 @@ def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCom
             rest = _pack_timestamp(timestamp) + (b"\0" if topic_id == ZERO_UUID else b"\1\0\x10" + topic_id)
             size = 2 * (_SHORT_VALUE_BYTES + len(rest))  # zigzag
             rest += b"\0"  # no headers
-        short = _pack_short_value(
-            partition, size, OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1
-        )
+        short = _pack_short_value(partition, size, OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1)
         bodies.append(prefix + short + rest)
     return bodies
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.api.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.compiler import encode_message
 from protocol.make import maker
+from protocol.offset_bodies import MANY, all_committed
 from protocol.records.batch import BatchBuilder, record_body
 from protocol.records.keys import encode_key, encode_offsets, encode_value
 from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -23,6 +32,13 @@ values = st.builds(
     commit_timestamp=st.sampled_from([0, 1_700_000_000_000]) | int64s,
     expire_timestamp=st.just(-1) | int64s,
     topic_id=topic_ids,
+)
+committed_topics = st.builds(
+    OffsetCommitRequestTopic,
+    name=names | st.just("x" * 200),
+    topic_id=topic_ids,
+    partitions=st.lists(st.builds(OffsetCommitRequestPartition, int32s), max_size=6)
+    | st.integers(MANY - 1, MANY + 100).map(lambda many: [OffsetCommitRequestPartition(p) for p in range(many)]),
 )
 maybe_bytes = st.none() | st.binary(max_size=300)
 
@@ -53,3 +69,17 @@ def test_bodies_make_the_batch_that_their_records_make(
 def test_a_maker_makes_what_the_class_makes(value: OffsetCommitValue) -> None:
     fields = [getattr(value, field.name) for field in OffsetCommitValue.__schema__.fields]  # type: ignore[attr-defined]
     assert maker(OffsetCommitValue)(*fields) == value
+
+
+@given(st.lists(committed_topics, max_size=4), st.integers(2, 10))
+def test_a_commit_without_errors_is_answered_as_the_declaration_says(
+    topics: list[OffsetCommitRequestTopic], version: int
+) -> None:
+    answered = [
+        OffsetCommitResponseTopic(
+            topic.name, topic.topic_id, [OffsetCommitResponsePartition(p.partition_index) for p in topic.partitions]
+        )
+        for topic in topics
+    ]
+    by_declaration = encode_message(OffsetCommitResponse(topics=answered), version)
+    assert all_committed(topics, version) == by_declaration
