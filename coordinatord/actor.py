@@ -13,6 +13,7 @@ busy.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.classic import step
@@ -97,7 +98,7 @@ class GroupActor:
             return None
         response = for_version(response, context.codec.api_version)
         if self.epoch > self.coordinator.writer.flushed_epoch:
-            self._answer_when_durable(context, response)
+            context.answer_at(self.epoch, response, partial(_unavailable, context))
             return None
         return response
 
@@ -107,9 +108,7 @@ class GroupActor:
         if response is not None:
             context.reply(response)
 
-    def _answer_when_durable(self, context: RequestContext, response: Any) -> None:
-        context.answer_at(
-            self.epoch,
-            response,
-            lambda: refuse(context.request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        )
+
+def _unavailable(context: RequestContext) -> Any:
+    """What a client hears when the log has failed before its answer was durable."""
+    return refuse(context.request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -254,6 +254,7 @@ class Connection(asyncio.Protocol):
 
     def park(self, context: RequestContext) -> None:
         """Hold back what comes after `context` until it is answered."""
+        context.keep()
         self._parked = context
         self._parked_s = perf_counter()
 

@@ -1,6 +1,7 @@
 """One request on its way: what a handler needs to know of it, and the ways in which it can end.
 
-A handler gets a `RequestContext` and the decoded request. It returns the response, or None when
+A handler gets a `RequestContext` and the decoded request. It returns the response (or its body as bytes, when that is
+quicker made than the message), or None when
 
 - it has called `answer_at`: the response waits for the log (DESIGN: durability gate), or
 - it has called `drop`: there is no response (Produce with acks 0), or
@@ -24,20 +25,39 @@ if TYPE_CHECKING:
 class RequestContext:
     """`api_version` is that of the request and its response. `client_id` is None where the client sent null. `done`
     tells that a response has been given, or none is due.
+
+    A context lives as long as its response waits, the decoded request does not: a thousand commits that wait for the
+    disk are some bytes each, and the next one is decoded into memory that is still in the processor's cache.
     """
 
-    __slots__ = ("api_version", "client_id", "codec", "connection", "correlation_id", "done", "request")
+    __slots__ = ("_body", "api_version", "client_id", "codec", "connection", "correlation_id", "done")
 
     def __init__(
-        self, connection: Connection, codec: Codec, correlation_id: int, client_id: str | None, request: Any
+        self,
+        connection: Connection,
+        codec: Codec,
+        correlation_id: int,
+        client_id: str | None,
+        body: tuple[bytes, int, int],
     ) -> None:
+        """`body`: where the request lies, without its header: (buffer, start, end)."""
         self.connection = connection
         self.codec = codec
         self.api_version = codec.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.request = request
+        self._body = body
         self.done = False
+
+    @property
+    def request(self) -> Any:
+        """The request as it came, decoded once more."""
+        return self.codec.decode_request(*self._body)
+
+    def keep(self) -> None:
+        """It may take minutes: keep this request, not all that one read has brought."""
+        buf, start, end = self._body
+        self._body = buf[start:end], 0, end - start
 
     @property
     def client_host(self) -> str:

@@ -207,16 +207,18 @@ class Router:
         self._requests[key >> 16] += 1
         count = route.count = route.count + 1
         if count <= TIMED_ALL or not count % TIMED_EVERY:
-            self._timed(connection, route, correlation_id, request)
+            self._timed(connection, route, correlation_id, request, (buf, pos, end))
             return
         if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
-            self._handle(connection, route, correlation_id, request)
+            self._handle(connection, route, correlation_id, request, (buf, pos, end))
 
-    def _timed(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
+    def _timed(
+        self, connection: Connection, route: Route, correlation_id: int, request: Any, body: tuple[bytes, int, int]
+    ) -> None:
         """Handle a request and see how long it takes; not counting the time for which it is parked or held."""
         began_s = perf_counter()
         if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
-            self._handle(connection, route, correlation_id, request)
+            self._handle(connection, route, correlation_id, request, body)
         times = 1 if route.count <= TIMED_ALL else TIMED_EVERY
         took_s = perf_counter() - began_s
         route.seconds.observe(took_s, times)
@@ -241,9 +243,11 @@ class Router:
             self.metrics.error(route.codec.api_key, error_code)
         return True
 
-    def _handle(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> None:
+    def _handle(
+        self, connection: Connection, route: Route, correlation_id: int, request: Any, body: tuple[bytes, int, int]
+    ) -> None:
         codec = route.codec
-        context = RequestContext(connection, codec, correlation_id, connection.client_id, request)
+        context = RequestContext(connection, codec, correlation_id, connection.client_id, body)
         try:
             response = route.handler(context, request)
         except Exception:
@@ -279,7 +283,7 @@ class Router:
         if api_key == API_VERSIONS and isinstance(error, UnknownApiError) and len(head) == 8:
             codec = registry.codec(API_VERSIONS, 0)
             correlation_id = int.from_bytes(head[4:], "big", signed=True)
-            context = RequestContext(connection, codec, correlation_id, None, None)
+            context = RequestContext(connection, codec, correlation_id, None, (buf, end, end))
             own = self._range(API_VERSIONS)
             connection.answer(context, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own]))
             return

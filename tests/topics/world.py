@@ -56,7 +56,10 @@ class Context:
     def reply(self, response: Any) -> None:
         self.answers += 1
         out = bytearray()
-        self.codec.encode_response(response, out)
+        if isinstance(response, bytes):  # the body as it is
+            out += response
+        else:
+            self.codec.encode_response(response, out)
         self.response = self.codec.decode_response(bytes(out), 0, len(out))
 
     reply_in_parts = reply
