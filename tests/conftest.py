@@ -4,6 +4,7 @@ pytest tests/clients                        against coordinatord (the default)
 pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
 pytest tests/clients --broker HOST:PORT     against whatever listens there
 pytest tests/clients --workers 2            against a coordinatord that is two nodes
+pytest tests/group tests/member --rewrite   writes what comes out into the scenario files; review the diff
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("COORDINATORD_TESTS_WORKERS", "1")),
         help="how many workers a coordinatord that the tests with real clients talk to has (default: 1)",
     )
+    parser.addoption("--rewrite", action="store_true", default=False, help="write the scenario files' outputs anew")
 
 
 @pytest.hookimpl(wrapper=True)

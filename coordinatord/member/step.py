@@ -190,6 +190,8 @@ def _heartbeat_unanswered(member: Member, send: Send, now_ms: int, result: Resul
 
 def _found(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
     finding.found(member, send, response, now_ms, result)
+    if member.settings.single_threaded and member.coordinator is not None and member.generation.generation_id >= 0:
+        heartbeats.schedule_task(member, now_ms)
     committing.send_waiting(member, now_ms, result)
 
 

@@ -75,13 +75,13 @@ class Story:
             case ["settings", *rest]:
                 self.settings(dict(word.split("=", 1) for word in rest))
             case ["at", when]:
-                self.world.advance(_of_day_ms(when) - self.world.now_ms)
+                self.world.advance(of_day_ms(when) - self.world.now_ms)
             case ["after", duration]:
-                self.world.advance(_duration_ms(duration))
+                self.world.advance(duration_ms(duration))
             case ["deadlines"]:
                 for member in self.world.group.members.values():
                     waits = " (waits for an answer)" if member.join_reply_to or member.sync_reply_to else ""
-                    self.say(f"{member.member_id} lives until {_clock(member.session_deadline_ms)}{waits}")
+                    self.say(f"{member.member_id} lives until {clock(member.session_deadline_ms)}{waits}")
             case ["group"]:
                 self.say_group()
             case ["restart"]:
@@ -99,16 +99,16 @@ class Story:
     def settings(self, options: dict[str, str]) -> None:
         clock = options.pop("clock", "00:00:00")
         values = {
-            (name if name.startswith("max") else f"{name}_ms"): int(value) if value.isdigit() else _duration_ms(value)
+            (name if name.startswith("max") else f"{name}_ms"): int(value) if value.isdigit() else duration_ms(value)
             for name, value in options.items()
         }
-        self.world = StoryWorld(self, now_ms=_of_day_ms(clock), **values)
+        self.world = StoryWorld(self, now_ms=of_day_ms(clock), **values)
         self.clients = {}
 
     # Requests
 
     def joins(self, client: Client, _: list[str], words: list[str]) -> None:
-        given = _options(words)
+        given = options_of(words)
         client.join_options.update({k: v for k, v in given.items() if k not in ("id", "reason")})
         options = client.join_options
         client.instance_id = options.get("instance")
@@ -116,8 +116,8 @@ class Story:
         metadata = subscription(*options.get("topics", "t").split(","))
         request = join_request(
             given.get("id", client.member_id),
-            session_timeout_ms=_duration_ms(options.get("session", "10s")),
-            rebalance_timeout_ms=_duration_ms(options.get("rebalance", "60s")),
+            session_timeout_ms=duration_ms(options.get("session", "10s")),
+            rebalance_timeout_ms=duration_ms(options.get("rebalance", "60s")),
             group_instance_id=client.instance_id,
             protocol_type=options.get("type", "consumer"),
             protocols={name: metadata for name in names if name},
@@ -137,7 +137,7 @@ class Story:
         client.member_id, client.generation_id = "", -1
 
     def syncs(self, client: Client, _: list[str], words: list[str]) -> None:
-        options = _options(words)
+        options = options_of(words)
         generation_id = int(options.pop("generation", client.generation_id))
         protocol = options.pop("protocol", client.protocol_name)
         assignments = [
@@ -150,15 +150,15 @@ class Story:
         self.tell(client, events.Sync.of(request, 5, self.world.reply_to()))
 
     def heartbeats(self, client: Client, _: list[str], words: list[str]) -> None:
-        generation_id = int(_options(words).get("generation", client.generation_id))
+        generation_id = int(options_of(words).get("generation", client.generation_id))
         self.tell(client, HeartbeatRequest(GROUP_ID, generation_id, client.member_id, client.instance_id))
 
     def leaves(self, client: Client, _: list[str], words: list[str]) -> None:
-        identity = MemberIdentity(client.member_id, client.instance_id, _options(words).get("reason"))
+        identity = MemberIdentity(client.member_id, client.instance_id, options_of(words).get("reason"))
         self.tell(client, events.Leave.of(LeaveGroupRequest(GROUP_ID, members=[identity]), 5))
 
     def commits(self, client: Client, nouns: list[str], words: list[str]) -> None:
-        generation_id = int(_options(words).get("generation", client.generation_id))
+        generation_id = int(options_of(words).get("generation", client.generation_id))
         topics = []
         for noun in nouns:
             partition, offset = noun.split("=")
@@ -201,7 +201,7 @@ class Story:
         self.say(f"{client.name} <- {_reply(response)}")
 
     def say(self, text: str) -> None:
-        self.out.append(f"{_clock(self.world.now_ms)} {text}")
+        self.out.append(f"{clock(self.world.now_ms)} {text}")
 
     def say_result(self, result: Result) -> None:
         for change in result.changes:
@@ -274,21 +274,21 @@ def _record(key: Any, value: Any) -> str:
     return f"offset {key.topic}/{key.partition} {'tombstone' if value is None else f'= {value.offset}'}"
 
 
-def _options(words: list[str]) -> dict[str, str]:
+def options_of(words: list[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word and "/" not in word)
 
 
-def _duration_ms(text: str) -> int:
+def duration_ms(text: str) -> int:
     unit = next(unit for unit in UNITS_MS if text.endswith(unit))
     return round(float(text.removesuffix(unit)) * UNITS_MS[unit])
 
 
-def _of_day_ms(text: str) -> int:
+def of_day_ms(text: str) -> int:
     hours, minutes, seconds = text.split(":")
     return int(hours) * 3_600_000 + int(minutes) * 60_000 + round(float(seconds) * 1_000)
 
 
-def _clock(ms: int) -> str:
+def clock(ms: int) -> str:
     if ms == NEVER:
         return "never"
     seconds, rest = divmod(ms, 1_000)

@@ -91,6 +91,7 @@ class Consumer:
 
     def tell(self, event: Any) -> Result:
         result = step(self.member, event, self.world.now_ms)
+        self.heard(result)
         self.transitions += result.transitions
         self.committed += result.committed
         self.changes += result.changes
@@ -111,6 +112,9 @@ class Consumer:
             self.wakes_at_ms = deadline_ms
             self.world.at(max(deadline_ms, self.world.now_ms), self.wake)
         return result
+
+    def heard(self, result: Result) -> None:
+        """What a step has come to, before anything follows from it."""
 
     def wake(self) -> None:
         if self.alive and self.world.now_ms >= self.member.next_deadline_ms:
@@ -135,9 +139,11 @@ class Consumer:
 class World:
     """See the module."""
 
+    consumer_type = Consumer
+
     def __init__(self, topics: dict[str, int], *, latency_ms: int = 1, seed: int = 0, **settings: int) -> None:
         settings.setdefault("initial_rebalance_delay_ms", 0)
-        self.group = _Group(self, **settings)
+        self.group = self.new_group(**settings)
         self.now_ms = self.group.now_ms
         self.latency_ms = latency_ms
         self.random = random.Random(seed)
@@ -151,8 +157,11 @@ class World:
         self.owners: dict[TopicPartition, Consumer] = {}
         self.overlaps: list[TopicPartition] = []  # given to a second owner of one generation
 
+    def new_group(self, **settings: int) -> GroupShell:
+        return GroupShell(self, **settings)
+
     def consumer(self, name: str = "c", topics: list[str] | None = None, **settings: Any) -> Consumer:
-        made = Consumer(self, name, list(self.topics) if topics is None else topics, **settings)
+        made = self.consumer_type(self, name, list(self.topics) if topics is None else topics, **settings)
         self.consumers.append(made)
         return made
 
@@ -240,7 +249,7 @@ class World:
     def serve(self, consumer: Consumer, send: Send) -> None:
         request = send.request
         if send.group and self.coordinator_error:
-            self.answer(consumer, send, _refusal(request, self.coordinator_error))
+            self.answer(consumer, send, refusal(request, self.coordinator_error))
             return
         if isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             self.group.ask(consumer, send, request)
@@ -334,7 +343,7 @@ SERVE: dict[type[Any], Callable[[World, Any], tuple[Any, ...]]] = {
 }
 
 
-def _refusal(request: Any, error: ErrorCode) -> Any:
+def refusal(request: Any, error: ErrorCode) -> Any:
     """How a node answers that does not coordinate the group."""
     if isinstance(request, JoinGroupRequest):
         return JoinGroupResponse(error_code=error, protocol_name=None)
@@ -358,7 +367,7 @@ def _refusal(request: Any, error: ErrorCode) -> Any:
     return response(error_code=error)
 
 
-class _Group(GroupWorld):
+class GroupShell(GroupWorld):
     """The group's shell, with members at the other end of the parked requests."""
 
     def __init__(self, world: World, **settings: int) -> None:
