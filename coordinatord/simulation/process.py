@@ -96,6 +96,7 @@ class Process:
         if not self.alive or now_ms < self.paused_until_ms:
             return
         self._settle_commits()
+        self._settle_polls()
         self._frozen_work = self._work()
         self.paused_until_ms = now_ms + for_ms
         self._paused_ms += for_ms
@@ -107,6 +108,7 @@ class Process:
         """The batch at hand takes so long."""
         if self.alive and self._settled and not self.stopping:
             self._settle_commits()
+            self._settle_polls()
             self.busy_until_ms = max(self.busy_until_ms, self.engine.now_ms + for_ms)
             # The poll that comes then commits; none before it does.
             self._commit_base = self._work() + self.busy_until_ms - self.engine.now_ms - self._commit_every
@@ -289,6 +291,13 @@ class Process:
             if commits > 0:
                 self._commit_base += commits * self._commit_every
                 self._committed = dict.fromkeys(self._committed, self._commit_base)
+
+    def _settle_polls(self) -> None:
+        """Make up for the last of them: max.poll.interval runs from there."""
+        now_ms = self.engine.now_ms
+        if self._settled and not self.member.in_poll and now_ms >= self.busy_until_ms:
+            batch_ms = (now_ms - max(self._working_since_ms, self.busy_until_ms)) % self.period_ms
+            self.member.heartbeat.polled(now_ms - batch_ms)
 
     def _seek(self) -> None:
         """Tell the member how far the application has come, in milliseconds of a partition's records."""

@@ -1,72 +1,76 @@
-"""A scenario with events only, in real time: kafka-python consumers as processes, and the same accounts of ownership.
+"""Scenarios in real time: consumers as processes, several scenarios side by side, since nearly all of it is waiting.
 
-A process is started ahead of time and joins when it is told to; it dies by SIGKILL, and stops by SIGTERM. What happened
-is read off what the consumers told, ordered by their clocks, which are one: all of it runs on one machine.
+Heartbeats begin anew with each rebalance, and a busy machine takes some time for one. So that this does not add up,
+each happening comes as long after the last assignment as it does in the simulation.
+
+A process is started ahead of time and joins when it is told to; it is told to stop, dies by SIGKILL, and is slow over
+a record that says so. What happened is read off what the consumers told, ordered by their clocks, which are one: all of
+it runs on one machine.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import queue
 import random
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from coordinatord.simulation.ownership import Ownership
 from coordinatord.simulation.scenario import Scenario
 from tests.daemon import REPOSITORY
+from tests.reference.broker import cache_directory, exclusive, kafka_libs
+from tests.simulation.accounts import Seen, Told, account, simulated
+from tests.simulation.stories import happenings
 
 FORM_LIMIT_S = 60.0
-READY_LIMIT_S = 60.0
-TOPIC = "reality"
+QUIET_S = 1.5  # without news a group that owns everything has formed
+READY_LIMIT_S = 120.0
+ANSWER_LIMIT_S = 20.0
+
+Command = Callable[[dict[str, Any]], list[str]]
+"""From a consumer's topic, assignor and settings to the process that is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What came of it; to be compared with a Report."""
+def kafka_python(arguments: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-m", "tests.simulation.real_consumer", json.dumps(arguments)]
 
-    rebalances: int  # generations, of which each is one
-    unowned_ms: int
-    longest_gap_ms: int
-    formed_at_s: float
+
+def java(arguments: dict[str, Any]) -> list[str]:
+    """The Java client 4.3: what the model is a model of."""
+    settings = {name.replace("_", "."): value for name, value in arguments["settings"].items()}
+    settings["partition.assignment.strategy"] = arguments["assignor"]
+    return [*java_program(), arguments["topic"], *(f"{name}={value}" for name, value in settings.items())]
+
+
+@functools.cache
+def java_program() -> list[str]:
+    """Compiled once."""
+    libs = kafka_libs()
+    source = Path(__file__).with_name("RealConsumer.java")
+    classes = cache_directory() / "real-consumer"
+    with exclusive(classes / "lock"):
+        subprocess.run(["javac", "-nowarn", "-cp", f"{libs}/*", "-d", classes, source], check=True)
+    return ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{libs}/*", source.stem]
 
 
 class Real:
     """One consumer process."""
 
-    def __init__(self, number: int, bootstrap: str, group: str, scenario: Scenario, told: queue.Queue[Any]) -> None:
+    def __init__(self, number: int, command: list[str], told: list[Told]) -> None:
         self.number = number
         self.ready = threading.Event()
-        settings = {
-            "bootstrap_servers": bootstrap,
-            "group_id": group,
-            "client_id": f"member-{number}",
-            "session_timeout_ms": scenario.session,
-            "heartbeat_interval_ms": scenario.heartbeat,
-            "max_poll_interval_ms": scenario.max_poll,
-        }
+        self.generation: int | None = None
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.simulation.real_consumer",
-                json.dumps({"topic": TOPIC, "settings": settings}),
-            ],
-            cwd=REPOSITORY,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._told = told
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -75,21 +79,27 @@ class Real:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if not line.startswith("{"):
+                continue  # what the Java client logs
             event = json.loads(line)
             if event["kind"] == "ready":
                 self.ready.set()
+            elif event["kind"] == "generation":
+                self.generation = event["generation"]
             else:
-                self._told.put((event["at_s"], event["kind"], self, event))
+                self._tell(event["at_s"], event["kind"], event["partitions"], event.get("generation", -1))
 
-    def join_group(self) -> None:
-        assert self.ready.is_set(), f"consumer {self.number} has not started in time: the machine is too busy"
+    def _tell(self, at_s: float, kind: str, partitions: Sequence[int] = (), generation: int = -1) -> None:
+        self._told.append(Told(round(at_s * 1000), kind, self, tuple(partitions), generation))
+
+    def say(self, word: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
 
     def crash(self) -> None:
         self.process.kill()
-        self._told.put((time.time(), "crashed", self, {}))
+        self._tell(time.time(), "crashed")
 
     def end(self) -> None:
         self.process.kill()
@@ -100,100 +110,135 @@ class Real:
                 pipe.close()
 
 
-def live(scenario: Scenario, bootstrap: str, group: str) -> Seen:
-    """Let it come true."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(TOPIC, num_partitions=scenario.partitions, replication_factor=1)])
-    admin.close()
-    told: queue.Queue[Any] = queue.Queue()
-    with _processes(scenario, bootstrap, group, told) as (first, later):
-        starts = random.Random(scenario.seed)
-        for process in first:
-            time.sleep(starts.random() / len(first))
-            process.join_group()
-        events = _wait_until_formed(scenario, told)
-        formed_at_s = time.time()
-        for at_ms, act in sorted(_script(scenario, first, later), key=lambda each: each[0]):
-            time.sleep(max(0.0, formed_at_s + at_ms / 1000 - time.time()))
-            act()
-        time.sleep(max(0.0, formed_at_s + scenario.duration / 1000 - time.time()))
-        ended_at_s = time.time()
-    while not told.empty():
-        events.append(told.get())
-    return _account(scenario, events, formed_at_s, ended_at_s)
+class Stage:
+    """One scenario, its topic and its processes: those of the beginning, and one for each return."""
 
+    def __init__(self, name: str, scenario: Scenario, bootstrap: str, command: Command) -> None:
+        self.name, self.scenario, self.bootstrap = name, scenario, bootstrap
+        self.predicted = simulated(scenario)
+        self.told: list[Told] = []
+        self.topic = "".join(each if each.isalnum() else "-" for each in name) + f"-{time.time_ns()}"
+        self._command = command
+        self.first = [self._make(number) for number in range(scenario.members)]
+        self.later = {number: self._make(number) for _at, kind, number in happenings(scenario) if kind == "start"}
+        self.alive = dict(enumerate(self.first))
 
-@contextmanager
-def _processes(
-    scenario: Scenario, bootstrap: str, group: str, told: queue.Queue[Any]
-) -> Iterator[tuple[list[Real], dict[int, Real]]]:
-    """Those of the beginning, ready; and for each member that comes back, the process as which it does."""
-    made: list[Real] = []
+    def _make(self, number: int) -> Real:
+        scenario = self.scenario
+        settings: dict[str, object] = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": self.topic,
+            "client_id": f"member-{number}",
+            "session_timeout_ms": scenario.session,
+            "heartbeat_interval_ms": scenario.heartbeat,
+            "max_poll_interval_ms": scenario.max_poll,
+            "auto_commit_interval_ms": scenario.commit,
+        }
+        if scenario.static:
+            settings["group_instance_id"] = f"member-{number}"
+        [assignor] = scenario.assignor
+        arguments = {"topic": self.topic, "assignor": assignor, "settings": settings}
+        return Real(number, self._command(arguments), self.told)
 
-    def make(number: int) -> Real:
-        made.append(Real(number, bootstrap, group, scenario, told))
-        return made[-1]
+    @property
+    def processes(self) -> list[Real]:
+        return [*self.first, *self.later.values()]
 
-    try:
-        first = [make(number) for number in range(scenario.members)]
-        later = {event.number: make(event.number) for event in scenario.events if event.kind in ("crash", "start")}
-        for process in made:
-            assert process.ready.wait(READY_LIMIT_S), "a consumer has not started"
-        yield first, later
-    finally:
-        for process in made:
-            process.end()
+    def live(self) -> Seen:
+        """Let it come true. Everybody is ready."""
+        starts = random.Random(self.scenario.seed)
+        for process in self.first:
+            time.sleep(starts.random() / len(self.first))
+            process.say("join")
+        formed_ms = self._wait_until_formed()
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, enable_idempotence=False)
+        producer.partitions_for(self.topic)
+        happened_ms: list[int] = []
+        for at_ms, kind, number in happenings(self.scenario):
+            if kind == "polls again":  # by itself: its batch has its time
+                [event] = self.scenario.events
+                happened_ms.append(happened_ms[-1] + event.for_ms)
+                continue
+            self._wait_until(formed_ms, at_ms)
+            happened_ms.append(round(time.time() * 1000) - formed_ms)
+            self._act(kind, number, producer)
+        self._wait_until(formed_ms, self.scenario.duration)
+        ended_ms = round(time.time() * 1000)
+        generation = self._latest_generation()
+        producer.close()
+        return account(self.scenario, self.told, formed_ms, ended_ms, happened_ms, generation)
 
+    def _wait_until(self, formed_ms: int, at_ms: int) -> None:
+        """Until that time of the story, which is late by as much as the last assignment before it was."""
+        usual_ms = max((each for each in self.predicted.assigned_ms if each < at_ms), default=0)
+        late_ms = 0
+        while time.time() * 1000 < formed_ms + at_ms + late_ms:
+            time.sleep(0.005)
+            assigned_ms = [each.at_ms for each in self.told if each.kind == "assigned" and each.partitions]
+            late_ms = max(0, max(assigned_ms) - formed_ms - usual_ms)
 
-def _script(scenario: Scenario, first: list[Real], later: dict[int, Real]) -> Iterator[tuple[int, Any]]:
-    for event in scenario.events:
-        if event.kind == "crash":
-            yield event.at_ms, first[event.number].crash
-            yield event.at_ms + scenario.restart, later[event.number].join_group
-        elif event.kind == "start":
-            yield event.at_ms, later[event.number].join_group
+    def _act(self, kind: str, number: int, producer: Any) -> None:
+        if kind == "start":
+            self.alive[number] = self.later[number]
+            self.alive[number].say("join")
+        elif kind == "stop":
+            self.alive.pop(number).say("stop")
+        elif kind == "crash":
+            self.alive.pop(number).crash()
         else:
-            assert event.kind == "stop", f"{event.kind} is not for real processes"
-            yield event.at_ms, lambda number=event.number: first[number].process.send_signal(signal.SIGTERM)
+            assert kind == "slow", f"{kind} is not for real processes"
+            [event] = self.scenario.events
+            told = [each for each in self.told if each.who is self.alive[number] and each.kind == "assigned"]
+            producer.send(self.topic, b"%d" % event.for_ms, partition=told[-1].partitions[0])
+            producer.flush()
+
+    def _wait_until_formed(self) -> int:
+        """All partitions are assigned, each member has some, and nothing changes any more."""
+        deadline_s = time.time() + FORM_LIMIT_S
+        while time.time() < deadline_s:
+            time.sleep(0.02)
+            told = sorted(self.told, key=lambda each: each.at_ms)
+            held: dict[int, set[int]] = {}
+            for each in told:
+                mine = held.setdefault(each.who.number, set())
+                (mine.update if each.kind == "assigned" else mine.difference_update)(each.partitions)
+            owned = sorted(partition for mine in held.values() for partition in mine)
+            all_have_some = len(held) == self.scenario.members and all(held.values())
+            is_quiet = told and time.time() - told[-1].at_ms / 1000 > QUIET_S
+            if all_have_some and is_quiet and owned == list(range(self.scenario.partitions)):
+                return told[-1].at_ms
+        raise AssertionError(f"{self.name}: the group has not formed: {self.told}")
+
+    def _latest_generation(self) -> int:
+        for process in self.alive.values():
+            process.say("generation")
+        deadline_s = time.time() + ANSWER_LIMIT_S
+        while any(process.generation is None for process in self.alive.values()):
+            assert time.time() < deadline_s, f"{self.name}: a consumer does not tell its generation"
+            time.sleep(0.02)
+        return max(process.generation or -1 for process in self.alive.values())
 
 
-def _wait_until_formed(scenario: Scenario, told: queue.Queue[Any]) -> list[Any]:
-    """All partitions are assigned, in one generation."""
-    events: list[Any] = []
-    latest: dict[int, Any] = {}
-    deadline_s = time.time() + FORM_LIMIT_S
-    while True:
-        events.append(told.get(timeout=max(0.01, deadline_s - time.time())))
-        _at_s, kind, process, event = events[-1]
-        latest[process.number] = event if kind == "assigned" else {"generation": -1, "partitions": []}
-        generations = {each["generation"] for each in latest.values()}
-        owned = sum(len(each["partitions"]) for each in latest.values())
-        if len(latest) == scenario.members and len(generations) == 1 and owned == scenario.partitions:
-            return events
+Lived = tuple[str, Scenario, Command]
+"""A name, what happens, and with which consumers."""
 
 
-def _account(scenario: Scenario, events: list[Any], formed_at_s: float, ended_at_s: float) -> Seen:
-    """From what the consumers told to what it cost."""
-    clock: Any = SimpleNamespace(now_ms=round(formed_at_s * 1000))
-    ownership = Ownership(clock, range(scenario.partitions))
-    held: dict[Real, list[int]] = {}
-    generations: list[int] = []
-    begun = False
-    for at_s, kind, process, event in sorted(events, key=lambda each: each[0]):
-        if at_s > formed_at_s and not begun:
-            ownership.begin()
-            begun = True
-            formed_generation = max(generations)
-        if at_s > ended_at_s:
-            break
-        clock.now_ms = round(at_s * 1000)
-        ownership.let_go(process, held.pop(process, []), kind)
-        if kind == "assigned":
-            held[process] = event["partitions"]
-            ownership.take(process, event["partitions"])
-            generations.append(event["generation"])
-    clock.now_ms = round(ended_at_s * 1000)
-    ownership.end()
-    return Seen(
-        max(generations) - formed_generation, sum(ownership.unowned_ms.values()), ownership.longest_gap_ms, formed_at_s
-    )
+def live(scenarios: Sequence[Lived], bootstrap: str) -> dict[str, Seen]:
+    """All of them at the same time; what came of each, by name."""
+    stages: list[Stage] = []
+    try:
+        for name, scenario, command in scenarios:
+            stages.append(Stage(name, scenario, bootstrap, command))
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        admin.create_topics([NewTopic(each.topic, each.scenario.partitions, 1) for each in stages])
+        admin.close()
+        for stage in stages:
+            for process in stage.processes:
+                assert process.ready.wait(READY_LIMIT_S), "a consumer has not started"
+        with ThreadPoolExecutor(len(stages)) as threads:
+            seen = list(threads.map(Stage.live, stages))
+        return {stage.name: each for stage, each in zip(stages, seen, strict=True)}
+    finally:
+        for stage in stages:
+            for process in stage.processes:
+                process.end()

@@ -103,6 +103,16 @@ def test_a_batch_beyond_the_poll_interval_costs_the_membership() -> None:
     assert it.expelled_alive == 0, "it left by itself (KIP-62)"
 
 
+@pytest.mark.parametrize("at", ["60s", "63s", "67s", "69s"])
+def test_the_poll_interval_runs_from_the_last_poll(at: str) -> None:
+    """The application polls all the time, though not every one of those polls is simulated."""
+    world = run(members=3, partitions=3, session="1m", **{"max-poll": "20s"}, events=[f"{at}:slow:1:40s"])
+    left_ms = world.records[0]["began_ms"] - world.formed_ms - int(at[:-1]) * 1000
+    assert left_ms - 20_000 in range(5)
+    within = run(members=3, partitions=3, session="1m", **{"max-poll": "20s"}, events=[f"{at}:pause:1:19s"])
+    assert within.records == []
+
+
 def test_a_crash_risks_what_was_done_since_the_last_commit() -> None:
     """1,000 records a second; a commit every 5 s from the moment of the assignment, the crash 7 s after it."""
     world = World(build(EXACT | {"members": 1, "partitions": 1, "records": 1000, "events": ["30s:crash:0"]}))

@@ -1,4 +1,7 @@
-"""Does it come true? The same scenario with real consumers in real time: about a minute for each broker."""
+"""Does it come true? The stories with real consumers in real time, side by side: about a minute for each broker.
+
+What is seen depends on the machine, too, which may be busy with other tests: what differs is lived through once more.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,45 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.validate import Predicted, is_close, predict, see
+from tests.simulation.accounts import Seen, simulated
+from tests.simulation.reality import Lived, java, kafka_python, live
+from tests.simulation.stories import STORIES, story
+from tests.simulation.validate import broker, differences, is_close
+
+ALL: list[Lived] = [(name, story(name), kafka_python) for name in STORIES]
+WITH_JAVA: list[Lived] = [*ALL, ("a slow poller, in Java", story("a slow poller"), java)]
 
 
-@pytest.fixture(scope="module")
-def predicted() -> Predicted:
-    return predict()
-
-
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    "which",
-    [pytest.param("ours", marks=pytest.mark.clients), pytest.param("kafka", marks=pytest.mark.reference)],
+    ("which", "stories"),
+    [
+        pytest.param("ours", ALL, marks=pytest.mark.clients),
+        pytest.param("kafka", WITH_JAVA, marks=pytest.mark.reference),
+    ],
 )
-def test_what_is_predicted_is_what_is_seen(which: str, predicted: Predicted, tmp_path: Path) -> None:
-    seen = see(which, tmp_path)
-    assert predicted.rebalances[0] == predicted.rebalances[2] == seen.rebalances
-    assert is_close(seen.unowned_ms, predicted.unowned_ms), (seen, predicted)
-    assert is_close(seen.longest_gap_ms, predicted.longest_gap_ms), (seen, predicted)
+def test_what_is_predicted_is_what_is_seen(which: str, stories: list[Lived], tmp_path: Path) -> None:
+    predicted = {name: simulated(scenario) for name, scenario, _command in stories}
+    with broker(which, tmp_path) as bootstrap:
+        seen = live(stories, bootstrap)
+        again = [each for each in stories if differences(predicted[each[0]], seen[each[0]])]
+        if again:
+            seen |= live(again, bootstrap)
+    found = {name: differences(predicted[name], each) for name, each in seen.items()}
+    assert not any(found.values()), found
+
+
+def test_a_difference_is_found() -> None:
+    """So that the test above can fail."""
+    one = Seen(2, 10_000, 5_000, 0, (5_000,), (1_000, None))
+    assert differences(one, one) == []
+    assert differences(one, Seen(2, 11_900, 5_900, 500, (5_100,), (1_200, None))) == []
+    assert differences(one, Seen(3, 12_100, 6_100, 700, (5_100,), (1_300, 1))) == [
+        "rebalances: 2 predicted, 3 seen",
+        "unowned_ms: 10000 predicted, 12100 seen",
+        "longest_gap_ms: 5000 predicted, 6100 seen",
+        "owned_twice_ms: 0 predicted, 700 seen",
+        "settled after happening 0: 1000 ms predicted, 1300 seen",
+        "settled after happening 1: None ms predicted, 1 seen",
+    ]
+    assert not is_close(0, 300)
