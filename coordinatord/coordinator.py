@@ -234,19 +234,20 @@ class Coordinator:
         if self.ledger is not None:
             self.ledger.observe(actor.group, result, now_ms)
         for change in result.changes:
-            if isinstance(change, Dropped):
+            if type(change) is Dropped:
                 self.metrics.members_removed[change.cause] += 1
         if self.draining:
             return  # every group becomes Dead; one line says that the daemon stops
         for transition in result.transitions:
-            self.metrics.transition(transition.old.value, transition.new.value)
+            old, new = transition.old.shown, transition.new.shown
+            self.metrics.transition(old, new)
             if transition.new is STABLE:
                 self.metrics.completed_rebalances += 1
             self._info(
                 "group transition",
                 group=transition.group_id,
-                old=transition.old.value,
-                new=transition.new.value,
+                old=old,
+                new=new,
                 generation=transition.generation_id,
                 reason=transition.reason,
             )

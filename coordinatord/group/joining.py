@@ -73,7 +73,7 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
     if not _has_room(group, request.member_id):
         remove_member(group, request.member_id, Cause.GROUP_FULL, result)
         result.reply = join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
-    elif not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
+    elif not supports_protocols(group, request.protocol_type, request.protocols):
         result.reply = join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif not request.member_id:
         _join_without_id(group, event, now_ms, result)
@@ -202,7 +202,7 @@ def _replace_without_rebalance(
     group: Group, event: Join, member: Member, leader_before: str | None, result: Result
 ) -> None:
     """Log the new member id under the same generation and assignment."""
-    write_metadata(group, {m.member_id: m.assignment for m in group.members.values()}, result)
+    write_metadata(group, result)
     response = JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -241,6 +241,9 @@ def _write_new_group(group: Group, result: Result) -> None:
 
 def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
     """Names are the same few in all members, so keep one copy. A name that comes twice counts once."""
+    if len(request.protocols) == 1:
+        (protocol,) = request.protocols
+        return ((sys.intern(protocol.name), protocol.metadata),)
     first: dict[str, bytes] = {}
     for protocol in request.protocols:
         first.setdefault(sys.intern(protocol.name), protocol.metadata)

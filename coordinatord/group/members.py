@@ -82,9 +82,10 @@ def update_member(
     result: Result,
 ) -> None:
     """What a member says of itself when it rejoins, and its parked join. An earlier parked one is never answered."""
-    _count_protocols(group, member, -1)
-    member.protocols = protocols
-    _count_protocols(group, member, 1)
+    if member.protocols != protocols:
+        _count_protocols(group, member, -1)
+        member.protocols = protocols
+        _count_protocols(group, member, 1)
     member.rebalance_timeout_ms = rebalance_timeout_ms
     member.session_timeout_ms = session_timeout_ms
     if member.join_reply_to is None:

@@ -25,7 +25,13 @@ from coordinatord.group.vote import select_protocol
 from protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.api.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
+from protocol.make import maker
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+_joined = maker(JoinGroupResponse)
+_member_joined = maker(JoinGroupResponseMember)
+_member_logged = maker(MemberMetadata)
+_group_logged = maker(GroupMetadataValue)
 
 LOOK_AGAIN_MS = 1_000
 """The least time between two looks at a rebalance to which nobody came. Kafka spins where the timeout is 0."""
@@ -102,7 +108,7 @@ def complete_join(group: Group, now_ms: int, result: Result) -> None:
         group.protocol_name = None
         group.subscribed_topics = subscribed_topics(group)
         group.transition_to(EMPTY, "no members left", now_ms, result)
-        write_metadata(group, {}, result)
+        write_metadata(group, result)
 
 
 def reset_assignments(group: Group, now_ms: int, result: Result) -> None:
@@ -124,48 +130,51 @@ def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
     """What the leader needs to compute the assignment."""
     assert group.protocol_name is not None
     return [
-        JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(group.protocol_name))
+        _member_joined(m.member_id, m.group_instance_id, m.metadata(group.protocol_name))
         for m in group.members.values()
     ]
 
 
 def generation_response(group: Group, member: Member) -> JoinGroupResponse:
     """The successful answer to a join: the generation, and all members for its leader."""
-    leader = member.member_id == group.leader_id
-    return JoinGroupResponse(
-        generation_id=group.generation_id,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=group.leader_id or "",
-        member_id=member.member_id,
-        members=members_for_leader(group) if leader else [],
+    member_id, leader_id = member.member_id, group.leader_id
+    return _joined(
+        0,
+        ErrorCode.NONE,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol_name,
+        leader_id or "",
+        False,
+        member_id,
+        members_for_leader(group) if member_id == leader_id else [],
     )
 
 
-def write_metadata(group: Group, assignments: dict[str, bytes], result: Result) -> None:
-    """Log the group as it is, with these assignments."""
+def write_metadata(group: Group, result: Result) -> None:
+    """Log the group as it is."""
     members = []
     for member in group.members.values():
         assert group.protocol_name is not None
         members.append(
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(group.protocol_name),
-                assignment=assignments[member.member_id],
+            _member_logged(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(group.protocol_name),
+                member.assignment,
             )
         )
-    value = GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation_id,
-        protocol=group.protocol_name,
-        leader=group.leader_id,
-        current_state_timestamp=group.current_state_timestamp_ms,
-        members=members,
+    value = _group_logged(
+        group.protocol_type or "",
+        group.generation_id,
+        group.protocol_name,
+        group.leader_id,
+        group.current_state_timestamp_ms,
+        members,
     )
     write(group, GroupMetadataKey(group.group_id), value, result)
 
@@ -185,12 +194,16 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
     group.subscribed_topics = subscribed_topics(group)
     size = len(group.members)
     group.transition_to(COMPLETING_REBALANCE, f"{size} member{'s' if size != 1 else ''} joined", now_ms, result)
-    for member in group.members.values():
-        answer_join(group, member, generation_response(group, member), result)
+    pending_sync_members, timeout_ms = group.pending_sync_members, 0
+    for member_id, member in group.members.items():
+        if member.join_reply_to is not None:
+            answer_join(group, member, generation_response(group, member), result)
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)
         member.is_new = False
-        group.pending_sync_members[member.member_id] = None
-    group.sync_deadline_ms = now_ms + group.rebalance_timeout_ms()
+        pending_sync_members[member_id] = None
+        if member.rebalance_timeout_ms > timeout_ms:
+            timeout_ms = member.rebalance_timeout_ms
+    group.sync_deadline_ms = now_ms + timeout_ms
     result.timers.append(Schedule(TimerKey(group.group_id, SYNC), group.sync_deadline_ms))
 
 

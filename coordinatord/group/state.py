@@ -32,7 +32,14 @@ NO_TIMESTAMP: Final = -1
 
 
 class GroupState(Enum):
-    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show."""
+    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show. `shown` is the same,
+    without what Enum does to look it up.
+    """
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    __hash__ = object.__hash__  # Enum's is written in Python
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

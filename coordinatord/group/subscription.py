@@ -6,7 +6,12 @@ much can be read without knowing the rest.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from coordinatord.group.state import Group
+
+SHORT_BYTES = 1_024
+"""Metadata that is remembered as read has this many at most."""
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
@@ -15,13 +20,23 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return None
     if group.protocol_name is None:
         return None if group.members else frozenset()
-    topics: set[str] = set()
+    all_topics: set[frozenset[str]] = set()
     for member in group.members.values():
-        of_member = topics_of(member.metadata(group.protocol_name))
+        metadata = member.metadata(group.protocol_name)
+        of_member = _read_before(metadata) if len(metadata) <= SHORT_BYTES else _read(metadata)
         if of_member is None:
             return None
-        topics.update(of_member)
-    return frozenset(topics)
+        all_topics.add(of_member)
+    return all_topics.pop() if len(all_topics) == 1 else frozenset().union(*all_topics)
+
+
+def _read(metadata: bytes) -> frozenset[str] | None:
+    topics = topics_of(metadata)
+    return None if topics is None else frozenset(topics)
+
+
+_read_before = lru_cache(maxsize=256)(_read)
+"""Members of a group, and groups of a kind, say the same, and say it in each rebalance."""
 
 
 def topics_of(metadata: bytes) -> list[str] | None:

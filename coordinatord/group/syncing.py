@@ -14,6 +14,9 @@ from coordinatord.group.result import Result
 from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Group, Member
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.errors import ErrorCode
+from protocol.make import maker
+
+_synced = maker(SyncGroupResponse)
 
 
 def sync(group: Group, event: Sync, now_ms: int) -> Result:
@@ -43,7 +46,7 @@ def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result
     by_id = {one.member_id: one.assignment for one in request.assignments}
     for member in group.members.values():
         member.assignment = by_id.get(member.member_id, b"")
-    write_metadata(group, {member.member_id: member.assignment for member in group.members.values()}, result)
+    write_metadata(group, result)
     group.transition_to(STABLE, f"assignment from leader {group.leader_id}", now_ms, result)
     for member in group.members.values():
         if answer_sync(member, _assignment_response(group, member), result):
@@ -52,9 +55,7 @@ def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result
 
 
 def _assignment_response(group: Group, member: Member) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
-    )
+    return _synced(0, ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 
 def _refusal(group: Group, event: Sync) -> ErrorCode | None:

@@ -8,23 +8,26 @@ that a group that moves between Kafka and us keeps its protocol.
 from __future__ import annotations
 
 from coordinatord.group.state import EMPTY, Group
+from protocol.api.join_group import JoinGroupRequestProtocol
 from protocol.java import string_hash
 
 
-def supports_protocols(group: Group, protocol_type: str, names: list[str]) -> bool:
+def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
     """Whether somebody with this type and these protocols may join: Empty takes anything that is not empty."""
     if group.state is EMPTY:
-        return bool(protocol_type) and bool(names)
-    size = len(group.members)
-    return group.protocol_type == protocol_type and any(
-        group.supported_protocols.get(name, 0) == size for name in names
-    )
+        return bool(protocol_type) and bool(protocols)
+    if group.protocol_type != protocol_type:
+        return False
+    size, supported = len(group.members), group.supported_protocols
+    return any(supported.get(protocol.name, 0) == size for protocol in protocols)
 
 
 def select_protocol(group: Group) -> str:
     """The winner; the group has members, and joins are only accepted as long as they have a protocol in common."""
     size = len(group.members)
     candidates = {name for name, count in group.supported_protocols.items() if count == size}
+    if len(candidates) == 1:
+        return candidates.pop()  # whoever votes can only vote for this one
     votes: dict[str, int] = {}
     for member in group.members.values():
         choice = next(name for name, _ in member.protocols if name in candidates)
