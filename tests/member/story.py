@@ -387,7 +387,8 @@ def _request(send: Send) -> str:
 
 
 def _answer(response: Any) -> str:
-    name = _name(response, "Response")
+    kinds = type(response).__mro__  # the group may answer with a kind of its own
+    name = next(each.__name__ for each in kinds if each.__name__.endswith("Response")).removesuffix("Response")
     error = ErrorCode(getattr(response, "error_code", 0))
     if name == "OffsetCommit":
         [error] = {ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions}
