@@ -52,6 +52,7 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
+from protocol.records.batch import KeyValue
 
 EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
@@ -60,6 +61,9 @@ CLOCK_INTERVAL_S = 1.0
 
 LEDGER_DELAY_S = 0.25
 """How long a rebalance's record may wait for others. A crash loses those of the last moment: its log line is there."""
+
+LEDGER_RECORDS = 100
+"""Of the ledger that are written in one turn of the loop: a millisecond. Ten thousand groups may end in a second."""
 
 LEAST_CLEANER_BACKOFF_S = 0.01
 """log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
@@ -330,7 +334,7 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
-            self._write_rebalances()
+            self._write_rebalances(len(self._unwritten_rebalances))
             self.topics.drain()
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
@@ -383,9 +387,11 @@ class Daemon:
             self.loop.call_later(LEDGER_DELAY_S, self._write_rebalances)
         self._unwritten_rebalances.append((group.group_id, record))
 
-    def _write_rebalances(self) -> None:
+    def _write_rebalances(self, at_most: int = LEDGER_RECORDS) -> None:
         """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
-        records, self._unwritten_rebalances = self._unwritten_rebalances, []
+        unwritten = self._unwritten_rebalances
+        records = unwritten[:at_most]
+        del unwritten[:at_most]
         if self.failed is not None or not records:
             return
         if LEDGER_TOPIC not in self.topics.catalogue.by_name:
@@ -395,11 +401,17 @@ class Daemon:
                 self.log_failed(error)
                 return
         now_ms = self.now_ms()
+        of_partitions: dict[int, list[KeyValue]] = {}
         for group_id, record in records:
-            log = self.data.get(LEDGER_TOPIC, partition_for(group_id, self.topics.offsets_partitions))
+            partition = partition_for(group_id, self.topics.offsets_partitions)
+            of_partitions.setdefault(partition, []).append((group_id.encode("utf-8", "replace"), record))
+        for partition, several in of_partitions.items():
+            log = self.data.get(LEDGER_TOPIC, partition)
             # None where the topic has been brought here from somewhere else, with fewer partitions.
             if log is not None:
-                self.writer.append_records(log, [(group_id.encode("utf-8", "replace"), record)], now_ms)
+                self.writer.append_records(log, several, now_ms)
+        if unwritten:
+            self.loop.call_soon(self._write_rebalances)
 
     def _rebalances(self, query: dict[str, list[str]]) -> object:
         """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""

@@ -18,7 +18,7 @@ from coordinatord.timer_wheel import TimerWheel
 TICK_MS = 10
 """How late a timer may be. Kafka's timer ticks every millisecond; nothing here is decided within ten."""
 
-SLICE_S = 0.005
+SLICE_S = 0.003
 """For how long a turn expires timers. One may do next to nothing, or end a group, log that and tell of it: 100 µs."""
 
 BATCH = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -13,12 +14,19 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
 from structlog.testing import capture_logs
 
+from coordinatord.actor import GroupActor
 from coordinatord.cli import cli
 from coordinatord.cli.groups import look_up, story, told
+from coordinatord.config import Settings
+from coordinatord.config.address import parse_listeners
+from coordinatord.group.events import Join, Leave
 from coordinatord.observe import ledger as ledger_module
+from coordinatord.server import LEDGER_RECORDS
+from coordinatord.server import Daemon as Server
+from coordinatord.topics.names import LEDGER_TOPIC
 from protocol.api.describe_groups import DescribedGroup
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import MemberIdentity
+from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.daemon import Daemon, running
 from tests.group.world import World, subscription
@@ -277,6 +285,44 @@ def test_a_stop_loses_no_record(daemon: Daemon) -> None:
     daemon.start()
     _state, records = look_up(daemon.bootstrap, "orders", 5)
     assert records[0]["trigger"]["reason"] == "deploy 1"
+
+
+async def end_together(data_dir: Path, records: int) -> list[int]:
+    """How many records there are after each turn of the loop in which there are more."""
+    settings = dataclasses.replace(
+        Settings(),
+        log_dirs=str(data_dir),
+        listeners=parse_listeners("127.0.0.1:0"),
+        offsets_topic_num_partitions=3,
+        group_initial_rebalance_delay_ms=0,
+    )
+    server = Server(settings, asyncio.get_running_loop())
+    await server.start()
+    while server.coordinator.is_loading:  # noqa: ASYNC110  # nobody tells of it
+        await asyncio.sleep(0.001)
+    request = JoinGroupRequest(protocol_type="consumer", protocols=[JoinGroupRequestProtocol("range", b"")])
+    request.session_timeout_ms = request.rebalance_timeout_ms = 10_000
+    for number in range(records // 2):
+        actor = server.coordinator.actor_for(f"group-{number}")
+        assert isinstance(actor, GroupActor)
+        # Nobody waits for an answer: it is the step's, and not sent.
+        joined = actor.tell(Join(request, object(), "app", "/127.0.0.1", require_known_member_id=False))
+        # Two records: this ends the rebalance that waits for a sync, and the one that it makes itself.
+        actor.tell(Leave(LeaveGroupRequest(), [MemberIdentity(joined.member_id)]))
+    written = [0]
+    while written[-1] < records:
+        await asyncio.sleep(0)
+        total = sum(log.end_offset for (topic, _), log in server.data.logs.items() if topic == LEDGER_TOPIC)
+        if total > written[-1]:
+            written.append(total)
+    server.request_stop("done")
+    assert await server.stop() == 0
+    return written
+
+
+def test_many_that_end_together_do_not_keep_the_loop(tmp_path: Path) -> None:
+    written = asyncio.run(asyncio.wait_for(end_together(tmp_path / "data", 350), 30))
+    assert written == [0, LEDGER_RECORDS, 2 * LEDGER_RECORDS, 3 * LEDGER_RECORDS, 350]
 
 
 def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
