@@ -7,6 +7,7 @@ partition whose first commit that is known is later than the moment, nothing is 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coordinatord.pipeline.analysis.consumer_group import METADATA, ConsumerGroup
 from coordinatord.pipeline.analysis.generations import Generation, TopicPartition, generation_of
+from coordinatord.pipeline.kinds import GROUP_GENERATIONS
 from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.tables.group_log import GENERATION_COLUMNS, consumer_texts
 from coordinatord.pipeline.tables.inputs import Inputs, Options
-from coordinatord.pipeline.tables.rebalances import generations
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
@@ -34,11 +37,21 @@ class Offset:
 
 @dataclass(slots=True)
 class Moment:
-    """Of a group. `generation` is None where none is known, and for groups of other protocols."""
+    """Of a group. `generation` is None where none is known, and for share groups and streams groups; of a group of the
+    consumer protocol it is an epoch, with what members had at that moment, and `reached` counts those of them that had
+    all that they should have (None of a classic group).
+    """
 
     at_ms: int
     offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
     generation: Generation | None = None
+    reached: int | None = None
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        """What any member had."""
+        members = () if self.generation is None else self.generation.members.values()
+        return {partition for member in members for partition in member.assigned}
 
     def owner(self, partition: TopicPartition) -> str:
         """Client id and host of who was assigned a partition; empty for nobody."""
@@ -71,8 +84,9 @@ def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
     is_group = F.col("group_id") == group
     made = F.coalesce("commit_timestamp_ms", "timestamp_ms")
     commits = inputs.commits.where(is_group).select("topic", "partition", "committed_offset", "at", made.alias("ms"))
-    log = generations(inputs).where(is_group)
-    found = Moment(at_ms, generation=_generation(log, at_ms))
+    log = inputs.facts(GROUP_GENERATIONS).where(is_group).select("log_offset", *GENERATION_COLUMNS)
+    found = Moment(at_ms)
+    is_known = _who_had_what(inputs, found, log, group)
     last = (
         commits.where(F.col("ms") <= at_ms)
         .groupBy("topic", "partition")
@@ -81,14 +95,27 @@ def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
     for row in last.collect():
         if row["last"]["committed_offset"] is not None:
             found.offsets[row["topic"], row["partition"]] = Offset(row["last"]["committed_offset"], row["last"]["ms"])
-    if not found.offsets and found.generation is None and not commits.limit(1).count() and not log.limit(1).count():
+    if not is_known and not commits.limit(1).count():
         raise SourceError(f"nothing is known of a group {group} in {out}")
     return found
 
 
-def _generation(log: DataFrame, at_ms: int) -> Generation | None:
-    rows = log.where(F.col("timestamp_ms") <= at_ms).orderBy(F.col("log_offset").desc()).limit(1).collect()
-    return generation_of(rows[0].asDict(recursive=True)) if rows else None
+def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> bool:
+    """Find the generation or the epoch of the moment, whichever was written last. Returns whether there is any."""
+    rows = log.where(F.col("timestamp_ms") <= found.at_ms).orderBy(F.col("log_offset").desc()).limit(1).collect()
+    at = rows[0]["log_offset"] if rows else -1
+    if rows:
+        found.generation = generation_of(rows[0].asDict(recursive=True))
+    texts: list[tuple[int, str, str]] = []
+    for kind, frame in consumer_texts(inputs, f"timestamp_ms <= {found.at_ms}").items():
+        texts += [(row["log_offset"], kind, row["text"]) for row in frame.where(F.col("group_id") == group).collect()]
+    if texts and max(texts)[0] > at:
+        consumers = ConsumerGroup(inputs.topic_names)
+        for _offset, kind, text in sorted(texts):
+            consumers.apply(kind, json.loads(text))
+        found.generation, found.reached = consumers.as_generation(), consumers.reached
+    epochs = inputs.facts(METADATA).where(F.col("group_id") == group)
+    return bool(rows or texts or log.limit(1).count() or epochs.limit(1).count())
 
 
 def tell(group: str, it: Moment) -> Iterator[str]:
@@ -97,11 +124,18 @@ def tell(group: str, it: Moment) -> Iterator[str]:
     if it.generation is not None:
         count = len(it.generation.members)
         members = f"{count} member{'' if count == 1 else 's'}"
-        yield f"  generation {it.generation.number}, {members}, {it.generation.protocol or 'nothing assigned'}"
+        if it.reached is None:
+            yield f"  generation {it.generation.number}, {members}, {it.generation.protocol or 'nothing assigned'}"
+        else:
+            reached = "all reconciled" if it.reached == count else f"{it.reached} of them reconciled"
+            yield f"  epoch {it.generation.number}, {members}, {reached}"
     yield f"  {'TOPIC':<30} {'PARTITION':>9} {'OFFSET':>15}  COMMITTED                 MEMBER"
     for partition, each in sorted(it.offsets.items()):
         where = f"{partition[0]:<30} {partition[1]:>9} {each.offset:>15}"
         yield f"  {where}  {clock(each.committed_ms):<24}  {it.owner(partition)}".rstrip()
+    for partition in sorted(it.assigned - it.offsets.keys()):
+        where = f"{partition[0]:<30} {partition[1]:>9} {'-':>15}"
+        yield f"  {where}  {'':<24}  {it.owner(partition)}"
     if not it.offsets:
         yield "  no committed offsets are known of that moment"
 
@@ -110,10 +144,10 @@ def compare(one: Moment, other: Moment) -> Iterator[str]:
     """What is otherwise at the other moment."""
     yield f"From {clock(one.at_ms)} to {clock(other.at_ms)}"
     same = 0
-    for partition in sorted(one.offsets.keys() | other.offsets.keys()):
+    for partition in sorted(one.offsets.keys() | other.offsets.keys() | one.assigned | other.assigned):
         before, after = one.offsets.get(partition), other.offsets.get(partition)
         moved = one.owner(partition) != other.owner(partition)
-        if before is not None and after is not None and before.offset == after.offset and not moved:
+        if (before and before.offset) == (after and after.offset) and not moved:
             same += 1
             continue
         offsets = f"{'-' if before is None else before.offset} -> {'-' if after is None else after.offset}"

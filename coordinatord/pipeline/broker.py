@@ -145,7 +145,7 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
         consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata knows the leader
         offset = part.first_offset
         while offset < part.next_offset:
-            data, log_start = _fetch(consumer, options.topic, part.partition, offset)
+            data, log_start = fetch(consumer, options.topic, part.partition, offset)
             if data is None:  # records before log_start were deleted
                 if options.fail_on_data_loss and part.first_offset:
                     raise DataLoss(
@@ -173,7 +173,7 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
             offset = after
 
 
-def _fetch(consumer: Any, topic: str, partition: int, offset: int) -> tuple[bytes | None, int]:
+def fetch(consumer: Any, topic: str, partition: int, offset: int) -> tuple[bytes | None, int]:
     """(batches from `offset` on, where the log begins); None for the batches when the log begins behind `offset`."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError

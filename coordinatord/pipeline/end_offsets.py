@@ -27,7 +27,7 @@ MAX_POINTS = 1_000
 
 REQUEST_TIMEOUT_MS = 30_000
 
-_PARTITION = re.compile(r"(.+)-(\d+)")
+PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
 TopicPartition = tuple[str, int]
 
@@ -51,7 +51,7 @@ def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] |
         if not os.path.isdir(path):
             raise SourceError(f"{path} is not a directory: --end-offsets wants a broker's log directory or HOST:PORT")
         for name in sorted(os.listdir(path)):
-            match = _PARTITION.fullmatch(name)
+            match = PARTITION_DIRECTORY.fullmatch(name)
             directory = os.path.join(path, name)
             if match is None or not os.path.isdir(directory):
                 continue

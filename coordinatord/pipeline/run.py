@@ -4,6 +4,7 @@
     OUT/ledger/run=<n>/bucket=<b>/           what our daemon's ledger, where it has one, says of rebalances
     OUT/checkpoint/                          how far the log has been read (Spark's)
     OUT/end_offsets/run=<n>/                 where partitions ended when this run looked
+    OUT/topic_names.json                     topics by id, where groups of the consumer protocol need them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
     OUT/state.json                           the last batch that is in the tables
 
@@ -29,15 +30,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
-from coordinatord.pipeline.ledger_topic import read_ledger
+from coordinatord.pipeline.ledger_topic import ledger_of
+from coordinatord.pipeline.options import read_options
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import BUCKETS, ENDING_DDL, FACTS, LEDGER_DDL, Inputs, Options, bucket_of
+from coordinatord.pipeline.topic_names import keep_names, names_from_broker, names_in_directories
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""2: facts of all kinds of the consumer protocol are kept."""
 Say = Callable[[str], object]
 
 
@@ -76,6 +81,7 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: N
     changed = tuple(sorted({*_changed_buckets(it.out, int(state["batch"])), *_ledger_buckets(it.out, state)}))
     summary.buckets = len(changed)
     directories = _sample_ends(spark, it, now_ms, int(state["runs"]), say)
+    _learn_names(it)
 
     def inputs(buckets: tuple[int, ...] | None) -> Inputs:
         return Inputs(
@@ -156,7 +162,7 @@ def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
     path = _ledger_path(it.out, state)
     shutil.rmtree(path, ignore_errors=True)  # of a run that did not end
-    rows = list(read_ledger(json.loads(it.source.options.get("paths", "[]")), nexts))
+    rows = list(ledger_of(read_options(it.source.options), nexts))
     if rows:
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
         records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
@@ -202,6 +208,23 @@ def _sample_ends(spark: SparkSession, it: Run, now_ms: int, number: int, say: Sa
     target = path / f"run={number:09d}"
     spark.createDataFrame(rows, ENDING_DDL).coalesce(1).write.mode("overwrite").parquet(str(target))
     return (it.end_offsets,) if is_directory else ()
+
+
+def _learn_names(it: Run) -> None:
+    """Look which topics the ids in the log are: where the log is, and where partitions end. A topic is older than the
+    records that have its id, so that it is there now, unless it was deleted before any run.
+    """
+    if not any((it.out / "facts" / METADATA).glob("batch=*")):
+        return
+    bootstrap = it.source.options.get("bootstrap")
+    found: dict[str, str] = {}
+    if it.end_offsets is not None and not os.path.isdir(it.end_offsets):
+        bootstrap = bootstrap or it.end_offsets
+    if bootstrap is not None:
+        found |= names_from_broker(bootstrap, it.broker)
+    directories = json.loads(it.source.options.get("paths", "[]"))
+    found |= names_in_directories([*directories, *([] if it.end_offsets is None else [it.end_offsets])])
+    keep_names(it.out, found)
 
 
 # Tables

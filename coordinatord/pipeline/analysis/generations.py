@@ -36,6 +36,8 @@ class Member:
     assigned: frozenset[TopicPartition]
     tells_generation: bool = False
     """Its subscription says in which generation it was made, so that it is another one each time it joins."""
+    seen_ms: int | None = None
+    """When it was last heard of otherwise than by commits: groups of the consumer protocol (KIP-848) log that."""
 
     @property
     def client(self) -> tuple[str, str]:
@@ -89,6 +91,12 @@ class Commits:
         times = self.times.get(partition, ())
         index = bisect_right(times, around_ms)
         return int(times[index] - times[index - 1]) if 0 < index < len(times) else None
+
+    def widest_gap(self, partition: TopicPartition, from_ms: int, to_ms: int) -> int | None:
+        """The longest time between two commits of which some lies between two moments; None where there are not two."""
+        times = self.times.get(partition, ())
+        first, last = max(0, bisect_right(times, from_ms) - 1), bisect_right(times, to_ms) + 1
+        return max((int(b - a) for a, b in pairwise(times[first:last])), default=None)
 
     def usual_gap(self, partition: TopicPartition, until_ms: int, among: int = 10) -> int | None:
         """The median of the last few gaps before a moment."""

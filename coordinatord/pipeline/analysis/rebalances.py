@@ -51,7 +51,7 @@ class Rebalance:
     began_after_ms: int | None
     began_before_ms: int | None
     joined_ms: int | None
-    ended_ms: int
+    ended_ms: int | None
     initial: bool
     protocol: str | None
     leader: str | None
@@ -73,6 +73,7 @@ class Rebalance:
     cause: str
     how: str
     confidence: float | None
+    group_type: str = "classic"
 
 
 def rebalances(
@@ -119,7 +120,6 @@ class _Ledger:
 def _row(before: Generation | None, after: Generation, commits: Commits, record: Mapping[str, Any] | None) -> Rebalance:
     ids_before = frozenset(before.members) if before is not None else frozenset()
     ids = frozenset(after.members)
-    moved = _moved(before, after)
     ended_ms = after.at_ms
     joined_ms = after.joined_ms
     initial = before is not None and not before.members
@@ -132,7 +132,7 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
     else:
         finding = infer(before, after, commits)
         began_ms = None if before is None else _began_ms(before, after, commits, latest_ms)
-        what = _inferred(finding)
+        what = inferred(finding)
     return Rebalance(
         generation_before=None if before is None else before.number,
         generation=after.number,
@@ -152,7 +152,7 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
         kept=len(ids & ids_before),
         skipped_generations=0 if before is None else after.number - before.number - 1,
         missed_commit_ms=_missed_commit_ms(before, after, commits),
-        **moved,
+        **moved(before, after),
         **what,
     )
 
@@ -172,7 +172,7 @@ def _observed(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _inferred(finding: Finding | None) -> dict[str, Any]:
+def inferred(finding: Finding | None) -> dict[str, Any]:
     if finding is None:
         return {
             "trigger": None,
@@ -195,7 +195,7 @@ def _inferred(finding: Finding | None) -> dict[str, Any]:
     }
 
 
-def _moved(before: Generation | None, after: Generation) -> dict[str, Any]:
+def moved(before: Generation | None, after: Generation) -> dict[str, Any]:
     """Partitions that have another owner than before, those that nobody has any more, the share that stayed."""
     if before is None:
         return dict.fromkeys(("partitions_before", "partitions_moved", "partitions_revoked", "stickiness"))
@@ -281,7 +281,7 @@ def _finding(
     if removed:
         return _somebody_went(before, after, removed, added, commits)
     if added:
-        text = f"{_names(added)} joined, nobody went"
+        text = f"{names_of(added)} joined, nobody went"
         return Finding(NEW_MEMBER, added[0], text, 0.97)
     changed = [
         member
@@ -289,9 +289,9 @@ def _finding(
         if member.member_id in before.members and member.topics != before.members[member.member_id].topics
     ]
     if changed:
-        return Finding(METADATA_CHANGED, changed[0], f"{_names(changed)} changed the topics", 0.95)
+        return Finding(METADATA_CHANGED, changed[0], f"{names_of(changed)} changed the topics", 0.95)
     if restarted:
-        return Finding(STATIC_MEMBER_RESTARTED, restarted[0], f"{_names(restarted)} came with a new id", 0.8)
+        return Finding(STATIC_MEMBER_RESTARTED, restarted[0], f"{names_of(restarted)} came with a new id", 0.8)
     return _nobody_came_or_went(before, after)
 
 
@@ -309,7 +309,7 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
         what = "the same members, with partitions that nobody had"
     elif shed:
         # A cooperative member joins again when it has let go of what others shall have.
-        what = f"{_names(shed)} rejoined owning other partitions"
+        what = f"{names_of(shed)} rejoined owning other partitions"
     else:
         what = "the same members with the same topics"
     if shed or (leader is not None and leader.tells_generation):
@@ -331,7 +331,7 @@ def _somebody_went(
         return _nothing_committed(removed, added)
     member, silence = min(known, key=lambda each: each[1] / each[0].session_timeout_ms)
     expired = silence >= member.session_timeout_ms - HEARTBEAT_MS
-    told = f"{_names([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
+    told = f"{names_of([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
     sure = _how_sure(silence, member.session_timeout_ms, expired=expired)
     if not expired:
         if silence > HEARTBEAT_MS + COMMIT_MS:
@@ -341,7 +341,7 @@ def _somebody_went(
         return Finding(MEMBER_LEFT, member, told, sure)
     if added:
         # Whoever comes makes the group rebalance at once, and the one that is gone is waited for.
-        text = f"{_names(added)} joined; {told}, longer than its session lasts"
+        text = f"{names_of(added)} joined; {told}, longer than its session lasts"
         waited_ms = _waited_ms(before, after, commits, joined_ms)
         waited = waited_ms is not None and waited_ms > HEARTBEAT_MS + COMMIT_MS
         return Finding(NEW_MEMBER, added[0], text, 0.9 if waited else 0.7)
@@ -368,16 +368,16 @@ def _not_synced(
         waited_ms = None
     if waited_ms is None or not timeout_ms <= waited_ms <= timeout_ms + 2 * HEARTBEAT_MS:
         return None
-    text = f"{_names([member])} committed nothing for a rebalance timeout after it had joined, and was gone then"
+    text = f"{names_of([member])} committed nothing for a rebalance timeout after it had joined, and was gone then"
     return Finding(NOT_SYNCED, member, text, 0.8)
 
 
 def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:
-    """Since a member's last commit in the generation; since the generation began where there is none although the
-    partitions are committed at other times; None where they never are.
+    """Since a member's last commit in the generation, or whatever else was heard of it; since the generation began
+    where there is none although the partitions are committed at other times; None where they never are.
     """
     last_ms = commits.last(member.assigned, until_ms)
-    return None if last_ms is None else until_ms - max(last_ms, generation.at_ms)
+    return None if last_ms is None else until_ms - max(last_ms, generation.at_ms, member.seen_ms or 0)
 
 
 def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
@@ -388,9 +388,9 @@ def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
 
 
 def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Finding:
-    text = f"{_names(removed)} went, and had never committed for what it was assigned"
+    text = f"{names_of(removed)} went, and had never committed for what it was assigned"
     if added:
-        return Finding(NEW_MEMBER, added[0], f"{_names(added)} joined; {text}", 0.4)
+        return Finding(NEW_MEMBER, added[0], f"{names_of(added)} joined; {text}", 0.4)
     return Finding(MEMBER_LEFT, removed[0], text, 0.5)
 
 
@@ -423,7 +423,7 @@ def _unlogged(record: Mapping[str, Any]) -> Rebalance:
     )
 
 
-def _names(members: Sequence[Member]) -> str:
+def names_of(members: Sequence[Member]) -> str:
     """A few of them, in words."""
     named = [f"{each.instance or each.client_id} on {each.host.removeprefix('/')}" for each in members[:3]]
     more = len(members) - len(named)

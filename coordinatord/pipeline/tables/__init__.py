@@ -3,8 +3,7 @@
 from coordinatord.pipeline.tables.commits import COMMITS, OFFSETS_LOAD
 from coordinatord.pipeline.tables.expiry import EXPIRY
 from coordinatord.pipeline.tables.lag import GROUP_STATUS, LAG, LAG_HISTORY, STATUS
-from coordinatord.pipeline.tables.members import CHURN, MEMBER_EVENTS, MEMBERS
-from coordinatord.pipeline.tables.rebalances import REBALANCES
+from coordinatord.pipeline.tables.members import CHURN, MEMBER_EVENTS, MEMBERS, REBALANCES
 from coordinatord.pipeline.tables.slo import SLO
 from coordinatord.pipeline.tables.table import Table
 

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from coordinatord.pipeline.analysis import consumer_group
+from coordinatord.pipeline.analysis.consumer_group import CURRENT, SESSION_MS
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import with_outcome
 from coordinatord.pipeline.kinds import (
@@ -21,6 +23,7 @@ from coordinatord.pipeline.kinds import (
     QUARANTINE,
     TRANSACTION_MARKERS,
 )
+from coordinatord.pipeline.topic_names import read_names
 
 if TYPE_CHECKING:
     from coordinatord.pipeline.tables.table import Table
@@ -28,16 +31,12 @@ if TYPE_CHECKING:
 BUCKETS = 16
 """Groups are dealt into so many by a hash of their name; what has nothing new is not made anew."""
 
-CURRENT_ASSIGNMENT = "consumer_group_current_member_assignment"
 FACTS = (
     OFFSET_COMMITS,
     GROUP_GENERATIONS,
     TRANSACTION_MARKERS,
     QUARANTINE,
-    "consumer_group_metadata",
-    "consumer_group_member_metadata",
-    "consumer_group_target_assignment_metadata",
-    CURRENT_ASSIGNMENT,
+    *consumer_group.KINDS,
 )
 """The kinds that are kept. What else a log has is there to be read with the source, and in no table yet."""
 
@@ -65,6 +64,8 @@ class Options:
     """The lag up to which a minute is good."""
     slo_target: float = 0.99
     """The share of minutes that shall be good."""
+    consumer_session_ms: int = SESSION_MS
+    """group.consumer.session.timeout.ms of the cluster."""
 
 
 class Inputs:
@@ -125,18 +126,37 @@ class Inputs:
         """group_id, has_members: of groups of which it is known."""
         classic = self.last_generations.select("group_id", (F.size("members") > 0).alias("has_members"))
         consumer = (
-            _last(self.facts(CURRENT_ASSIGNMENT), "group_id", "member_id")
+            _last(self.facts(CURRENT), "group_id", "member_id")
             .groupBy("group_id")
             .agg(F.max(~F.col("tombstone")).alias("has_members"))
         )
         return classic.unionByName(consumer).groupBy("group_id").agg(F.max("has_members").alias("has_members"))
 
     @cached_property
+    def topic_names(self) -> dict[str, str]:
+        """Topics by id: what runs have found out (topic_names.py), and what records of these groups say themselves."""
+        if not self.has_consumer_groups:
+            return {}
+        committed = self.facts(OFFSET_COMMITS).where("topic_id is not null").select("topic_id", "topic")
+        listed = self.facts(consumer_group.PARTITION_METADATA).select(F.explode("topics").alias("of"))
+        told = committed.unionByName(listed.select("of.topic_id", F.col("of.topic_name").alias("topic")))
+        return read_names(self.out) | {row["topic_id"]: row["topic"] for row in told.distinct().collect()}
+
+    @property
+    def has_consumer_groups(self) -> bool:
+        """Whether the log has any group of the consumer protocol."""
+        return any((self.out / "facts" / consumer_group.METADATA).glob("batch=*/*"))
+
+    @property
+    def has_ledger(self) -> bool:
+        return any((self.out / "ledger").glob("run=*/*"))
+
+    @cached_property
     def ledger(self) -> DataFrame:
         """LEDGER_DDL with `bucket`: records of our daemon's ledger as JSON; none of a plain Kafka log."""
         path = self.out / "ledger"
         ddl = f"{LEDGER_DDL}, bucket int"
-        if not any(path.glob("run=*/*")):
+        if not self.has_ledger:
             return self.spark.createDataFrame([], ddl)
         rows = self.spark.read.schema(ddl).parquet(str(path))
         return rows if self.buckets is None else rows.where(F.col("bucket").isin(*self.buckets))

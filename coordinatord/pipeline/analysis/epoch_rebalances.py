@@ -1,0 +1,181 @@
+"""What made the epoch of a group of the consumer protocol (KIP-848) rise, and what came of it.
+
+Such a group logs what changes, so that most causes are read and not guessed. Left to infer is how a member went: one
+that leaves and one whose session ends leave the same records. tests/pipeline/test_kafka_epochs.py has consumers do each
+of these things to Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from coordinatord.pipeline.analysis.consumer_group import AWAY, UNREVOKED, MemberState
+from coordinatord.pipeline.analysis.epochs import Changes, Epoch
+from coordinatord.pipeline.analysis.generations import COMMIT_MS, Commits, Generation, Member
+from coordinatord.pipeline.analysis.rebalances import (
+    MEMBER_LEFT,
+    NEW_MEMBER,
+    SESSION_EXPIRED,
+    Finding,
+    Rebalance,
+    inferred,
+    moved,
+    names_of,
+    silence_ms,
+)
+
+SUBSCRIPTION_CHANGED = "subscription changed"
+TOPICS_CHANGED = "topics changed"
+REGEX_RESOLVED = "regular expression resolved"
+ASSIGNOR_CHANGED = "assignor changed"
+NOT_REVOKED = "no revocation in time"
+CONVERTED = "converted from the classic protocol"
+
+HEARTBEAT_MS = 5_000
+"""group.consumer.heartbeat.interval.ms by default."""
+FIRST_EPOCH = 2
+"""Of a new group, as it is logged: a group begins with 1, and its first member raises that."""
+
+
+def epoch_rebalances(found: Iterable[Epoch | None], commits: Commits) -> Iterator[Rebalance]:
+    """A row for each epoch of one group."""
+    before: Generation | None = None
+    for epoch in found:
+        if epoch is None:
+            before = None
+            continue
+        if before is None and epoch.number <= FIRST_EPOCH:
+            before = Generation(epoch.number - 1, epoch.began_ms, None, None, None, {})
+        yield _row(before, epoch, commits)
+        before = epoch.last
+
+
+def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance:
+    after = epoch.first
+    old = frozenset() if before is None else frozenset(before.members)
+    new = frozenset(after.members)
+    return Rebalance(
+        generation_before=None if before is None else before.number,
+        generation=epoch.number,
+        outcome=epoch.outcome,
+        began_ms=epoch.began_ms,
+        began_after_ms=epoch.began_ms,
+        began_before_ms=epoch.began_ms,
+        joined_ms=epoch.target_ms,
+        ended_ms=epoch.ended_ms,
+        initial=before is not None and not before.members,
+        protocol=after.protocol,
+        leader=None,
+        members_before=None if before is None else len(old),
+        members=len(new),
+        added=len(new - old),
+        removed=len(old - new),
+        kept=len(new & old),
+        skipped_generations=0 if before is None else epoch.number - before.number - 1,
+        missed_commit_ms=_missed_commit_ms(before, epoch, commits),
+        **moved(before if epoch.target_ms is not None or not new else None, after),
+        **inferred(infer(before, epoch, commits)),
+        group_type="consumer",
+    )
+
+
+def _missed_commit_ms(before: Generation | None, epoch: Epoch, commits: Commits) -> int | None:
+    """By how much commits of the partitions that another member got came later than usual, summed."""
+    if before is None or epoch.target_ms is None:
+        return None
+    total, known = 0, False
+    owners = epoch.first.owners()
+    for partition, owner in before.owners().items():
+        if owners.get(partition, owner) == owner:
+            continue
+        usual = commits.usual_gap(partition, epoch.began_ms)
+        gap = commits.widest_gap(partition, epoch.began_ms, epoch.ended_ms or epoch.began_ms)
+        if gap is not None and usual is not None:
+            known, total = True, total + max(0, gap - usual)
+    return total if known else None
+
+
+def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding | None:
+    """What made the epoch rise; None where the log does not have the one before. A member that goes raises it at once,
+    so that what else has changed since the last epoch was not enough to do so.
+    """
+    changes, after = epoch.changes, epoch.first
+    if changes.converted and after.members:
+        return Finding(CONVERTED, None, "a member of the consumer protocol came to a classic group", 0.95)
+    if before is None:
+        return None
+    if changes.removed:
+        return _who_went(before, epoch, commits)
+    added = [after.members[each] for each in changes.added if each in after.members]
+    if added:
+        text = "the group was empty" if not before.members else f"{names_of(added)} joined"
+        return Finding(NEW_MEMBER, added[0], text, 0.99)
+    resubscribed = [after.members[each] for each in changes.resubscribed if each in after.members]
+    if resubscribed:
+        return Finding(SUBSCRIPTION_CHANGED, resubscribed[0], f"{names_of(resubscribed)} wants other topics", 0.98)
+    if changes.regexes:
+        return Finding(REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
+    return _nobody_did_it(before, epoch, changes)
+
+
+def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Finding | None:
+    gained = sorted(epoch.first.owners().keys() - before.owners().keys())
+    if changes.partitions:
+        texts = [
+            f"{topic} has {now or 'no'} partitions, and had {old or 'none'}" for topic, old, now in changes.partitions
+        ]
+        return Finding(TOPICS_CHANGED, None, ", ".join(texts), 0.98)
+    if changes.hash_before is not None:
+        text = "the metadata of its topics changed"
+        if gained and epoch.target_ms is not None:
+            text += f": there are {', '.join(f'{topic}-{number}' for topic, number in gained[:3])}" + (
+                f" and {len(gained) - 3} more" if len(gained) > 3 else ""
+            )
+        if changes.hash_before == 0 and not gained:
+            return Finding(TOPICS_CHANGED, None, "the coordinator began to compare topics by a hash (Kafka 4.1)", 0.5)
+        return Finding(TOPICS_CHANGED, None, text, 0.95)
+    if changes.assignors:
+        members = [epoch.first.members[each] for each in changes.assignors if each in epoch.first.members]
+        if members:
+            return Finding(ASSIGNOR_CHANGED, members[0], f"{names_of(members)} wants another assignor", 0.7)
+    return None
+
+
+def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
+    """Tell a member that left from one that was given up: by how long ago it was heard of last."""
+    at_ms = epoch.began_ms
+    state, member = next((state, before.members[state.member_id]) for state in epoch.changes.removed.values())
+    session_ms = member.session_timeout_ms
+    if state.epoch == AWAY and state.seen_ms is not None:
+        if at_ms - state.seen_ms >= session_ms - HEARTBEAT_MS:
+            return Finding(SESSION_EXPIRED, member, f"{names_of([member])} closed and did not come back in time", 0.97)
+        return Finding(MEMBER_LEFT, member, f"{names_of([member])} had closed, and was removed", 0.8)
+    if state.state == UNREVOKED and state.unrevoked_ms is not None:
+        waited_ms = at_ms - state.unrevoked_ms
+        if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * HEARTBEAT_MS:
+            text = f"{names_of([member])} had to give up partitions, and did not for {waited_ms / 1000:.1f} s"
+            return Finding(NOT_REVOKED, member, text, 0.85)
+    return _left_or_expired(before, state, member, at_ms, commits)
+
+
+def _left_or_expired(before: Generation, state: MemberState, member: Member, at_ms: int, commits: Commits) -> Finding:
+    silence = silence_ms(member, before, at_ms, commits)
+    seen_ms = at_ms - state.seen_ms if state.seen_ms is not None else None
+    session_ms = member.session_timeout_ms
+    if silence is None and (seen_ms is None or seen_ms >= session_ms - HEARTBEAT_MS):
+        text = f"{names_of([member])} went, and had never committed for what it was assigned"
+        return Finding(MEMBER_LEFT, member, text, 0.5)
+    last_ms = min(each for each in (silence, seen_ms) if each is not None)
+    told = f"{names_of([member])} was heard of last {last_ms / 1000:.1f} s before it went"
+    line = session_ms - HEARTBEAT_MS
+    if last_ms < line:
+        sure = 0.97 if last_ms <= COMMIT_MS + HEARTBEAT_MS else 0.9
+        return Finding(MEMBER_LEFT, member, told, sure)
+    usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
+    gaps: Sequence[int] = [each for each in usual if each is not None]
+    if gaps and min(gaps) >= line:  # it never was heard of more often
+        return Finding(MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
+    near = last_ms <= session_ms + COMMIT_MS + 2 * HEARTBEAT_MS
+    return Finding(
+        SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
+    )

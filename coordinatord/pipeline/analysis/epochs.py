@@ -1,0 +1,214 @@
+"""The epochs of a group of the consumer protocol (KIP-848): what changed when one began, and when all had followed it.
+
+An epoch begins when its record is written, with what changed before that in the log, since the last one: members that
+came or went, other subscriptions, other topics. It has a target when that was computed, and is over when each member
+has what the target says, or when the next epoch begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from coordinatord.pipeline.analysis.consumer_group import (
+    CURRENT,
+    MEMBER,
+    METADATA,
+    PARTITION_METADATA,
+    REGEX,
+    SESSION_MS,
+    TARGET,
+    ConsumerGroup,
+    MemberState,
+    Names,
+    Row,
+)
+from coordinatord.pipeline.analysis.generations import Generation
+
+COMPLETED, EMPTY, SUPERSEDED, RECONCILING = "completed", "empty", "superseded", "reconciling"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Since the last epoch began. Members by id; `partitions` has (topic, number before, number now)."""
+
+    added: list[str] = field(default_factory=list)
+    removed: dict[str, MemberState] = field(default_factory=dict)
+    resubscribed: list[str] = field(default_factory=list)
+    regexes: list[str] = field(default_factory=list)
+    assignors: list[str] = field(default_factory=list)
+    partitions: list[tuple[str, int | None, int | None]] = field(default_factory=list)
+    hash_before: int | None = None
+    """Of the topics' metadata, where it is another one now; 0 where there was none."""
+    converted: bool = False
+    """All its members speak the classic protocol: the group was one of that until now."""
+
+
+@dataclass(slots=True)
+class Epoch:
+    """`generations` has the members and what they shall have: more than once where a static member came with a new id,
+    for which the epoch does not rise. `target_ms` is None where no target was computed for it.
+    """
+
+    number: int
+    began_ms: int
+    changes: Changes
+    generations: list[Generation] = field(default_factory=list)
+    target_ms: int | None = None
+    ended_ms: int | None = None
+    outcome: str = RECONCILING
+
+    @property
+    def first(self) -> Generation:
+        return self.generations[0]
+
+    @property
+    def last(self) -> Generation:
+        return self.generations[-1]
+
+
+def epochs(
+    rows: Iterable[tuple[str, Row]], names: Names | None = None, session_ms: int = SESSION_MS
+) -> list[Epoch | None]:
+    """Of one group's rows with their kinds, in the order of the log; None where it was deleted."""
+    reader = _Reader(ConsumerGroup(names or {}, session_ms))
+    for kind, row in rows:
+        reader.take(kind, row)
+    reader.close()
+    return reader.found
+
+
+def generations(found: Iterable[Epoch | None]) -> Iterator[Generation | None]:
+    """What analysis.members wants of epochs."""
+    for epoch in found:
+        if epoch is None:
+            yield None
+        else:
+            yield from epoch.generations
+
+
+class _Reader:
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self.found: list[Epoch | None] = []
+        self.open: Epoch | None = None
+        self.since_ms = 0
+        """When what the next generation tells of began."""
+        self.changes = Changes()
+        self.pending: set[str] = set()
+        """Members that have not reached the epoch yet."""
+
+    def take(self, kind: str, row: Row) -> None:
+        if kind == METADATA:
+            self._epoch(row)
+        elif kind == MEMBER:
+            self._member(row)
+        elif kind == REGEX:
+            before = self.group.regexes.get(row["regular_expression"], frozenset())
+            self.group.apply(kind, row)
+            if not row["tombstone"] and self.group.regexes[row["regular_expression"]] != before:
+                self.changes.regexes.append(row["regular_expression"])
+        elif kind == PARTITION_METADATA:
+            self._topics(row)
+        else:
+            self.group.apply(kind, row)
+            if not row["tombstone"]:
+                self._follow(kind, row)
+
+    def close(self) -> None:
+        """The epoch that was the last one is known as far as it ever will be."""
+        if self.open is not None:
+            self.open.generations.append(self._generation(self.open.number))
+            self.open = None
+
+    def _generation(self, number: int) -> Generation:
+        """As it was before the changes that will make the next epoch."""
+        here = [each for each in self.group.members.values() if each.member_id not in self.changes.added]
+        members = {each.member_id: each.as_member(each.target) for each in (*here, *self.changes.removed.values())}
+        return Generation(number, self.since_ms, None, self.group.assignor, None, members)
+
+    def _epoch(self, row: Row) -> None:
+        at_ms, hash_before, is_known = row["timestamp_ms"], self.group.metadata_hash, self.group.epoch is not None
+        if not row["tombstone"] and row["epoch"] == self.group.epoch:
+            self.group.apply(METADATA, row)
+            return
+        if self.open is not None and self.open.ended_ms is None:
+            self.open.ended_ms, self.open.outcome = at_ms, SUPERSEDED
+        self.close()
+        self.group.apply(METADATA, row)
+        changes, self.changes = self.changes, Changes()
+        self.pending = set(self.group.members)
+        if row["tombstone"]:
+            self.found.append(None)
+            return
+        if is_known and hash_before != self.group.metadata_hash:
+            changes.hash_before = hash_before
+        changes.converted = not is_known and all(each.is_classic for each in self.group.members.values())
+        self.open = Epoch(row["epoch"], at_ms, changes)
+        self.since_ms = at_ms
+        self.found.append(self.open)
+        if not self.group.members:
+            self.open.ended_ms, self.open.outcome = at_ms, EMPTY
+
+    def _member(self, row: Row) -> None:
+        group, changes, member_id = self.group, self.changes, row["member_id"]
+        old = group.members.get(member_id)
+        if row["tombstone"]:
+            group.apply(MEMBER, row)
+            self.pending.discard(member_id)
+            if member_id in changes.added:
+                changes.added.remove(member_id)  # its regular expression was never resolved
+            elif old is not None:
+                changes.removed[member_id] = old
+            return
+        if old is None:
+            old = self._replaced(row)
+        group.apply(MEMBER, row)
+        new = group.members[member_id]
+        if old is None:
+            changes.added.append(member_id)
+            return
+        if (new.topics, new.regex) != (old.topics, old.regex) and member_id not in changes.added:
+            changes.resubscribed.append(member_id)
+        if new.assignor != old.assignor:
+            changes.assignors.append(member_id)
+
+    def _replaced(self, row: Row) -> MemberState | None:
+        """The static member in whose place a new one comes, if that is one: no reason for an epoch."""
+        instance = row.get("instance_id")
+        if instance is None:
+            return None
+        for old in self.changes.removed.values():
+            if old.instance == instance:
+                if self.open is not None:
+                    self.open.generations.append(self._generation(self.open.number))
+                    self.pending.add(row["member_id"])
+                self.since_ms = row["timestamp_ms"]
+                del self.changes.removed[old.member_id]
+                return old
+        return None
+
+    def _topics(self, row: Row) -> None:
+        before = self.group.topics
+        self.group.apply(PARTITION_METADATA, row)
+        now = self.group.topics
+        if before is None or now is None:
+            return
+        for topic in sorted(before.keys() | now.keys()):
+            if before.get(topic) != now.get(topic):
+                self.changes.partitions.append((topic, before.get(topic), now.get(topic)))
+
+    def _follow(self, kind: str, row: Row) -> None:
+        epoch = self.open
+        if epoch is None:
+            return
+        has_target = (self.group.assignment_epoch or 0) >= epoch.number
+        if kind == TARGET and has_target and epoch.target_ms is None:
+            epoch.target_ms = row["timestamp_ms"]
+        if kind == CURRENT and row["member_id"] in self.group.members:
+            if self.group.members[row["member_id"]].has_reached(epoch.number):
+                self.pending.discard(row["member_id"])
+            else:
+                self.pending.add(row["member_id"])
+        if has_target and not self.pending and epoch.ended_ms is None:
+            epoch.ended_ms, epoch.outcome = row["timestamp_ms"], COMPLETED

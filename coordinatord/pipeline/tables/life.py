@@ -1,0 +1,67 @@
+"""What one pass over each group's log finds: its rebalances, the lives of its members, and what those add up to.
+
+Three tables are parts of it. It is made once in a run, however many of them are asked for: half of what each would cost
+is to bring a group's rows together, and to read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.analysis import members
+from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
+from coordinatord.pipeline.analysis.epochs import generations
+from coordinatord.pipeline.analysis.rebalances import rebalances
+from coordinatord.pipeline.tables.group_log import GroupLog, arrow_schema, commit_times, group_rows, read_group
+from coordinatord.pipeline.tables.inputs import Inputs
+from coordinatord.pipeline.tables.table import Column, pick
+
+REBALANCE, MEMBER, EVENT = "rebalance", "member", "event"
+Parts = dict[str, tuple[Column, ...]]
+
+
+def part(inputs: Inputs, name: str, parts: Parts) -> DataFrame:
+    """The rows of one table. `parts` has the columns of all, which begin with group_id."""
+    rows = inputs.once("life", lambda: _all(inputs, parts))
+    return rows.where(F.col("part") == name).select("group_id", f"{name}.*")
+
+
+def _all(inputs: Inputs, parts: Parts) -> DataFrame:
+    names, session_ms = inputs.topic_names, inputs.options.consumer_session_ms
+    types = {name: pa.struct(list(arrow_schema(columns[1:]))) for name, columns in parts.items()}
+    schema = pa.schema([("group_id", pa.string()), ("part", pa.string()), *types.items()])
+
+    def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
+        found = read_group(rows, commits, names, session_ms)
+        told = [] if found is None else list(_told(found, parts))
+        return pa.Table.from_pylist(told, schema)
+
+    nested = ", ".join(
+        f"{name} struct<{', '.join(f'`{column.name}`: {column.type}' for column in columns[1:])}>"
+        for name, columns in parts.items()
+    )
+    rows = group_rows(inputs).groupBy("group_id").cogroup(commit_times(inputs).groupBy("group_id"))
+    return rows.applyInArrow(tell, f"group_id string, part string, {nested}")
+
+
+def _told(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:
+    def row(name: str, it: Any) -> dict[str, Any]:
+        columns = parts[name][1:]
+        values = zip((column.name for column in columns), pick(columns, it), strict=True)
+        return {"group_id": found.group_id, "part": name, name: dict(values)}
+
+    for rebalance in rebalances(found.generations, found.commits, found.ledger):
+        yield row(REBALANCE, rebalance)
+    for rebalance in epoch_rebalances(found.epochs, found.commits):
+        yield row(REBALANCE, rebalance)
+    for log in (found.generations, list(generations(found.epochs))):
+        lives = members.lives(log, found.commits)
+        for life in lives:
+            yield row(MEMBER, life)
+        for event in members.events(lives, log, found.commits):
+            yield row(EVENT, event)
