@@ -69,6 +69,13 @@ def run_options(command: Any) -> Any:
                 help="offsets.retention.minutes of the cluster.",
             ),
             click.option(
+                "--consumer-session-ms",
+                default=45_000,
+                show_default=True,
+                type=click.IntRange(1),
+                help="group.consumer.session.timeout.ms of the cluster.",
+            ),
+            click.option(
                 "--slo-lag",
                 default=1_000,
                 show_default=True,
@@ -143,6 +150,7 @@ def wanted(given: dict[str, Any]) -> Any:
     options = Options(
         rules=Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
         retention_ms=given["retention_minutes"] * 60_000,
+        consumer_session_ms=given["consumer_session_ms"],
         slo_lag=given["slo_lag"],
         slo_target=given["slo_target"],
     )

@@ -214,7 +214,8 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
     yield _moment(row["ended_ms"]), "w"
     before = "?" if row["generation_before"] is None else row["generation_before"]
     yield f"{before} → {row['generation']}", "n"
-    yield _duration(row["ended_ms"] - row["began_ms"] if row["began_ms"] is not None else None), "n"
+    is_known = row["began_ms"] is not None and row["ended_ms"] is not None
+    yield _duration(row["ended_ms"] - row["began_ms"] if is_known else None), "n"
     yield html.escape(row["cause"] or row["trigger"] or ""), ""
     yield f"{row['members']} (+{row['added'] or 0} −{row['removed'] or 0})", "n"
     yield _number(row["partitions_moved"]), "n"

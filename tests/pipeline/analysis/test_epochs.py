@@ -1,0 +1,304 @@
+"""Epochs of groups of the consumer protocol: what each cause leaves in the log, and when all members have followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinatord.pipeline.analysis.consumer_group import (
+    AWAY,
+    CURRENT,
+    MEMBER,
+    METADATA,
+    PARTITION_METADATA,
+    STABLE,
+    TARGET,
+    TARGET_MEMBER,
+    UNREVOKED,
+)
+from coordinatord.pipeline.analysis.epoch_rebalances import (
+    ASSIGNOR_CHANGED,
+    CONVERTED,
+    NOT_REVOKED,
+    TOPICS_CHANGED,
+    epoch_rebalances,
+)
+from coordinatord.pipeline.analysis.epochs import epochs, generations
+from coordinatord.pipeline.analysis.generations import NO_COMMITS, Commits
+from coordinatord.pipeline.analysis.members import STORM, ZOMBIE, events, lives
+from coordinatord.pipeline.analysis.rebalances import MEMBER_LEFT, SESSION_EXPIRED, Rebalance
+
+START_MS = 1_700_000_000_000
+NAMES = {"T": "t"}
+
+
+class Group:
+    """Writes rows, as the coordinator does."""
+
+    def __init__(self, epoch: int = 1) -> None:
+        self.now_ms = START_MS
+        self.epoch = epoch
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+
+    def write(self, kind: str, gone: bool = False, **row: Any) -> None:
+        self.rows.append((kind, {"timestamp_ms": self.now_ms, "tombstone": gone, **row}))
+
+    def wait(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+
+    def member(self, member_id: str, **fields: Any) -> None:
+        row = {"client_id": f"c-{member_id}", "client_host": "/h", "subscribed_topic_names": ["t"]}
+        self.write(MEMBER, member_id=member_id, **(row | {"rebalance_timeout_ms": 300_000} | fields))
+
+    def bump(self, metadata_hash: int = 7) -> None:
+        self.epoch += 1
+        self.write(METADATA, epoch=self.epoch, metadata_hash=metadata_hash)
+
+    def target(self, **partitions: list[int]) -> None:
+        for member_id, numbers in partitions.items():
+            self.write(TARGET_MEMBER, member_id=member_id, topic_partitions=_of(numbers))
+        self.write(TARGET, assignment_epoch=self.epoch)
+
+    def has(self, member_id: str, numbers: list[int], state: int = STABLE, epoch: int | None = None) -> None:
+        at = self.epoch if epoch is None else epoch
+        self.write(CURRENT, member_id=member_id, member_epoch=at, state=state, assigned_partitions=_of(numbers))
+
+    def gone(self, member_id: str) -> None:
+        for kind in (CURRENT, TARGET_MEMBER, MEMBER):
+            self.write(kind, gone=True, member_id=member_id)
+
+    def told(self, commits: Commits = NO_COMMITS) -> list[Rebalance]:
+        return list(epoch_rebalances(epochs(self.rows, NAMES), commits))
+
+
+def _of(numbers: list[int]) -> list[dict[str, Any]]:
+    return [{"topic_id": "T", "partitions": numbers}] if numbers else []
+
+
+def two_members() -> Group:
+    """Epoch 3, two partitions each, ten minutes old."""
+    group = Group()
+    group.member("a")
+    group.bump()
+    group.target(a=[0, 1, 2, 3])
+    group.has("a", [0, 1, 2, 3])
+    group.wait(60)
+    group.member("b")
+    group.bump()
+    group.target(a=[0, 1], b=[2, 3])
+    group.has("b", [], 2)
+    group.wait(2)
+    group.has("a", [0, 1], UNREVOKED, epoch=2)
+    group.wait(3)
+    group.has("a", [0, 1])
+    group.wait(4)
+    group.has("b", [2, 3])
+    group.wait(600)
+    return group
+
+
+def test_an_epoch_is_over_when_each_member_has_what_it_shall_have() -> None:
+    first, second = two_members().told()
+    assert (first.initial, first.generation_before, first.generation, first.outcome) == (True, 1, 2, "completed")
+    assert (second.began_ms, second.joined_ms) == (START_MS + 60_000, START_MS + 60_000)
+    assert second.ended_ms == START_MS + 69_000
+    assert (second.partitions_before, second.partitions_moved, second.stickiness) == (4, 2, 0.5)
+    assert (second.members_before, second.members, second.added, second.kept) == (1, 2, 1, 1)
+
+
+def test_the_next_epoch_supersedes_one_that_is_not_over_and_the_last_one_may_go_on() -> None:
+    group = two_members()
+    group.member("c")
+    group.bump()
+    group.target(a=[0], b=[2, 3], c=[1])
+    group.wait(5)
+    group.member("d")
+    group.bump()
+    third, fourth = group.told()[2:]
+    assert (third.outcome, third.partitions_moved) == ("superseded", 1)
+    assert third.ended_ms == fourth.began_ms
+    assert (fourth.outcome, fourth.ended_ms, fourth.joined_ms) == ("reconciling", None, None)
+    assert fourth.partitions_moved is None, "no target was made yet"
+    assert fourth.added == 1
+
+
+@pytest.mark.parametrize(
+    ("commits_until", "trigger"),
+    [pytest.param(599, MEMBER_LEFT, id="a moment ago"), pytest.param(550, SESSION_EXPIRED, id="a session ago")],
+)
+def test_one_that_left_and_one_that_was_given_up(commits_until: int, trigger: str) -> None:
+    group = two_members()
+    times = [START_MS + 69_000 + 1000 * second for second in range(commits_until)]
+    group.gone("b")
+    group.bump()
+    told = group.told(Commits({("t", 2): times, ("t", 3): times}))[-1]
+    assert (told.trigger, told.trigger_client_id) == (trigger, "c-b")
+    assert told.confidence is not None
+    assert told.confidence >= 0.8
+
+
+def test_a_heartbeat_that_brought_an_assignment_is_a_sign_of_life() -> None:
+    """It has never committed; but ten seconds ago it took what it was given, so that its session cannot have ended."""
+    group = two_members()
+    group.has("b", [2, 3])
+    group.wait(10)
+    group.gone("b")
+    group.bump()
+    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (MEMBER_LEFT, 0.97)
+
+
+def test_who_never_commits_may_have_gone_either_way() -> None:
+    group = two_members()
+    group.gone("b")
+    group.bump()
+    assert group.told()[-1].confidence == 0.5
+
+
+def test_who_commits_less_often_than_its_session_lasts_may_have_gone_either_way() -> None:
+    group = two_members()
+    times = [START_MS + 69_000 + 60_000 * minute for minute in range(10)]
+    group.gone("b")
+    group.bump()
+    assert group.told(Commits({("t", 2): times}))[-1].confidence == 0.5
+
+
+def test_one_that_did_not_give_up_its_partitions() -> None:
+    group = two_members()
+    group.member("c")
+    group.bump()
+    group.target(a=[0, 1], b=[2], c=[3])
+    group.has("b", [2], UNREVOKED, epoch=group.epoch - 1)
+    group.wait(300.2)
+    group.gone("b")
+    group.bump()
+    assert (group.told()[-1].trigger, group.told()[-1].trigger_client_id) == (NOT_REVOKED, "c-b")
+
+
+def test_other_topics_where_the_log_lists_them() -> None:
+    """Until Kafka 4.0, which has no hash."""
+    group = Group()
+
+    def topics(count: int) -> None:
+        listed = [{"topic_id": "T", "topic_name": "t", "num_partitions": count, "partition_metadata": []}]
+        group.write(PARTITION_METADATA, topics=listed)
+
+    group.member("a")
+    topics(1)
+    group.bump(0)
+    topics(3)
+    group.bump(0)
+    assert (group.told()[-1].trigger, group.told()[-1].cause) == (TOPICS_CHANGED, "t has 3 partitions, and had 1")
+
+
+def test_a_hash_that_was_not_there_before_is_the_coordinators_upgrade() -> None:
+    group = two_members()
+    for kind, row in group.rows:
+        if kind == METADATA:
+            row["metadata_hash"] = 0
+    group.bump(metadata_hash=9)
+    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (TOPICS_CHANGED, 0.5)
+
+
+def test_another_assignor() -> None:
+    group = two_members()
+    group.member("b", server_assignor="range")
+    group.bump()
+    told = group.told()[-1]
+    assert (told.trigger, told.protocol) == (ASSIGNOR_CHANGED, "range")
+
+
+def test_nothing_is_said_of_an_epoch_of_which_nothing_is_known() -> None:
+    group = two_members()
+    group.bump()
+    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (None, None)
+    cleaned = Group(epoch=41)
+    cleaned.member("a")
+    cleaned.bump()
+    (told,) = cleaned.told()
+    assert (told.trigger, told.generation_before) == (None, None)
+
+
+def test_a_group_that_came_from_the_classic_protocol() -> None:
+    group = Group(epoch=16)
+    group.member("a", classic_member_metadata={"session_timeout_ms": 30_000, "supported_protocols": []})
+    group.bump()
+    (told,) = group.told()
+    assert (told.trigger, told.generation) == (CONVERTED, 17)
+
+
+def test_a_static_member_that_restarts_takes_what_it_had_and_raises_no_epoch() -> None:
+    group = Group()
+    group.member("a-1", instance_id="a")
+    group.bump()
+    group.target(**{"a-1": [0]})
+    group.has("a-1", [0])
+    group.wait(100)
+    group.has("a-1", [0], epoch=AWAY)
+    group.wait(5)
+    group.gone("a-1")
+    group.member("a-2", instance_id="a")
+    group.write(TARGET_MEMBER, member_id="a-2", topic_partitions=_of([0]))
+    group.has("a-2", [0])
+    group.wait(100)
+    group.member("b")
+    group.bump()
+    group.target(**{"a-2": [0], "b": []})
+    _first, second = group.told()
+    assert (second.trigger, second.added, second.removed, second.stickiness) == ("new member", 1, 0, 1.0)
+    log = list(generations(epochs(group.rows, NAMES)))
+    assert [each.number for each in log if each is not None] == [2, 2, 3]
+    one, other, _b = lives(log, NO_COMMITS)
+    assert (one.end, one.until_ms, other.since_ms) == ("replaced", START_MS + 105_000, START_MS + 105_000)
+
+
+def test_what_members_do_together_is_found_as_in_classic_groups() -> None:
+    """One comes and goes six times; a static one has partitions, and has not committed for long."""
+    group = Group()
+    group.member("z", instance_id="z")
+    group.bump()
+    group.target(z=[0])
+    group.has("z", [0])
+    for _ in range(6):
+        group.wait(20)
+        group.member("x")
+        group.bump()
+        group.wait(20)
+        group.gone("x")
+        group.bump()
+    group.member("y")
+    group.bump()
+    group.target(z=[0], y=[1])
+    commits = Commits({("t", 1): [group.now_ms + 1000 * second for second in range(400)]})
+    log = list(generations(epochs(group.rows, NAMES)))
+    assert {each.kind for each in events(lives(log, commits), log, commits)} >= {STORM, ZOMBIE, "crash loop"}
+
+
+def test_a_group_that_was_deleted_begins_anew() -> None:
+    group = two_members()
+    group.gone("a")
+    group.bump()
+    group.gone("b")
+    group.bump()
+    group.write(METADATA, gone=True)
+    group.epoch = 1
+    group.member("c")
+    group.bump()
+    told = group.told()
+    assert [row.outcome for row in told[-3:]] == ["superseded", "empty", "reconciling"]
+    assert (told[-1].generation, told[-1].initial) == (2, True)
+
+
+def test_commits_of_what_moved_that_came_late() -> None:
+    group = two_members()
+    group.member("c")
+    group.bump()
+    moved_ms = group.now_ms
+    group.target(a=[0, 1], b=[2], c=[3])
+    group.wait(20)
+    for member_id, numbers in {"a": [0, 1], "b": [2], "c": [3]}.items():
+        group.has(member_id, numbers)
+    steady = [moved_ms + 1000 * second for second in range(-60, 60)]
+    late = [at for at in steady if not moved_ms < at < moved_ms + 15_000]
+    told = group.told(Commits({("t", 2): steady, ("t", 3): late}))[-1]
+    assert (told.partitions_moved, told.missed_commit_ms) == (1, 14_000)

@@ -1,0 +1,60 @@
+"""Tables and moments of a group of the consumer protocol, from the segment that Kafka wrote while it lived."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from coordinatord.cli import cli
+from coordinatord.pipeline.at import moment, tell
+from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.tables.inputs import Options
+from coordinatord.pipeline.topic_names import FILE
+from tests.pipeline.epochs_story import GROUP, SESSION_MS
+from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
+
+TABLES = ("rebalances", "members", "member_events", "churn", "expiry")
+
+
+def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
+    story = golden_story()
+    directory, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(GOLDEN / "__consumer_offsets-0", directory / "__consumer_offsets-0")
+    (directory / "payments-0").mkdir()
+    (topic_id,) = (each for each, name in story.topic_ids.items() if name == "payments")
+    (directory / "payments-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    now_ms = story.steps[-1].began_ms + 60_000
+    options = Options(consumer_session_ms=SESSION_MS)
+    run(spark, Run(Source(str(directory)), out, options=options, tables=TABLES), now_ms=now_ms)
+    assert f'"{topic_id}": "payments"' in (out / FILE).read_text()
+
+    found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in TABLES}
+    told = sorted(found["rebalances"], key=lambda row: row["generation"])
+    wanted = [(step.trigger, step.client) for step in story.steps if step.trigger is not None]
+    assert [(row["trigger"], row["trigger_client_id"]) for row in told] == wanted
+    assert {(row["group_id"], row["group_type"], row["how"]) for row in told} == {(GROUP, "consumer", "inferred")}
+    assert told[2]["partitions_moved"] == 1
+    assert sorted(row["end"] for row in found["members"]) == ["expired", "expired", "left", "left", "replaced"]
+    assert {row["instance"] for row in found["members"]} == {"till-1", None}
+    assert sum(row["added"] for row in found["churn"]) == 4, "epochs that the next one superseded count, too"
+    assert {row["topic"] for row in found["expiry"]} == {"orders", "payments", "payments-eu"}
+
+    for at_ms, owners in story.members:
+        then = moment(spark, out, GROUP, at_ms)
+        places = {(topic, number): name for name, each in owners.items() for topic, number in each}
+        assert {place: then.owner(place) for place in then.assigned} == {
+            place: f"{'till-1' if name == 'b' else name} on 127.0.0.1" for place, name in places.items()
+        }
+        assert then.offsets.keys() <= places.keys()
+        assert len(then.offsets) >= 4
+    lines = list(tell(GROUP, moment(spark, out, GROUP, story.members[0][0])))
+    assert lines[1] == "  epoch 4, 3 members, all reconciled"
+    times = ["--time", str(story.members[0][0]), "--compare", str(story.members[1][0])]
+    between = CliRunner().invoke(cli, ["pipeline", "at", "--out", str(out), "--group", GROUP, *times])
+    assert between.exit_code == 0, between.output
+    assert "nobody -> " in between.output
+    assert "doomed on 127.0.0.1 -> " in between.output
