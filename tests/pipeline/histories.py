@@ -84,7 +84,7 @@ class History(World):
 
     def generations(self) -> list[Generation | None]:
         """As the pipeline reads them."""
-        return [generation_of(row) for row in self.rows(commits=False)["group_generations"]]
+        return generations_of(self.log, self.times)
 
     def commits(self) -> Commits:
         times: dict[tuple[str, int], list[int]] = {}
@@ -93,22 +93,32 @@ class History(World):
                 times.setdefault((key.topic, key.partition), []).append(at_ms)
         return Commits(times)
 
-    def rows(self, *, commits: bool = True) -> dict[str, list[dict[str, Any]]]:
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Rows of offset_commits and group_generations, in the order of the log."""
-        found: dict[str, list[dict[str, Any]]] = {"offset_commits": [], "group_generations": []}
-        for offset, ((key, value), at_ms) in enumerate(zip(self.log, self.times, strict=True)):
-            is_commit = isinstance(key, OffsetCommitKey)
-            if is_commit and not commits:
-                continue
-            record_type, version = (1, 3) if is_commit else (2, 3)
-            key_bytes, value_bytes = encoded(record_type, version, key, value)
-            row = {"log_offset": offset, "timestamp_ms": at_ms, "tombstone": value_bytes is None}
-            row |= {"record_bytes": len(key_bytes) + len(value_bytes or b"")}
-            row |= decode_key(record_type, key_bytes)
-            if value_bytes is not None:
-                row |= decode_value(record_type, value_bytes)[0]
-            found["offset_commits" if is_commit else "group_generations"].append(row)
-        return found
+        return rows_of(self.log, self.times)
+
+
+def generations_of(log: list[Any], times: list[int]) -> list[Generation | None]:
+    """As the pipeline reads them."""
+    return [generation_of(row) for row in rows_of(log, times, commits=False)["group_generations"]]
+
+
+def rows_of(log: list[Any], times: list[int], *, commits: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """Rows of offset_commits and group_generations of a core's records, in the order of the log."""
+    found: dict[str, list[dict[str, Any]]] = {"offset_commits": [], "group_generations": []}
+    for offset, ((key, value), at_ms) in enumerate(zip(log, times, strict=True)):
+        is_commit = isinstance(key, OffsetCommitKey)
+        if is_commit and not commits:
+            continue
+        record_type, version = (1, 3) if is_commit else (2, 3)
+        key_bytes, value_bytes = encoded(record_type, version, key, value)
+        row = {"log_offset": offset, "timestamp_ms": at_ms, "tombstone": value_bytes is None}
+        row |= {"record_bytes": len(key_bytes) + len(value_bytes or b"")}
+        row |= decode_key(record_type, key_bytes)
+        if value_bytes is not None:
+            row |= decode_value(record_type, value_bytes)[0]
+        found["offset_commits" if is_commit else "group_generations"].append(row)
+    return found
 
 
 class Consumer:

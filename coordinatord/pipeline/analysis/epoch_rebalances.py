@@ -15,6 +15,7 @@ from coordinatord.pipeline.analysis.generations import COMMIT_MS, Commits, Gener
 from coordinatord.pipeline.analysis.rebalances import (
     MEMBER_LEFT,
     NEW_MEMBER,
+    POLL_SURE,
     SESSION_EXPIRED,
     Finding,
     Rebalance,
@@ -22,6 +23,7 @@ from coordinatord.pipeline.analysis.rebalances import (
     moved,
     names_of,
     silence_ms,
+    stopped_polling,
 )
 
 SUBSCRIPTION_CHANGED = "subscription changed"
@@ -171,6 +173,8 @@ def _left_or_expired(before: Generation, state: MemberState, member: Member, at_
     if last_ms < line:
         sure = 0.97 if last_ms <= COMMIT_MS + HEARTBEAT_MS else 0.9
         return Finding(MEMBER_LEFT, member, told, sure)
+    if stopped_polling(member, last_ms, commits, at_ms):
+        return Finding(MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
     if gaps and min(gaps) >= line:  # it never was heard of more often

@@ -26,6 +26,8 @@ NOT_SYNCED = "no sync in time"
 OBSERVED, INFERRED = "observed", "inferred"
 INITIAL_DELAY_MS = 3_000
 """group.initial.rebalance.delay.ms, as it usually is."""
+POLL_SURE = 0.85
+"""How sure it is that a member left that was silent for its max.poll.interval.ms."""
 SAME_MS = 60_000
 """A record of the ledger and one of the log are of the same rebalance when they ended within so much."""
 
@@ -333,6 +335,9 @@ def _somebody_went(
     expired = silence >= member.session_timeout_ms - HEARTBEAT_MS
     told = f"{names_of([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
     sure = _how_sure(silence, member.session_timeout_ms, expired=expired)
+    if stopped_polling(member, silence, commits, joined_ms):
+        text = f"{told}: as long as it may be between two polls"
+        return Finding(MEMBER_LEFT, member, text, POLL_SURE)
     if not expired:
         if silence > HEARTBEAT_MS + COMMIT_MS:
             sure *= 0.8
@@ -342,9 +347,7 @@ def _somebody_went(
     if added:
         # Whoever comes makes the group rebalance at once, and the one that is gone is waited for.
         text = f"{names_of(added)} joined; {told}, longer than its session lasts"
-        waited_ms = _waited_ms(before, after, commits, joined_ms)
-        waited = waited_ms is not None and waited_ms > HEARTBEAT_MS + COMMIT_MS
-        return Finding(NEW_MEMBER, added[0], text, 0.9 if waited else 0.7)
+        return Finding(NEW_MEMBER, added[0], text, 0.85)
     return Finding(SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
 
 
@@ -369,7 +372,18 @@ def _not_synced(
     if waited_ms is None or not timeout_ms <= waited_ms <= timeout_ms + 2 * HEARTBEAT_MS:
         return None
     text = f"{names_of([member])} committed nothing for a rebalance timeout after it had joined, and was gone then"
-    return Finding(NOT_SYNCED, member, text, 0.8)
+    return Finding(NOT_SYNCED, member, text, 0.9)
+
+
+def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: int) -> bool:
+    """Whether it was silent for max.poll.interval.ms, which clients give as their rebalance timeout: a client whose
+    application has not polled for so long leaves the group. Not told where a session lasts about as long.
+    """
+    poll_ms = member.rebalance_timeout_ms
+    gaps = [commits.usual_gap(partition, until_ms) for partition in member.assigned]
+    spacing_ms = max((each for each in gaps if each is not None), default=COMMIT_MS)
+    is_apart = poll_ms > member.session_timeout_ms + spacing_ms + HEARTBEAT_MS
+    return is_apart and poll_ms <= silence <= poll_ms + spacing_ms + 2 * HEARTBEAT_MS
 
 
 def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:
@@ -381,10 +395,11 @@ def silence_ms(member: Member, generation: Generation, until_ms: int, commits: C
 
 
 def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
-    """The further from the line between the two, the surer."""
+    """A session that ended did so a moment ago; who left is surer the further that is from it."""
+    if expired:
+        return 0.95 if silence <= session_ms + COMMIT_MS + 3 * HEARTBEAT_MS else 0.85
     line = session_ms - HEARTBEAT_MS
-    distance = abs(silence - line) / max(line, 1)
-    return min(0.97, (0.7 if expired else 0.75) + 0.5 * distance)
+    return min(0.97, 0.75 + 0.5 * (line - silence) / max(line, 1))
 
 
 def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Finding:
