@@ -1,9 +1,9 @@
 """A group of the consumer protocol lives through all that can happen to one, on Kafka 4.3 and with real consumers: they
 join, one is killed, a static one restarts, topics grow. What was done when is written down beside the log.
 
-    python -m tests.pipeline.epochs_story DIRECTORY
+    python -m tests.pipeline.epochs_story tests/golden/consumer_group
 
-records tests/golden/consumer_group anew: the segment, and `story.json`, which has the steps and, at some moments, what
+records it anew: the segment, and `story.json`, which has the steps and, at some moments, what
 Kafka's own tool says of the members.
 """
 
