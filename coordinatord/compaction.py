@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.config import Settings
-from coordinatord.log.cleaner import Cleaner, CleanerSettings
+from coordinatord.log.cleaner import Cleaner, CleanerSettings, Workshop
 from coordinatord.log.cleaner_process import Process
 from coordinatord.log.cleaning import Statistics
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
-from coordinatord.log.writer import EventLoop, LogWriter, ThreadWorker
+from coordinatord.log.writer import EventLoop, LogWriter, ThreadWorker, Worker
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics import Topics
@@ -34,7 +34,11 @@ class Compaction:
         topics: Topics,
         metrics: Metrics,
         now_ms: Callable[[], int],
+        *,
+        workshop: Workshop | None = None,
+        worker: Worker | None = None,
     ) -> None:
+        """`workshop` rewrites, by default a process of its own; `worker` waits for it, by default a thread."""
         self._metrics = metrics
         self._log = get_logger("coordinatord.log.cleaner")
         self.cleaner = Cleaner(
@@ -47,8 +51,8 @@ class Compaction:
                 max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
                 producer_expiration_ms=settings.producer_id_expiration_ms,
             ),
-            workshop=Process(),
-            worker=ThreadWorker("log-cleaner"),
+            workshop=workshop or Process(),
+            worker=worker or ThreadWorker("log-cleaner"),
             now_ms=now_ms,
             first_unstable=topics.first_unstable_offset,
             on_cleaned=self._cleaned,

@@ -149,7 +149,7 @@ class Daemon:
             ledger=self.ledger,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
-        self.compaction = Compaction(settings, self.data, self.writer, loop, self.topics, self.metrics, self.now_ms)
+        self.compaction = self._make_compaction()
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
         self.transactions = Transactions(
             settings=TransactionSettings(
@@ -201,6 +201,9 @@ class Daemon:
         share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
         return DataDirectory.open_share(path, share, cluster_id=part.cluster_id, node_id=node_id)
 
+    def _make_compaction(self) -> Compaction:
+        return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
+
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
         return {
@@ -248,6 +251,10 @@ class Daemon:
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             admin_url = "" if self.admin is None else self.admin.url
             await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
+        self.begin()
+
+    def begin(self) -> None:
+        """Load, and do from time to time what is to be done; the clients' way in is open."""
         self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
         if part is None or part.worker == 0:
             for setting, asked, kept in self.topics.kept_partitions():

@@ -1,0 +1,431 @@
+"""What must hold in the simulated world, looked at all the time. `Watch` hears of everything; a violation ends the run.
+
+From outside, as clients see it: leaders of generations, owners of partitions, commits that were acknowledged, requests
+without an answer. From inside: who is expelled although he heartbeats, who stays although he is dead, parked requests
+that nobody remembers, and at rest whether the log says what the memory says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.actor import GroupActor
+from coordinatord.coordinator import ACTIVE
+from coordinatord.group.replay import replay as replay_record
+from coordinatord.group.result import Dropped, Joined, Result
+from coordinatord.group.state import COMPLETING_REBALANCE, EMPTY, STABLE, Cause, Group
+from coordinatord.log import replay
+from coordinatord.member.result import Assigned, Lost, Revoked, Send
+from coordinatord.timers import TICK_MS
+from coordinatord.topics.names import OFFSETS_TOPIC
+from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.join_group import JoinGroupRequest
+from protocol.api.offset_commit import OffsetCommitRequest
+from protocol.api.offset_fetch import OffsetFetchRequest
+from protocol.api.sync_group import SyncGroupRequest
+from protocol.errors import ErrorCode
+from protocol.records.keys import decode_key, decode_value
+from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
+from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
+
+if TYPE_CHECKING:
+    from tests.simulation.members import Consumer
+    from tests.simulation.network import Cable
+    from tests.simulation.nodes import Node, SimulatedDaemon
+    from tests.simulation.world import World
+
+NOT_DONE = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Errors which say that a commit has not happened. After COORDINATOR_NOT_AVAILABLE it may have, if the log failed."""
+
+LATE_MS = TICK_MS + 30
+"""How late a session may end: a tick of the wheel, one of the timer behind it, and drift within both."""
+
+
+EXPIRY_EARLY_MS = 5_000
+"""Nodes have clocks of their own, and a group may have moved from one to another."""
+
+
+class Violated(AssertionError):
+    """Something that must hold does not."""
+
+
+class Watch:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.history = History()
+        self.owners: dict[tuple[str, str, int], dict[Consumer, int]] = {}
+        self.leaders: dict[tuple[int, str, int], str] = {}  # by (life of the node, group, generation)
+        self.durable_generation: dict[str, int] = {}
+        self.last_generation: dict[tuple[int, str], int] = {}
+        self.contacts: dict[tuple[str, str], tuple[int, int]] = {}  # (group, member) -> (life, node's clock)
+        self.heartbeats: dict[tuple[str, str], tuple[int, int]] = {}  # the same, of those that count
+        self.stable_since: dict[tuple[int, str], int] = {}
+        self.commits: dict[Send, list[tuple[Register, Entry]]] = {}
+        self.checks = 0
+        self.rebalances = 0
+        self.expelled = 0
+        self.needed_ms: dict[str, int] = {}  # when a group last had members, by its node's clock
+
+    def fail(self, what: str) -> None:
+        self.world.story.say("WATCH", what)
+        raise Violated(what)
+
+    # What nodes do
+
+    def started(self, node: Node, daemon: SimulatedDaemon) -> None:
+        """A process has opened its log. Hear of every step from now on."""
+        coordinator = daemon.coordinator
+        original = coordinator.observe
+
+        def observe(actor: GroupActor, result: Result, now_ms: int) -> None:
+            self._stepped(node, actor, result, now_ms)
+            original(actor, result, now_ms)
+
+        coordinator.observe = observe  # type: ignore[method-assign]
+        append = coordinator.append
+
+        def append_watched(partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
+            for key, value in records:
+                if value is None:
+                    self._taken_back(node, decode_key(key))
+            return append(partition, records)
+
+        coordinator.append = append_watched
+
+    def ended(self, node: Node, daemon: SimulatedDaemon | None) -> None:
+        """A process is gone. That may be for a reason that is none."""
+        if daemon is not None and daemon.failed is not None and not isinstance(daemon.failed, OSError):
+            self.fail(f"{node.name} has failed: {daemon.failed!r}")
+
+    def _stepped(self, node: Node, actor: GroupActor, result: Result, now_ms: int) -> None:
+        group = actor.group
+        life = node.life
+        if group.members:
+            self.needed_ms[group.group_id] = now_ms
+        for transition in result.transitions:
+            if not group.exists:
+                continue
+            if transition.new is EMPTY:
+                self.needed_ms[group.group_id] = now_ms
+            self.world.story.say(
+                node.name,
+                f"{group.group_id}: {transition.old.value} → {transition.new.value}, generation "
+                f"{transition.generation_id}: {transition.reason}",
+            )
+            if transition.new is COMPLETING_REBALANCE:
+                self._generation_begins(life, group)
+            elif transition.new is STABLE:
+                self.rebalances += 1
+                self.stable_since[life, group.group_id] = now_ms
+        for change in result.changes:
+            if type(change) is Joined:
+                self.contacts[group.group_id, change.member_id] = (life, now_ms)
+            elif type(change) is Dropped:
+                self.world.story.say(node.name, f"{group.group_id}: drops {change.member_id}: {change.cause}")
+                if change.cause == Cause.SESSION_EXPIRED:
+                    self._expelled(node, group, change, now_ms)
+
+    def _taken_back(self, node: Node, key: Any) -> None:
+        """A tombstone. In this world there is but one reason: nobody has needed the group for its retention."""
+        group_id, now_ms = key.group, node.clock()
+        needed_ms = self.needed_ms.get(group_id, 0)
+        retention_ms = self.world.plan.retention_minutes * 60_000
+        if now_ms - needed_ms < retention_ms - EXPIRY_EARLY_MS:
+            self.fail(f"{group_id}: what was committed expires {now_ms - needed_ms} ms after it had members")
+        if isinstance(key, OffsetCommitKey):
+            self.world.story.say(node.name, f"{group_id}: the offset of {key.topic}-{key.partition} expires")
+            self.history[group_id, key.topic, key.partition].lost(self.world.engine.now_ms)
+        else:
+            self.durable_generation.pop(group_id, None)
+            self.last_generation.pop((node.life, group_id), None)
+
+    def _generation_begins(self, life: int, group: Group) -> None:
+        generation_id, group_id = group.generation_id, group.group_id
+        floor = max(self.durable_generation.get(group_id, 0), self.last_generation.get((life, group_id), 0))
+        if generation_id <= floor:
+            self.fail(f"{group_id} begins generation {generation_id} after it has been at {floor}")
+        self.last_generation[life, group_id] = generation_id
+
+    def _expelled(self, node: Node, group: Group, dropped: Dropped, now_ms: int) -> None:
+        self.expelled += 1
+        life, heard_ms = self.heartbeats.get((group.group_id, dropped.member_id), (0, 0))
+        session_ms = self.world.groups[group.group_id].session_ms
+        if life == node.life and now_ms - heard_ms < session_ms:
+            self.fail(
+                f"{group.group_id}: {dropped.member_id} is expelled {now_ms - heard_ms} ms after a heartbeat; its "
+                f"session is {session_ms} ms"
+            )
+
+    def delivered(self, cable: Cable, send: Send) -> None:
+        """A request has reached its node and been read from the connection."""
+        node: Any = cable.server
+        member_id = send.generation.member_id
+        if not send.group or not member_id or node.daemon is None:
+            return
+        request = send.request
+        contact = (node.life, node.clock())
+        key = (request.group_id if hasattr(request, "group_id") else "", member_id)
+        self.contacts[key] = contact
+        if type(request) is HeartbeatRequest and not cable.connection.waiting_count:
+            actor = node.daemon.coordinator.actors.get(request.group_id)
+            if (
+                actor is not None
+                and member_id in actor.group.members
+                and request.generation_id == actor.group.generation_id
+            ):
+                self.heartbeats[key] = contact
+
+    def over(self, cable: Cable) -> None:
+        """Nothing that was sent on it can arrive any more."""
+        now_ms = self.world.engine.now_ms
+        for send in cable.sends:
+            for register, entry in self.commits.get(send, ()):
+                register.given_up(entry, now_ms)
+
+    # What members do
+
+    def sent(self, who: Consumer, send: Send, cable: Cable) -> None:
+        request = send.request
+        if self.world.story.is_traced and type(request) is not HeartbeatRequest:
+            self.world.story.say(who.name, f"→ {cable.server.name}: {_told(request)}")
+        if type(request) is OffsetCommitRequest:
+            now_ms = self.world.engine.now_ms
+            entries = self.commits[send] = []
+            for topic in request.topics:
+                for each in topic.partitions:
+                    register = self.history[request.group_id, topic.name, each.partition_index]
+                    entries.append((register, register.sent(each.committed_offset, now_ms)))
+            cable.sends.append(send)
+
+    def answered(self, who: Consumer, send: Send, response: Any, sent_ms: int, life: int) -> None:
+        request = send.request
+        if response is None:
+            return
+        kind = type(request)
+        if self.world.story.is_traced and (kind is not HeartbeatRequest or response.error_code):
+            self.world.story.say(who.name, f"← {_told_answer(response)}")
+        self.checks += 1
+        if kind is OffsetCommitRequest:
+            self._commit_answered(send, response)
+        elif kind is OffsetFetchRequest:
+            self._fetched(who, response, sent_ms)
+        elif kind is JoinGroupRequest and not response.error_code:
+            self._joined(send, response, life)
+        elif kind is SyncGroupRequest and not response.error_code:
+            group_id = request.group_id
+            known = self.durable_generation.get(group_id, 0)
+            self.durable_generation[group_id] = max(known, request.generation_id)
+
+    def _commit_answered(self, send: Send, response: Any) -> None:
+        now_ms = self.world.engine.now_ms
+        errors = [each.error_code for topic in response.topics for each in topic.partitions]
+        for (register, entry), error in zip(self.commits.pop(send), errors, strict=True):
+            if not error:
+                register.acknowledged(entry, now_ms)
+            elif error in NOT_DONE:
+                register.refused(entry)
+            else:
+                register.given_up(entry, now_ms)
+
+    def _fetched(self, who: Consumer, response: Any, sent_ms: int) -> None:
+        for group in response.groups:
+            for topic in group.topics:
+                for each in topic.partitions:
+                    if group.error_code or each.error_code:
+                        continue
+                    self.checks += 1
+                    register = self.history[group.group_id, topic.name, each.partition_index]
+                    if not register.may_be(each.committed_offset, sent_ms):
+                        offset = each.committed_offset
+                        self.fail(
+                            f"{who.name} fetches {'nothing' if offset == NOTHING_COMMITTED else offset} for "
+                            f"{topic.name}-{each.partition_index}; what may be there is: {register.told()}"
+                        )
+
+    def _joined(self, send: Send, response: Any, life: int) -> None:
+        key = (life, send.request.group_id, response.generation_id)
+        leader = self.leaders.setdefault(key, response.leader)
+        if leader != response.leader and not send.request.group_instance_id:
+            self.fail(f"generation {response.generation_id} of {key[1]} has two leaders: {leader}, {response.leader}")
+
+    def timed_out(self, who: Consumer, send: Send, sent_ms: int, wire: Any) -> None:
+        """Nobody has answered; somebody should have, if nothing was in the way."""
+        cable = wire.cable
+        self.world.story.say(who.name, f"has no answer to {_told(send.request)}")
+        if type(send.request) in (JoinGroupRequest, SyncGroupRequest):
+            return  # they wait for others; `look` sees to those that are forgotten
+        first = next((each for each, (_, used) in who.unanswered.items() if used is wire), None)
+        if first is not send or cable.connection is None or not cable.server_open:
+            return
+        node: Any = cable.server
+        if max(cable.path.disturbed_ms, node.disturbed_ms, who.disturbed_ms) < sent_ms:
+            self.fail(f"{who.name} has no answer from {node.name} to {_told(send.request)}")
+
+    def changed(self, who: Consumer, change: Assigned | Revoked | Lost) -> None:
+        """Partitions come and go."""
+        group_id = who.group.group_id
+        generation_id = who.member.generation.generation_id
+        if change.partitions:
+            words = {Assigned: "takes", Revoked: "gives up", Lost: "has lost"}[type(change)]
+            numbers = ", ".join(str(number) for _, number in change.partitions)
+            self.world.story.say(who.name, f"{words} {numbers} (generation {generation_id})")
+        for topic, number in change.partitions:
+            holders = self.owners.setdefault((group_id, topic, number), {})
+            if not isinstance(change, Assigned):
+                holders.pop(who, None)
+                continue
+            for other in list(holders):
+                its = other.member.generation.generation_id
+                if other is not who and other.alive and its == generation_id:
+                    self.fail(f"{topic}-{number} has two owners in generation {its}: {other.name} and {who.name}")
+            holders[who] = generation_id
+
+    def poll_failed(self, who: Consumer, polled: Any) -> None:
+        self.world.story.say(who.name, f"poll raises {polled.error.name}: {polled.what}")
+        if polled.error not in (ErrorCode.FENCED_INSTANCE_ID,):
+            self.fail(f"{who.name}: poll raises {polled.error.name}: {polled.what}")
+
+    def process_ended(self, who: Consumer) -> None:
+        for holders in self.owners.values():
+            holders.pop(who, None)
+
+    def disk_lost(self) -> None:
+        """The power has failed where not everything was flushed before it was acknowledged."""
+        now_ms = self.world.engine.now_ms
+        for register in self.history.registers.values():
+            register.lost(now_ms)
+        self.durable_generation.clear()
+        # A generation's number may come a second time, for other members.
+        for holders in self.owners.values():
+            holders.clear()
+
+    # From time to time
+
+    def look(self) -> None:
+        """At all nodes that run: the dead who are still members, and the parked whom nobody remembers."""
+        for node in self.world.machine.workers:
+            daemon = node.daemon
+            if daemon is None or node.stopping or self.world.engine.now_ms < node.disturbed_ms + 1_000:
+                continue
+            self.checks += 1
+            now_ms = node.clock()
+            remembered = set()
+            for actor in daemon.coordinator.actors.values():
+                group = actor.group
+                for member in group.members.values():
+                    remembered.add(member.join_reply_to)
+                    remembered.add(member.sync_reply_to)
+                if group.members:
+                    self.needed_ms[group.group_id] = now_ms
+                if group.state is STABLE and group.group_id in self.world.groups:
+                    self._look_for_dead(node, group, now_ms)
+            for connection in daemon.router.connections:
+                parked = connection._parked
+                if parked is not None and parked not in remembered and parked.codec.api_key in (11, 14):
+                    self.fail(f"{node.name} has forgotten a parked {parked.codec.name} of {connection.client_id}")
+                if connection.held and connection.held[0].epoch <= daemon.writer.flushed_epoch:
+                    self.fail(f"{node.name} holds an answer for {connection.client_id} that is durable")
+
+    def _look_for_dead(self, node: Node, group: Group, now_ms: int) -> None:
+        plan = self.world.groups[group.group_id]
+        since_ms = max(
+            self.stable_since.get((node.life, group.group_id), 0),
+            self.world.loaded_ms.get((node.life, group.group_id), now_ms),
+        )
+        for member_id in group.members:
+            life, heard_ms = self.contacts.get((group.group_id, member_id), (0, 0))
+            last_ms = max(since_ms, heard_ms if life == node.life else 0)
+            if now_ms - last_ms > plan.session_ms + LATE_MS:
+                self.fail(
+                    f"{group.group_id}: {member_id} was heard of {now_ms - last_ms} ms ago, and is still a member; "
+                    f"its session is {plan.session_ms} ms"
+                )
+
+    def at_rest(self) -> None:
+        """Nothing is under way: what the logs say is what the nodes have in memory."""
+        for node in self.world.machine.workers:
+            daemon = node.daemon
+            assert daemon is not None
+            coordinator = daemon.coordinator
+            for partition, state in enumerate(coordinator.partitions):
+                if state != ACTIVE:
+                    continue
+                logged = self._replayed(daemon, partition)
+                live = {
+                    group_id: actor.group
+                    for group_id, actor in coordinator.actors.items()
+                    if actor.partition == partition
+                }
+                self.checks += 1
+                for group_id in sorted({*logged, *live}):
+                    self._compare(node, group_id, logged.get(group_id), live.get(group_id))
+
+    def _replayed(self, daemon: SimulatedDaemon, partition: int) -> dict[str, Group]:
+        """Record by record, as DESIGN tells it: the last one of a key wins."""
+        log = daemon.data.get(OFFSETS_TOPIC, partition)
+        assert log is not None
+        groups: dict[str, Group] = {}
+        settings = daemon.coordinator.group_settings
+        for batch in replay(log):
+            for _, _, key_bytes, value_bytes in batch.records:
+                key = decode_key(key_bytes)
+                assert isinstance(key, (OffsetCommitKey, GroupMetadataKey))
+                group = groups.setdefault(key.group, Group(key.group, settings, str))
+                replay_record(group, key, None if value_bytes is None else decode_value(key, value_bytes))
+        return {group_id: group for group_id, group in groups.items() if group.exists}
+
+    def _compare(self, node: Node, group_id: str, logged: Group | None, live: Group | None) -> None:
+        if logged is None or live is None:
+            where = "in the log and not in memory" if live is None else "in memory and not in the log"
+            self.fail(f"{node.name}: {group_id} is {where}")
+            return
+        if logged.offsets != live.offsets:
+            differ = [
+                (topic, each)
+                for topic in {*logged.offsets, *live.offsets}
+                for each in {*logged.offsets.get(topic, {}), *live.offsets.get(topic, {})}
+                if logged.offsets.get(topic, {}).get(each) != live.offsets.get(topic, {}).get(each)
+            ]
+            topic, each = min(differ)
+            says, has = (group.offsets.get(topic, {}).get(each) for group in (logged, live))
+            self.fail(f"{node.name}: {group_id}, {topic}-{each}: the log says {says}, memory {has}")
+        if logged.metadata != live.metadata:
+            self.fail(f"{node.name}: {group_id}: the log says {logged.metadata}, memory {live.metadata}")
+
+
+def _told(request: Any) -> str:
+    name = type(request).__name__.removesuffix("Request")
+    generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", None))
+    extra = "" if generation is None else f", generation {generation}"
+    if type(request) is OffsetCommitRequest:
+        offsets = {each.partition_index: each.committed_offset for topic in request.topics for each in topic.partitions}
+        extra += f", {offsets}"
+    return f"{name}{extra}"
+
+
+def _told_answer(response: Any) -> str:
+    name = type(response).__name__.removesuffix("Response")
+    error = getattr(response, "error_code", 0)
+    codes = [error] if error else []
+    for topic in getattr(response, "topics", ()):
+        codes += [each.error_code for each in getattr(topic, "partitions", ()) if getattr(each, "error_code", 0)]
+    for each in getattr(response, "coordinators", ()):
+        codes += [each.error_code] if each.error_code else [f"node-{each.node_id}"]
+    for group in getattr(response, "groups", ()):
+        for topic in group.topics:
+            codes += [f"{each.partition_index}: {each.committed_offset}" for each in topic.partitions]
+        codes += [group.error_code] if group.error_code else []
+    told = [ErrorCode(code).name if isinstance(code, int) else code for code in codes]
+    generation = f" generation {response.generation_id}" if getattr(response, "generation_id", -1) >= 0 else ""
+    return f"{name}{generation}{': ' + ', '.join(told) if told else ''}"

@@ -1,0 +1,314 @@
+"""A world from one seed: nodes, groups of members, a network, disks, clocks; what goes wrong with them; what must hold.
+
+A world lives through chapters. In each there is first mayhem for some minutes: members and nodes are killed, stopped,
+paused, paths are cut, disks fail, the power fails, partitions move to other nodes. Then everything is mended, and
+within a bound every group must be Stable with all its members, every partition owned, nothing unanswered, and the
+logs must say what the nodes have in memory, before and after compaction. Then hours pass in which little happens.
+
+Where nothing happens but heartbeats, time is skipped: the deadlines of both sides move by the same amount, as if they
+had been sent and answered. `Counts` tells how much of the time that was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from coordinatord.config import Settings
+from coordinatord.coordinator import LOADING
+from coordinatord.group.state import STABLE
+from coordinatord.handlers.find import partition_for
+from coordinatord.member.result import ANY_NODE, Send
+from coordinatord.router import Router
+from coordinatord.simulation.engine import START_MS, Engine
+from coordinatord.topics.names import OFFSETS_TOPIC
+from tests.simulation.clocks import machine_clock_hidden
+from tests.simulation.invariants import Violated, Watch
+from tests.simulation.members import Consumer
+from tests.simulation.network import Network
+from tests.simulation.nodes import Machine, Node, chance_of
+from tests.simulation.plan import HOUR_MS, MINUTE_MS, SECOND_MS, GroupPlan, Plan
+from tests.simulation.story import Story
+from tests.simulation.troubles import Troubles
+
+NEW_MEMBER_JOIN_MS = 300_000
+"""Kafka's constant: a newcomer whose connection broke while its join was parked stays for so long."""
+
+AWAY_MS = 60_000
+"""Longer than any node is away."""
+
+LOOK_MS = 1_000
+"""How often the nodes are looked at from inside while much happens."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much has happened."""
+
+    virtual_ms: int = 0
+    skipped_ms: int = 0
+    troubles: dict[str, int] = field(default_factory=dict)
+    rebalances: int = 0
+    checks: int = 0
+
+
+class World:
+    """See the module; `run` once."""
+
+    def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
+        self.seed = seed
+        self.plan = plan = plan or Plan.of(seed)
+        self.engine = Engine(seed)
+        self.story = Story(self.engine, is_traced=trace)
+        self.random = self.engine.chance("world")
+        self.lives = 0
+        self.serial = 0
+        self.groups = {group.group_id: group for group in plan.groups}
+        self.settings = replace(
+            Settings(),
+            offsets_topic_num_partitions=plan.offsets_partitions,
+            offsets_topic_segment_bytes=plan.segment_bytes,
+            offsets_retention_minutes=plan.retention_minutes,
+            num_partitions=plan.topic_partitions,
+            log_flush=plan.flush,
+            log_cleaner_backoff_ms=10 * MINUTE_MS,
+            log_cleaner_min_cleanable_ratio=0.1,
+            rebalance_ledger_enable=False,
+        )
+        self.watch = Watch(self)
+        self.network = Network(self.engine)
+        self.machine = Machine(self)
+        self.consumers: dict[str, Consumer] = {}
+        self.loaded_ms: dict[tuple[int, str], int] = {}
+        self.counts = Counts()
+        self.troubles = Troubles(self)
+
+    def next_serial(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    # The story of the world
+
+    def run(self) -> Counts:
+        """Live through all chapters. `Violated` names what does not hold."""
+        with simulated(self.machine):
+            try:
+                self._run()
+            finally:
+                self.counts.virtual_ms = self.engine.now_ms - START_MS
+                self.counts.rebalances = self.watch.rebalances
+                self.counts.checks = self.watch.checks
+                for node in self.machine.nodes:
+                    if node.loop is not None:
+                        node.loop.end()
+        return self.counts
+
+    def _run(self) -> None:
+        self.machine.start()
+        for group in self.plan.groups:
+            for number in range(group.members):
+                self.engine.at(self.engine.now_ms + self.random.randrange(5_000), self.start_consumer, group, number)
+        self._calm()
+        for _ in range(self.plan.chapters):
+            self._mayhem()
+            self._calm()
+            self._rest()
+            self._quiet()
+
+    def pass_time(self, for_ms: int) -> None:
+        """With a look at everything now and then."""
+        end_ms = self.engine.now_ms + for_ms
+        while self.engine.now_ms < end_ms:
+            self.engine.run_until(min(end_ms, self.engine.now_ms + LOOK_MS))
+            self.watch.look()
+
+    def _mayhem(self) -> None:
+        self.story.say("world", "mayhem")
+        end_ms = self.engine.now_ms + self.plan.mayhem_ms
+        while self.engine.now_ms < end_ms:
+            self.pass_time(1 + int(self.random.expovariate(self.plan.troubles_per_minute) * MINUTE_MS))
+            self.troubles.befall()
+
+    def _calm(self) -> None:
+        """Mend everything; all must be well within the bound."""
+        self.story.say("world", "everything is mended")
+        for path in self.network.paths.values():
+            if path.is_cut:
+                self.network.mend(path)
+        for node in self.machine.workers:
+            if node.daemon is not None:
+                node.worker.slow_ms, node.worker.fault = 0, None
+        if not self.machine.is_on:
+            self.machine.start()
+        for group in self.plan.groups:
+            for number in range(group.members):
+                self.start_consumer(group, number)
+        began_ms = self.engine.now_ms
+        bound_ms = AWAY_MS + NEW_MEMBER_JOIN_MS + max(
+            3 * (each.session_ms + each.rebalance_ms) for each in self.plan.groups
+        )  # fmt: skip
+        while (unsettled := self.unsettled()) is not None:
+            if self.engine.now_ms - began_ms > bound_ms:
+                self.watch.fail(f"after {bound_ms / 1000:g} s without any trouble {unsettled}")
+            self.pass_time(LOOK_MS)
+        self.story.say("world", f"all is well after {(self.engine.now_ms - began_ms) / 1000:g} s")
+
+    def unsettled(self) -> str | None:
+        """What is not as it should be when nothing goes wrong any more."""
+        for node in self.machine.workers:
+            if node.daemon is None or node.stopping:
+                return f"{node.name} does not run"
+            if LOADING in node.daemon.coordinator.partitions:
+                return f"{node.name} loads"
+        for group in self.plan.groups:
+            actor = self.actor(group.group_id)
+            if actor is None or actor.group.state is not STABLE:
+                return f"{group.group_id} is {actor.group.state.value if actor else 'nowhere'}"
+            live = actor.group
+            owned: list[tuple[str, int]] = []
+            mine = [each for each in self.consumers.values() if each.group is group]
+            for consumer in mine:
+                member = consumer.member
+                if not consumer.is_settled() or consumer.stopping:
+                    return f"{consumer.name} is {member.state.value} and has not got all it wants"
+                if member.generation.generation_id != live.generation_id:
+                    return f"{consumer.name} is in generation {member.generation.generation_id}"
+                if member.generation.member_id not in live.members:
+                    return f"{consumer.name} is no member"
+                owned += member.assignment
+            if len(live.members) != len(mine):
+                return f"{group.group_id} has {len(live.members)} members for {len(mine)} consumers"
+            if sorted(owned) != [(group.topic, number) for number in range(self.plan.topic_partitions)]:
+                return f"{group.group_id}: {sorted(owned)} are owned"
+        return None
+
+    def actor(self, group_id: str) -> Any:
+        """Where the group is served."""
+        partition = partition_for(group_id, self.plan.offsets_partitions)
+        for node in self.machine.workers:
+            if node.daemon is not None and node.daemon.nodes.owns(OFFSETS_TOPIC, partition):
+                return node.daemon.coordinator.actors.get(group_id)
+        return None
+
+    def _rest(self) -> None:
+        """Compare logs and memory, before and after compaction."""
+        self.pass_time(5 * SECOND_MS)
+        self._settle_logs()
+        self.watch.at_rest()
+        for node in self.machine.workers:
+            daemon = node.daemon
+            assert daemon is not None
+            for partition in range(self.plan.offsets_partitions):
+                log = daemon.data.get(OFFSETS_TOPIC, partition)
+                if log is not None and log.segments and daemon.nodes.owns(OFFSETS_TOPIC, partition):
+                    daemon.writer.roll(log)
+            self.engine.at(self.engine.now_ms + 100, daemon.compaction.look)
+        self.pass_time(5 * SECOND_MS)
+        self._settle_logs()
+        self.watch.at_rest()
+
+    def _settle_logs(self) -> None:
+        """Until nothing is under way to a disk."""
+        while any(node.is_writing for node in self.machine.workers):
+            self.engine.run_until(self.engine.now_ms + 1)
+
+    def _quiet(self) -> None:
+        """Hours with a little work, and little else."""
+        end_ms = self.engine.now_ms + self.plan.quiet_ms
+        while self.engine.now_ms < end_ms:
+            self.pass_time(10 * SECOND_MS)
+            until_ms = min(end_ms, self.engine.now_ms + int(self.random.expovariate(1 / (2 * HOUR_MS))))
+            while self.engine.now_ms < until_ms:
+                busy_ms = min([until_ms, *(each.busy_ms() for each in self.consumers.values())])
+                if busy_ms - self.engine.now_ms > MINUTE_MS and self._is_idle():
+                    self._skip(busy_ms - self.engine.now_ms - SECOND_MS)
+                    self.engine.run_until(busy_ms)
+                self.pass_time(min(10 * SECOND_MS, max(1, until_ms - self.engine.now_ms)))
+            self.troubles.work()
+            if self.random.random() < 0.3:
+                self.troubles.kill_member()
+        self._calm()
+
+    def _is_idle(self) -> bool:
+        """Whether heartbeats are all that there is to do until somebody's next deadline."""
+        now_ms = self.engine.now_ms
+        return (
+            len(self.consumers) == sum(group.members for group in self.plan.groups)
+            and self.unsettled() is None
+            and all(now_ms > node.disturbed_ms for node in self.machine.workers)
+            and all(now_ms > consumer.disturbed_ms for consumer in self.consumers.values())
+        )
+
+    def _skip(self, for_ms: int) -> None:
+        """As if heartbeats had gone to and fro for so long."""
+        if for_ms <= 0:
+            return
+        self.counts.skipped_ms += for_ms
+        for consumer in self.consumers.values():
+            local_ms = int(for_ms * consumer.clock.rate)
+            heartbeat = consumer.member.heartbeat
+            heartbeat.heartbeat.deadline_ms += local_ms
+            heartbeat.session.deadline_ms += local_ms
+        for node in self.machine.workers:
+            daemon = node.daemon
+            assert daemon is not None
+            local_ms = int(for_ms * node.clock.rate)
+            for actor in daemon.coordinator.actors.values():
+                for member_id, member in actor.group.members.items():
+                    member.session_deadline_ms += local_ms
+                    key = (actor.group.group_id, member_id)
+                    for heard in (self.watch.contacts, self.watch.heartbeats):
+                        if key in heard:
+                            heard[key] = (heard[key][0], heard[key][1] + local_ms)
+                self.loaded_ms[node.life, actor.group.group_id] = node.clock() + local_ms
+            for connection in daemon.router.connections:
+                connection.last_active_ms += local_ms
+
+    # Members
+
+    def start_consumer(self, group: GroupPlan, number: int) -> None:
+        name = f"{group.group_id}.c{number}"
+        if name not in self.consumers:
+            self.story.say(name, "starts")
+            self.consumers[name] = Consumer(self, group, number)
+
+    def consumer_ended(self, consumer: Consumer) -> None:
+        """It is gone; another one of its name comes later."""
+        if self.consumers.get(consumer.name) is consumer:
+            del self.consumers[consumer.name]
+        self.watch.process_ended(consumer)
+        after_ms = self.random.choice((200, 2_000, 20_000, 2 * MINUTE_MS))
+        self.engine.at(self.engine.now_ms + after_ms, self.start_consumer, consumer.group, consumer.number)
+
+    def node_for(self, consumer: Consumer, send: Send) -> Node | None:
+        """Whom a request goes to; None: nobody by that address."""
+        if send.to != ANY_NODE and not send.group:
+            number = send.to
+        elif send.group:
+            number = int(consumer.member.coordinator_address[0].removeprefix("node-"))
+        else:
+            number = consumer.random.randrange(self.machine.count)
+        return self.machine.nodes[number] if number < len(self.machine.nodes) else None
+
+
+@contextlib.contextmanager
+def simulated(machine: Machine) -> Iterator[None]:
+    """Everything that this process shares with a world is the world's for a while."""
+
+    def failed(connection: Any, codec: Any) -> None:
+        raise Violated(f"a handler of {codec.name} failed for {connection.client_id}")
+
+    before: Callable[..., Any] = Router._failed
+    configured = structlog.get_config()
+    Router._failed = staticmethod(failed)  # type: ignore[assignment]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    try:
+        with machine_clock_hidden(), chance_of(machine):
+            yield
+    finally:
+        Router._failed = staticmethod(before)  # type: ignore[assignment]
+        structlog.configure(**configured)
