@@ -217,8 +217,13 @@ def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int,
 
 def go_on_leading(member: Member, result: Result) -> None:
     """Metadata came that the leader was waiting for."""
-    if member.election is None or member.state is not COMPLETING_REBALANCE:
+    if member.election is None:
+        return
+    if member.state is not COMPLETING_REBALANCE:
+        # The heartbeat thread was told meanwhile that we are out. Kafka's client finds out by a SyncGroup without a
+        # generation; its answer is known.
         member.election = None
+        _end(member, ErrorCode.UNKNOWN_MEMBER_ID)
         return
     error = assign(member, result)
     if error is not ErrorCode.NONE:
