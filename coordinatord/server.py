@@ -256,7 +256,7 @@ class Daemon:
     def begin(self) -> None:
         """Load, and do from time to time what is to be done; the clients' way in is open."""
         self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
-        if part is None or part.worker == 0:
+        if self.part is None or self.part.worker == 0:
             for setting, asked, kept in self.topics.kept_partitions():
                 self._log.warning("the data directory keeps its partitions", setting=setting, asked=asked, kept=kept)
         self.health.loading("the groups are being loaded")
