@@ -54,6 +54,7 @@ from tests.group.world import GROUP_ID
 from tests.group.world import World as GroupWorld
 
 NODE = 1
+MAX_EVENTS_AT_ONCE = 1_000
 TOPIC_ID = bytes(15)
 
 
@@ -152,6 +153,7 @@ class World:
         self.coordinator_error = ErrorCode.NONE  # what it answers instead
         self.queue: list[tuple[int, int, Callable[[], None]]] = []
         self.order = 0
+        self.events = 0  # since time went on
         self.unanswered: set[Send] = set()
         self.consumers: list[Consumer] = []
         self.owners: dict[TopicPartition, Consumer] = {}
@@ -190,10 +192,14 @@ class World:
             next_ms = min(self.queue[0][0] if self.queue else NEVER, NEVER if of_group_ms is None else of_group_ms)
             if next_ms > end_ms:
                 break
+            if next_ms > self.now_ms:
+                self.events = 0
             self.now_ms = max(self.now_ms, next_ms)
             if self.now_ms > self.group.now_ms or of_group_ms == next_ms:
                 self.group.advance(self.now_ms - self.group.now_ms)
             while self.queue and self.queue[0][0] <= self.now_ms:
+                self.events += 1
+                assert self.events < MAX_EVENTS_AT_ONCE, "time stands still: one thing leads to the other without end"
                 heapq.heappop(self.queue)[2]()
         self.now_ms = end_ms
         self.group.advance(end_ms - self.group.now_ms)

@@ -1,0 +1,220 @@
+"""Members with one mistake each. Every one of them has to be noticed by the tests of this folder.
+
+    python -m tests.member.mutants              all of them: which tests notice which, in about a minute
+    python -m tests.member.mutants "NAME"       one of them, with what the tests say
+
+A mutant is a place in the source, and what stands there instead. The tests run in a process of their own, in which the
+module is loaded from the mutant's source. First come the scenario files, then the rows; one that notices is enough.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from tests.daemon import REPOSITORY
+
+HERE = Path(__file__).parent
+TESTS = ("scenarios", "heartbeats", "joining", "polling", "committing", "timers", "world")
+LIMIT_S = 120.0
+HANGS_S = 10  # a test that takes so long does not end: it takes a tenth of a second otherwise
+
+
+class Mutant(NamedTuple):
+    """`module` of coordinatord.member; `source` is there once."""
+
+    module: str
+    source: str
+    instead: str
+
+
+MUTANTS: dict[str, Mutant] = {
+    # The three timers
+    "a timer expires a millisecond late": Mutant(
+        "timer", "return now_ms >= self.deadline_ms", "return now_ms > self.deadline_ms"
+    ),
+    "an answer begins no new session": Mutant(
+        "timer", "        self.session.deadline_ms = now_ms + self.session_timeout_ms\n", ""
+    ),
+    "the next heartbeat is due an interval later": Mutant(
+        "timer",
+        "self.heartbeat.deadline_ms = now_ms + self.heartbeat_interval_ms",
+        "self.heartbeat.deadline_ms = now_ms + 2 * self.heartbeat_interval_ms",
+    ),
+    "back-off does not grow": Mutant("timer", "grown *= BACKOFF_BASE", "grown *= 1"),
+    "a poll does not show that the application is alive": Mutant(
+        "timer", "        self.poll.deadline_ms = now_ms + self.max_poll_interval_ms\n", "        pass\n"
+    ),
+    # The heartbeat's states, and what it makes of answers
+    "nobody looks at the poll timer": Mutant("heartbeats", "heartbeat.poll.is_expired(now_ms)", "False"),
+    "an application within a poll is taken for dead": Mutant("heartbeats", "not member.in_poll and ", ""),
+    "REBALANCE_IN_PROGRESS is no sign of life": Mutant(
+        "heartbeats",
+        "            _failed(member, now_ms)\n        else:\n            _received(member, now_ms)",
+        "            _failed(member, now_ms)\n        else:\n            _failed(member, now_ms)",
+    ),
+    "REBALANCE_IN_PROGRESS asks for no rejoin": Mutant(
+        "heartbeats", 'member.request_rejoin("group is already rebalancing")', "pass"
+    ),
+    "ILLEGAL_GENERATION forgets the member id": Mutant(
+        "heartbeats", "keep_member_id = error is ErrorCode.ILLEGAL_GENERATION", "keep_member_id = False"
+    ),
+    "UNKNOWN_MEMBER_ID keeps the member id": Mutant(
+        "heartbeats", "keep_member_id = error is ErrorCode.ILLEGAL_GENERATION", "keep_member_id = True"
+    ),
+    "news of an earlier generation count": Mutant(
+        "heartbeats", "if send.generation != member.generation:", "if False:"
+    ),
+    "nobody is told of FENCED_INSTANCE_ID": Mutant(
+        "heartbeats", "if error is ErrorCode.FENCED_INSTANCE_ID:", "if False:"
+    ),
+    "a coordinator that is none is believed": Mutant(
+        "heartbeats",
+        "if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):",
+        "if False:",
+    ),
+    # Failover
+    "a coordinator that was found gets no new session": Mutant(
+        "finding", "    member.heartbeat.reset_session_timeout(now_ms)\n", ""
+    ),
+    "answers of the coordinator that is gone still count": Mutant("finding", "send.abandoned = True", "pass"),
+    "without a thread no heartbeat follows a failover": Mutant(
+        "step", "heartbeats.schedule_task(member, now_ms)", "pass"
+    ),
+    # Joining
+    "the id of MEMBER_ID_REQUIRED is dropped": Mutant("joining", "Generation(-1, member_id)", 'Generation(-1, "")'),
+    "a join is tried again without a pause": Mutant(
+        "joining", "member.join_again_ms = now_ms + member.settings.retry_backoff_ms", "member.join_again_ms = now_ms"
+    ),
+    "eager members keep what they own": Mutant("joining", "elif not member.cooperative:", "elif False:"),
+    "what is lost is called revoked": Mutant(
+        "joining", "result.changes.append(Lost(owned))", "result.changes.append(Revoked(owned))"
+    ),
+    "cooperative members do not come back after a revocation": Mutant(
+        "joining", 'member.request_rejoin("need to revoke partitions and re-join")', "pass"
+    ),
+    "one cooperative assignor makes the member cooperative": Mutant(
+        "state", "self.cooperative = all(", "self.cooperative = any("
+    ),
+    "what was consumed is not committed before a rejoin": Mutant(
+        "joining", "if not commit_before_rejoin(member, now_ms, result):", "if False:"
+    ),
+    "the leader does not look at its topics": Mutant(
+        "joining", "if assigned_of != member.metadata_snapshot:", "if False:"
+    ),
+    "a change of the subscription waits for the next rebalance": Mutant(
+        "joining", "member.joined_subscription != member.subscription:", "False:"
+    ),
+    "a static leader that came back assigns": Mutant("leading", "if response.skip_assignment:", "if False:"),
+    "static members leave": Mutant("leaving", "leave = member.settings.group_instance_id is None", "leave = True"),
+    # Polling
+    "what is paused is handed out": Mutant("fetching", "state is not None and state.paused", "False"),
+    "what was fetched for another offset is handed out": Mutant(
+        "fetching", "not state.is_fetchable or state.position != kept.next_offset", "not state.is_fetchable"
+    ),
+    "a poll hands out one record too many": Mutant(
+        "fetching", "kept.at : kept.at + room]", "kept.at : kept.at + room + 1]"
+    ),
+    "the last record is read twice": Mutant(
+        "fetching", "kept.next_offset = taken[-1].offset + 1", "kept.next_offset = taken[-1].offset"
+    ),
+}
+
+
+class _Source(SourceFileLoader):
+    """A module from another source than its file's."""
+
+    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
+        super().__init__(name, path)
+        self.mutant = mutant
+
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+        return compile(mutated(self.mutant), self.path, "exec")
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = f"coordinatord.member.{mutant.module}"
+        self.mutant = mutant
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        loader: Loader = _Source(fullname, str(path_of(self.mutant)), self.mutant)
+        return importlib.util.spec_from_loader(fullname, loader)
+
+
+def path_of(mutant: Mutant) -> Path:
+    return REPOSITORY / "coordinatord" / "member" / f"{mutant.module}.py"
+
+
+def mutated(mutant: Mutant) -> str:
+    """The source with the mistake in it."""
+    source = path_of(mutant).read_text("utf-8")
+    assert source.count(mutant.source) == 1, (
+        f"{mutant.source!r} is {source.count(mutant.source)} times in {mutant.module}"
+    )
+    return source.replace(mutant.source, mutant.instead)
+
+
+def play(mutant: Mutant | None) -> int:
+    """Run the tests in this process, up to the first that fails; pytest's status."""
+    import pytest
+
+    assert not any(name.startswith("coordinatord.member") for name in sys.modules), "too late to load a mutant"
+    if mutant is not None:
+        sys.meta_path.insert(0, _Finder(mutant))
+    files = [str(HERE / f"test_{name}.py") for name in TESTS]
+    return pytest.main(
+        [
+            "-x",
+            "-q",
+            "--tb=no",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow",
+            f"--timeout={HANGS_S}",
+            *files,
+        ]
+    )
+
+
+def noticed_by(name: str) -> str:
+    """The first test that fails with this mutant in place (without a name: with none); empty: none does."""
+    command = [sys.executable, "-m", "tests.member.mutants", "--here", *([name] if name else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=REPOSITORY, check=False)
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    assert done.returncode in (0, 1, 2), done.stdout + done.stderr
+    assert (done.returncode == 0) is (found is None), done.stdout + done.stderr
+    return found[1] if found else ""
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--here", is_flag=True, help="Run the tests in this process.")
+def main(name: str | None, here: bool) -> None:
+    """Which tests notice which mistake?"""
+    if name is not None and name not in MUTANTS:
+        raise click.UsageError(f"there is no mutant {name!r}; there are: {'; '.join(MUTANTS)}")
+    if here:
+        sys.exit(play(MUTANTS[name] if name else None))
+    survived = []
+    for each in [name] if name else MUTANTS:
+        found = noticed_by(each)
+        click.echo(f"{each}: {found or 'NOBODY NOTICES'}")
+        survived += [] if found else [each]
+    sys.exit(1 if survived else 0)
+
+
+if __name__ == "__main__":
+    main()
