@@ -41,6 +41,7 @@ from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
+    NEVER,
     PREPARING_REBALANCE,
     STABLE,
     Cause,
@@ -154,6 +155,7 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
         _protocols(request),
         join_reply_to=event.reply_to,
         is_new=True,
+        timer_ms=group.pending_members.get(member_id, NEVER),  # that of its id, if it was handed out, is its own now
     )
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True

@@ -7,6 +7,7 @@ topic is made when it is first asked for.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Protocol
 
 from coordinatord.nodes import Nodes
@@ -16,6 +17,9 @@ from protocol.api.find_coordinator import Coordinator as Found
 from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.errors import ErrorCode
 from protocol.java import absolute, string_hash
+from protocol.make import maker
+
+_found = maker(Found)
 
 GROUP = 0
 TRANSACTION = 1
@@ -30,9 +34,22 @@ INVALID_REQUEST_TEXT = (
 """What Kafka says to a key type that it does not know; clients show it."""
 
 
+REMEMBERED_IDS, REMEMBERED_CHARACTERS = 4_096, 64
+"""Ids whose partition is remembered, and how long they may be: half a megabyte at most."""
+
+
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that a group lives in."""
+    if len(group_id) <= REMEMBERED_CHARACTERS:
+        return _remembered(group_id, partitions)  # asked for again when the group is made, and written down
+    return _partition_for(group_id, partitions)
+
+
+def _partition_for(group_id: str, partitions: int) -> int:
     return absolute(string_hash(group_id)) % partitions
+
+
+_remembered = lru_cache(REMEMBERED_IDS)(_partition_for)
 
 
 class Transactions(Protocol):
@@ -63,7 +80,7 @@ class FindCoordinator:
                 error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
                 # To keys of share groups Kafka says nothing more where it does not serve them.
                 known = request.key_type in (GROUP, TRANSACTION, SHARE)
-                found.append(Found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
+                found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
             return FindCoordinatorResponse(coordinators=found)
         error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
         text = "NONE" if error is ErrorCode.NONE else INVALID_REQUEST_TEXT

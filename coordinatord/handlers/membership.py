@@ -42,7 +42,10 @@ class Membership:
         settings = self.coordinator.group_settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
-        if sum(len(p.name) + len(p.metadata) for p in request.protocols) > self.max_metadata_bytes:
+        size = 0
+        for protocol in request.protocols:
+            size += len(protocol.name) + len(protocol.metadata)
+        if size > self.max_metadata_bytes:
             # More could not be written to the log, and would fail everybody's rebalance when it is.
             return refuse(request, version, ErrorCode.POLICY_VIOLATION)
         actor = self.coordinator.actor_for(request.group_id)

@@ -55,29 +55,30 @@ _KEY_FIXED_BYTES = 10
 NO_TIMESTAMP = -1
 
 _encode_offset_commit_key = encoder(OffsetCommitKey, 0)
-_encode_group_metadata_key = encoder(GroupMetadataKey, 0)
+_encode_group_metadata = encoder(GroupMetadataValue, GROUP_METADATA_VALUE_VERSION)
 
 
 def encode_key(key: Any) -> bytes:
     """The bytes of a key."""
-    if type(key) is OffsetCommitKey:
-        out = bytearray(b"\0\1")
-        _encode_offset_commit_key(key, out)
-    elif type(key) is GroupMetadataKey:
-        out = bytearray(b"\0\2")
-        _encode_group_metadata_key(key, out)
-    else:
+    if type(key) is GroupMetadataKey:
+        group = key.group.encode()
+        return b"\0\2" + _pack_length(len(group)) + group
+    if type(key) is not OffsetCommitKey:
         raise errors.EncodeError(f"{type(key).__name__} is not a key of __consumer_offsets")
+    out = bytearray(b"\0\1")
+    _encode_offset_commit_key(key, out)
     return bytes(out)
 
 
 def encode_value(value: Any) -> bytes:
     """The bytes of a value, in the version that Kafka 4.3 would write it."""
+    if type(value) is GroupMetadataValue:
+        out = bytearray((0, GROUP_METADATA_VALUE_VERSION))
+        _encode_group_metadata(value, out)
+        return bytes(out)
     if type(value) is OffsetCommitValue:
         expires = value.expire_timestamp >= 0
         version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
-    elif type(value) is GroupMetadataValue:
-        version = GROUP_METADATA_VALUE_VERSION
     else:
         raise errors.EncodeError(f"{type(value).__name__} is not a value of __consumer_offsets")
     out = bytearray((0, version))
