@@ -206,42 +206,31 @@ class Router:
             return
         self._requests[key >> 16] += 1
         count = route.count = route.count + 1
-        if count <= TIMED_ALL or not count % TIMED_EVERY:
-            self._timed(connection, route, correlation_id, request, (buf, pos, end))
-            return
-        if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
+        is_timed = count <= TIMED_ALL or not count % TIMED_EVERY
+        began_s = perf_counter() if is_timed else 0.0
+        error_code = None
+        if route.at_once is not None and not connection.held:
+            try:
+                error_code = route.at_once(request, connection.last_active_ms)
+            except Exception:
+                self._failed(connection, codec)
+                return
+        if error_code is None:
             self._handle(connection, route, correlation_id, request, (buf, pos, end))
+        else:
+            size, rest = route.answers[error_code]
+            connection.answer_error(correlation_id, size, rest)
+            if error_code:
+                self.metrics.error(codec.api_key, error_code)
+        if is_timed:
+            self._timed(route, perf_counter() - began_s)
 
-    def _timed(
-        self, connection: Connection, route: Route, correlation_id: int, request: Any, body: tuple[bytes, int, int]
-    ) -> None:
-        """Handle a request and see how long it takes; not counting the time for which it is parked or held."""
-        began_s = perf_counter()
-        if route.at_once is None or not self._at_once(connection, route, correlation_id, request):
-            self._handle(connection, route, correlation_id, request, body)
+    def _timed(self, route: Route, took_s: float) -> None:
+        """Note how long a request took; not counting the time for which it is parked or held."""
         times = 1 if route.count <= TIMED_ALL else TIMED_EVERY
-        took_s = perf_counter() - began_s
         route.seconds.observe(took_s, times)
         if route.codec.api_key in GROUP_APIS:
             self.metrics.event_processing_seconds.observe(took_s, times)
-
-    def _at_once(self, connection: Connection, route: Route, correlation_id: int, request: Any) -> bool:
-        """Answer with a prebuilt response, if the request has one now."""
-        if connection.held:
-            return False
-        assert route.at_once is not None
-        try:
-            error_code = route.at_once(request, connection.last_active_ms)
-        except Exception:
-            self._failed(connection, route.codec)
-            return True
-        if error_code is None:
-            return False
-        size, rest = route.answers[error_code]
-        connection.answer_error(correlation_id, size, rest)
-        if error_code:
-            self.metrics.error(route.codec.api_key, error_code)
-        return True
 
     def _handle(
         self, connection: Connection, route: Route, correlation_id: int, request: Any, body: tuple[bytes, int, int]

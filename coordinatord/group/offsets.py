@@ -12,7 +12,7 @@ may bring a retention of its own.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
@@ -43,6 +43,7 @@ from protocol.api.offset_delete import (
 )
 from protocol.api.offset_fetch import (
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -58,9 +59,6 @@ NO_OFFSET = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 
 _value = maker(OffsetCommitValue)
-_fetched_partition = maker(OffsetFetchResponsePartitions)
-_fetched_topic = maker(OffsetFetchResponseTopics)
-NONE = ErrorCode.NONE
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
@@ -143,41 +141,50 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
     )
 
 
+def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) -> list[list[OffsetCommitValue | None]]:
+    """What is committed for the partitions asked for, topic by topic; None where nothing is.
+
+    A group that is not there has no offsets; that is no error.
+    """
+    offsets = {} if group is None or group.state is DEAD else group.offsets
+    answers: list[list[OffsetCommitValue | None]] = []
+    for topic in topics:
+        by_partition = offsets.get(topic.name, {})
+        values = [by_partition.get(partition) for partition in topic.partition_indexes]
+        topic_id = topic.topic_id
+        if topic_id != ZERO_UUID:
+            # What was committed for another topic of this name is not this one's.
+            known = (topic_id, ZERO_UUID)
+            values = [None if value is None or value.topic_id not in known else value for value in values]
+        answers.append(values)
+    return answers
+
+
 def fetch_offsets(
     group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
     """The offsets asked for, -1 where there is none; all of the group's if `request.topics` is None.
 
-    A group that is not there has no offsets; that is no error. The topic id of a response to a request for all is
-    left to the caller, who knows the topics. With `require_stable` a partition for which a transaction is open has none
-    yet: the client asks again.
+    The topic id of a response to a request for all is left to the caller, who knows the topics. With `require_stable` a
+    partition for which a transaction is open has none yet: the client asks again.
     """
-    offsets = {} if group is None or group.state is DEAD else group.offsets
     pending = group.pending if group is not None and require_stable else None
     unstable: Container[tuple[str, int]] = pending or ()
     topics: list[OffsetFetchResponseTopics] = []
-    if request.topics is None:
-        for name, by_partition in offsets.items():
-            found = [
-                _unstable(partition) if (name, partition) in unstable else _fetched(partition, value)
-                for partition, value in by_partition.items()
-            ]
-            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID, found))
-    else:
-        for topic in request.topics:
-            by_partition = offsets.get(topic.name, {})
-            topic_id = topic.topic_id
-            any_id = topic_id == ZERO_UUID
-            found = []
-            for partition in topic.partition_indexes:
-                value = by_partition.get(partition)
-                if unstable and (topic.name, partition) in unstable:
-                    found.append(_unstable(partition))
-                elif value is None or not (any_id or value.topic_id in (topic_id, ZERO_UUID)):
-                    found.append(_fetched_partition(partition, NO_OFFSET, NO_EPOCH, "", NONE))
-                else:
-                    found.append(_fetched_partition(partition, value.offset, value.leader_epoch, value.metadata, NONE))
-            topics.append(_fetched_topic(topic.name, topic_id, found))
+
+    def add(name: str, topic_id: bytes, found: Iterable[tuple[int, OffsetCommitValue | None]]) -> None:
+        partitions = [
+            _unstable(partition) if (name, partition) in unstable else _fetched(partition, value)
+            for partition, value in found
+        ]
+        topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
+
+    if request.topics is not None:
+        for topic, values in zip(request.topics, find_offsets(group, request.topics), strict=True):
+            add(topic.name, topic.topic_id, zip(topic.partition_indexes, values, strict=True))
+    elif group is not None and group.state is not DEAD:
+        for name, by_partition in group.offsets.items():
+            add(name, ZERO_UUID, by_partition.items())
     return OffsetFetchResponseGroup(request.group_id, topics)
 
 
@@ -303,12 +310,12 @@ def _commit_refusal(group: Group, event: Commit) -> ErrorCode | None:
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
     if value is None:
-        return _fetched_partition(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.NONE)
-    return _fetched_partition(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
+        return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.NONE)
+    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
 
 def _unstable(partition: int) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def metadata_is_too_long(text: str, limit: int) -> bool:

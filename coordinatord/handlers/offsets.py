@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.events import Commit
-from coordinatord.group.offsets import AllCommitted, fetch_offsets
+from coordinatord.group.offsets import AllCommitted, fetch_offsets, find_offsets
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.request import RequestContext
@@ -38,7 +38,7 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.errors import ErrorCode
-from protocol.offset_bodies import all_committed
+from protocol.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -121,6 +121,13 @@ class Offsets:
     def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         """A read: it shows what has been applied, so it waits until all of that is durable."""
         version = context.api_version
+        if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
+            # What nearly everybody asks: one group that is here, some of its topics, by name.
+            (asked,) = request.groups
+            here = self.coordinator.actors.get(asked.group_id)
+            if here is not None and asked.topics is not None and here.group.pending is None:
+                offsets = find_offsets(here.group, asked.topics)
+                return here.respond(context, all_fetched(asked.group_id, asked.topics, offsets))
         answers = []
         latest: GroupActor | None = None
         for asked in fetch_groups(request, version):

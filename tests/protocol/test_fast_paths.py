@@ -12,9 +12,16 @@ from protocol.api.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.api.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from protocol.compiler import encode_message
 from protocol.make import maker
-from protocol.offset_bodies import MANY, all_committed
+from protocol.offset_bodies import MANY, all_committed, all_fetched
 from protocol.records.batch import BatchBuilder, record_body
 from protocol.records.keys import encode_key, encode_offsets, encode_value
 from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -83,3 +90,31 @@ def test_a_commit_without_errors_is_answered_as_the_declaration_says(
     ]
     by_declaration = encode_message(OffsetCommitResponse(topics=answered), version)
     assert all_committed(topics, version) == by_declaration
+
+
+found_topics = st.tuples(
+    names | st.just("x" * 200),
+    st.lists(st.tuples(int32s, st.none() | values), max_size=6)
+    | st.lists(st.tuples(int32s, st.none() | values), min_size=130, max_size=130),
+)
+
+
+@given(names | st.just("g" * 300), st.lists(found_topics, max_size=4), st.integers(8, 9))
+def test_offsets_of_one_group_are_answered_as_the_declaration_says(
+    group: str, topics: list[tuple[str, list[tuple[int, OffsetCommitValue | None]]]], version: int
+) -> None:
+    answered = [
+        OffsetFetchResponseTopics(
+            name,
+            partitions=[
+                OffsetFetchResponsePartitions(p, -1, -1, "")
+                if value is None
+                else OffsetFetchResponsePartitions(p, value.offset, value.leader_epoch, value.metadata)
+                for p, value in found
+            ],
+        )
+        for name, found in topics
+    ]
+    by_declaration = encode_message(OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group, answered)]), version)
+    asked = [OffsetFetchRequestTopics(name, partition_indexes=[p for p, _ in found]) for name, found in topics]
+    assert all_fetched(group, asked, [[value for _, value in found] for _, found in topics]) == by_declaration
