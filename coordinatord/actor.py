@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class GroupActor:
     """A group with its partition of the offsets log."""
 
-    __slots__ = ("coordinator", "epoch", "group", "membership_epoch", "partition")
+    __slots__ = ("coordinator", "epoch", "group", "last_fetch", "membership_epoch", "partition")
 
     def __init__(self, coordinator: Coordinator, group: Group, partition: int) -> None:
         self.coordinator = coordinator
@@ -40,6 +40,8 @@ class GroupActor:
         self.partition = partition
         self.epoch = 0
         self.membership_epoch = 0
+        #: the last fetch of offsets, while it is right: (offsets_version of the group, api version, request, answer)
+        self.last_fetch: tuple[int, int, bytes, bytes] | None = None
 
     def tell(self, event: Any) -> Any:
         """Let the event happen; returns the response to it, None when it is parked or has none."""

@@ -54,6 +54,12 @@ class RequestContext:
         """The request as it came, decoded once more."""
         return self.codec.decode_request(*self._body)
 
+    @property
+    def body(self) -> bytes:
+        """The request as bytes, without its header."""
+        buf, start, end = self._body
+        return buf[start:end]
+
     def keep(self) -> None:
         """It may take minutes: keep this request, not all that one read has brought."""
         buf, start, end = self._body

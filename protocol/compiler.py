@@ -54,7 +54,6 @@ def _decode_source(cls: type[Any], version: int) -> tuple[str, dict[str, Any]]:
         new=object.__new__,
         read_uvarint=read_uvarint,
         read_tags=read_tags,
-        unpack_numbers=struct_module.unpack_from,
         struct_error=struct_module.error,
     )
     for kind in (errors.TruncatedError, errors.TrailingBytesError, errors.LengthError, errors.TextError):

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import struct as struct_module
+from collections.abc import Callable
 from typing import Any
 
 from protocol.schema import Field, Schema, Type, schema_of
 from protocol.source import FIXED, Writer
+
+MANY = 64
+
+
+class _Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """count -> the `unpack_from` of so many numbers; those of larger arrays are made anew each time."""
+
+    def __init__(self, format_: str) -> None:
+        super().__init__()
+        self._format = format_
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        made = struct_module.Struct(f">{count}{self._format}").unpack_from
+        if count <= MANY:
+            self[count] = made
+        return made
+
+
+UNPACK_MANY = {format_: _Unpackers(format_) for format_ in FIXED.values()}
 
 
 class DecodeWriter(Writer):
@@ -148,9 +168,10 @@ class DecodeWriter(Writer):
         element = type_.element
         assert element is not None
         if element.kind in FIXED:
-            # All numbers at once. `unpack_numbers` refuses what would reach beyond the buffer.
+            # All numbers at once. `unpack_from` refuses what would reach beyond the buffer.
             width = struct_module.calcsize(">" + FIXED[element.kind])
-            self.emit(f"{target} = [*unpack_numbers(f'>{{{size}}}{FIXED[element.kind]}', buf, pos)]")
+            unpackers = self.bind(f"unpack_many_{FIXED[element.kind]}", UNPACK_MANY[FIXED[element.kind]])
+            self.emit(f"{target} = [*{unpackers}[{size}](buf, pos)]")
             self.emit(f"pos += {size} * {width}")
             self.depth = depth
             return

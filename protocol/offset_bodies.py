@@ -20,8 +20,11 @@ MANY = 32
 
 NO_THROTTLE = b"\0\0\0\0"
 _pack_length = struct.Struct(">h").pack
-_pack_short = struct.Struct(">iqiBhB").pack
-"""A fetched partition without metadata: index, offset, leader epoch, one more than no length, no error, no tags."""
+_pack_short = struct.Struct(">iqi4s").pack
+"""A fetched partition: index, offset, leader epoch, and `_EMPTY`: one more than no length of metadata, no error, no
+tags.
+"""
+_EMPTY = b"\1\0\0\0"
 _pack_long = struct.Struct(">iqi").pack
 _NO_ERROR_NO_TAGS = b"\0\0\0"
 _pack_count = struct.Struct(">i").pack
@@ -67,18 +70,23 @@ def all_fetched(
     for topic, values in zip(topics, found, strict=True):
         name = topic.name.encode()
         parts += (_count(len(name)), name, _count(len(values)))
-        for index, value in zip(topic.partition_indexes, values, strict=True):
-            if value is None:
-                parts.append(_pack_short(index, -1, -1, 1, 0, 0))
-            elif not value.metadata:
-                parts.append(_pack_short(index, value.offset, value.leader_epoch, 1, 0, 0))
-            else:
-                text = value.metadata.encode()
-                numbers = _pack_long(index, value.offset, value.leader_epoch)
-                parts += (numbers, _count(len(text)), text, _NO_ERROR_NO_TAGS)
+        parts += [
+            _pack_short(index, value.offset, value.leader_epoch, _EMPTY)
+            if value is not None and not value.metadata
+            else _fetched(index, value)
+            for index, value in zip(topic.partition_indexes, values, strict=True)
+        ]
         parts.append(b"\0")
     parts += (_NO_ERROR_NO_TAGS, b"\0")
     return b"".join(parts)
+
+
+def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
+    """A partition that is not like most."""
+    if value is None:
+        return _pack_short(index, -1, -1, _EMPTY)
+    text = value.metadata.encode()
+    return _pack_long(index, value.offset, value.leader_epoch) + _count(len(text)) + text + _NO_ERROR_NO_TAGS
 
 
 def _count(value: int) -> bytes:

@@ -36,6 +36,7 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
 
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """An offset makes the group exist, as a simple one if nobody ever joined it; its tombstone does not end it."""
+    group.offsets_version += 1
     offsets = group.offsets
     pending = group.pending
     if value is not None:
@@ -58,6 +59,7 @@ def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue |
 
 def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]]) -> None:
     """The same for several partitions of one topic, of which none is deleted."""
+    group.offsets_version += 1
     group.exists = True
     if group.pending is not None:
         for partition, _ in values:
@@ -71,6 +73,7 @@ def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommi
 
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
     """An offset that a transaction has committed is nobody's until its marker comes."""
+    group.offsets_version += 1
     group.exists = True
     if group.pending is None:
         group.pending = PendingOffsets()
@@ -82,6 +85,7 @@ def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
     pending = group.pending
     if pending is None:
         return
+    group.offsets_version += 1
     for (topic, partition), value in pending.end(producer_id, committed=committed).items():
         group.offsets.setdefault(topic, {})[partition] = value
     group.pending = pending or None

@@ -147,6 +147,7 @@ class Group:
     exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
 
     # volatile
+    offsets_version: int = 0  # moves with each change of `offsets` and `pending`
     state: GroupState = EMPTY
     previous_state: GroupState = DEAD
     current_state_timestamp_ms: int = NO_TIMESTAMP

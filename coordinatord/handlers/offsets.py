@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from coordinatord.actor import GroupActor
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets import AllCommitted, fetch_offsets, find_offsets
+from coordinatord.group.state import DEAD, Group
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.request import RequestContext
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 10
 """OffsetCommit and OffsetFetch name topics by id from this version on."""
+
+
+MAX_REMEMBERED_BYTES = 1024
+"""Of a fetch of offsets, per group that somebody has asked about."""
 
 
 class TopicNames(Protocol):
@@ -125,9 +130,10 @@ class Offsets:
             # What nearly everybody asks: one group that is here, some of its topics, by name.
             (asked,) = request.groups
             here = self.coordinator.actors.get(asked.group_id)
-            if here is not None and asked.topics is not None and here.group.pending is None:
-                offsets = find_offsets(here.group, asked.topics)
-                return here.respond(context, all_fetched(asked.group_id, asked.topics, offsets))
+            if here is not None and asked.topics is not None:
+                group = here.group
+                if group.pending is None and group.state is not DEAD:
+                    return here.respond(context, _fetch_one(here, group, asked.topics, context, version))
         answers = []
         latest: GroupActor | None = None
         for asked in fetch_groups(request, version):
@@ -198,6 +204,22 @@ class Offsets:
                 known.append(topic)
         request.topics = known
         return refused
+
+
+def _fetch_one(
+    actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], context: RequestContext, version: int
+) -> bytes:
+    """The answer's body; that of the last time if it was the same question and nothing has been committed since, as
+    when somebody watches the lag of a group that has none.
+    """
+    request = context.body
+    last = actor.last_fetch
+    if last is not None and last[0] == group.offsets_version and last[1] == version and last[2] == request:
+        return last[3]
+    answer = all_fetched(group.group_id, topics, find_offsets(group, topics))
+    if len(request) + len(answer) <= MAX_REMEMBERED_BYTES:
+        actor.last_fetch = (group.offsets_version, version, request, answer)
+    return answer
 
 
 def _refuse(

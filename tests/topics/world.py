@@ -17,6 +17,7 @@ from coordinatord.topics import Topics
 from protocol import registry
 from protocol.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from protocol.compiler import encode_message
 from protocol.records.batch import BatchBuilder
 from protocol.records.compression import Compression
 from protocol.schema import ZERO_UUID
@@ -52,6 +53,10 @@ class Context:
         self.answers = 0
         self.dropped = False
         self._world = world
+
+    @property
+    def body(self) -> bytes:
+        return encode_message(self.request, self.api_version)
 
     def reply(self, response: Any) -> None:
         self.answers += 1
