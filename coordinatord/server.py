@@ -20,13 +20,14 @@ from coordinatord.compaction import Compaction
 from coordinatord.config import Settings
 from coordinatord.connection import Connection
 from coordinatord.coordinator import Coordinator
-from coordinatord.group.state import Group, GroupSettings
+from coordinatord.group.state import GroupSettings
 from coordinatord.handlers.admin import GroupAdmin
-from coordinatord.handlers.find import FindCoordinator, partition_for
+from coordinatord.handlers.find import FindCoordinator
 from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.handlers.transactions import TransactionApis
 from coordinatord.handlers.txn_offsets import TransactionalOffsets
+from coordinatord.ledger_writer import LedgerWriter
 from coordinatord.listening import bound
 from coordinatord.loading import Loading, Share
 from coordinatord.log.data_dir import DataDirectory
@@ -46,24 +47,17 @@ from coordinatord.random_ids import new_uuid4
 from coordinatord.router import Router
 from coordinatord.timers import Timers
 from coordinatord.topics import Topics
-from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
-from protocol.records.batch import KeyValue
 
 EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
 
 CLOCK_INTERVAL_S = 1.0
-
-LEDGER_DELAY_S = 0.25
-"""How long a rebalance's record may wait for others. A crash loses those of the last moment: its log line is there."""
-
-LEDGER_RECORDS = 100
-"""Of the ledger that are written in one turn of the loop: a millisecond. Ten thousand groups may end in a second."""
 
 LEAST_CLEANER_BACKOFF_S = 0.01
 """log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
@@ -123,9 +117,9 @@ class Daemon:
             shared=None if part is None else (part.shared, loop.call_soon),
         )
         self.ledger: ledger.Ledger | None = None
-        self._unwritten_rebalances: list[tuple[str, bytes]] = []
+        self._ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
         if settings.rebalance_ledger_enable:
-            self.ledger = ledger.Ledger(settings.node_id, self._append_rebalance, ledger.lines())
+            self.ledger = ledger.Ledger(settings.node_id, self._ledger_writer.append, ledger.lines())
         self.coordinator = Coordinator(
             group_settings=GroupSettings(
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -341,7 +335,7 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
-            self._write_rebalances(len(self._unwritten_rebalances))
+            self._ledger_writer.flush()
             self.topics.drain()
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
@@ -387,38 +381,6 @@ class Daemon:
         found = self.topics.transactional.find(OFFSETS_TOPIC, partition)
         assert found is not None, "the offsets topic has all its partitions"
         return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
-
-    def _append_rebalance(self, group: Group, record: bytes) -> None:
-        """Soon: nobody waits for the ledger, and a write for each record would cost more than the record."""
-        if not self._unwritten_rebalances:
-            self.loop.call_later(LEDGER_DELAY_S, self._write_rebalances)
-        self._unwritten_rebalances.append((group.group_id, record))
-
-    def _write_rebalances(self, at_most: int = LEDGER_RECORDS) -> None:
-        """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
-        unwritten = self._unwritten_rebalances
-        records = unwritten[:at_most]
-        del unwritten[:at_most]
-        if self.failed is not None or not records:
-            return
-        if LEDGER_TOPIC not in self.topics.catalogue.by_name:
-            try:
-                self.topics.create_ledger_topic()
-            except OSError as error:
-                self.log_failed(error)
-                return
-        now_ms = self.now_ms()
-        of_partitions: dict[int, list[KeyValue]] = {}
-        for group_id, record in records:
-            partition = partition_for(group_id, self.topics.offsets_partitions)
-            of_partitions.setdefault(partition, []).append((group_id.encode("utf-8", "replace"), record))
-        for partition, several in of_partitions.items():
-            log = self.data.get(LEDGER_TOPIC, partition)
-            # None where the topic has been brought here from somewhere else, with fewer partitions.
-            if log is not None:
-                self.writer.append_records(log, several, now_ms)
-        if unwritten:
-            self.loop.call_soon(self._write_rebalances)
 
     def _rebalances(self, query: dict[str, list[str]]) -> object:
         """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""

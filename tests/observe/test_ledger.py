@@ -20,8 +20,8 @@ from coordinatord.cli.groups import look_up, story, told
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
 from coordinatord.group.events import Join, Leave
+from coordinatord.ledger_writer import TURN_RECORDS
 from coordinatord.observe import ledger as ledger_module
-from coordinatord.server import LEDGER_RECORDS
 from coordinatord.server import Daemon as Server
 from coordinatord.topics.names import LEDGER_TOPIC
 from protocol.api.describe_groups import DescribedGroup
@@ -322,7 +322,7 @@ async def end_together(data_dir: Path, records: int) -> list[int]:
 
 def test_many_that_end_together_do_not_keep_the_loop(tmp_path: Path) -> None:
     written = asyncio.run(asyncio.wait_for(end_together(tmp_path / "data", 350), 30))
-    assert written == [0, LEDGER_RECORDS, 2 * LEDGER_RECORDS, 3 * LEDGER_RECORDS, 350]
+    assert written == [0, TURN_RECORDS, 2 * TURN_RECORDS, 3 * TURN_RECORDS, 350]
 
 
 def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
