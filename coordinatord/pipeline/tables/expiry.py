@@ -18,7 +18,8 @@ COLUMNS = (
         "counts_from",
         "string",
         "what the retention counts from: `in use`: it does not, members read the topic; `not subscribed`: the commit, "
-        "since members read other topics; `empty`: the moment when the group lost its last member, or the commit if "
+        "since members read other topics (of a group of the consumer protocol also where it has none); `empty`: the "
+        "moment when the group lost its last member, or the commit if "
         "that is later; `simple`: the commit of a consumer without a group; `explicit`: the client said when",
     ),
     Column("expires_ms", "bigint", "when it will be forgotten; null while in use"),
@@ -43,11 +44,18 @@ def _build(inputs: Inputs) -> DataFrame:
     rows = last.join(groups, "group_id", "left").join(
         inputs.members.select("group_id", F.col("has_members").alias("_has_members")), "group_id", "left"
     )
+    if inputs.has_consumer_groups:
+        read = F.col("topics").alias("_read")
+        rows = rows.join(inputs.consumer_topics.select("group_id", read), "group_id", "left")
+    else:
+        rows = rows.withColumn("_read", F.lit(None).cast("array<string>"))
     committed_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
     in_use = F.coalesce("_has_members", F.lit(False))
     subscribed = ~F.coalesce("_consumers", F.lit(False)) | F.array_contains("_topics", F.col("topic"))
     counts_from = (
         F.when(F.col("expire_timestamp_ms").isNotNull(), "explicit")
+        .when(F.array_contains("_read", F.col("topic")), "in use")
+        .when(F.col("_read").isNotNull(), "not subscribed")
         .when(in_use & F.coalesce(subscribed, F.lit(True)), "in use")
         .when(in_use, "not subscribed")
         .when(F.col("_in_use").isNull() | F.coalesce("_simple", F.lit(True)), "simple")

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from coordinatord.pipeline.analysis import consumer_group
-from coordinatord.pipeline.analysis.consumer_group import CURRENT, SESSION_MS
+from coordinatord.pipeline.analysis.consumer_group import SESSION_MS
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import with_outcome
 from coordinatord.pipeline.kinds import (
@@ -126,11 +126,33 @@ class Inputs:
         """group_id, has_members: of groups of which it is known."""
         classic = self.last_generations.select("group_id", (F.size("members") > 0).alias("has_members"))
         consumer = (
-            _last(self.facts(CURRENT), "group_id", "member_id")
+            _last(self.facts(consumer_group.MEMBER), "group_id", "member_id")
             .groupBy("group_id")
             .agg(F.max(~F.col("tombstone")).alias("has_members"))
         )
         return classic.unionByName(consumer).groupBy("group_id").agg(F.max("has_members").alias("has_members"))
+
+    @cached_property
+    def consumer_topics(self) -> DataFrame:
+        """group_id, topics: what members of each group of the consumer protocol read, by name or by pattern; none where
+        it is empty.
+        """
+        groups = _last(self.facts(consumer_group.METADATA), "group_id").where(~F.col("tombstone")).select("group_id")
+        patterns = _last(self.facts(consumer_group.REGEX), "group_id", "regular_expression").where(~F.col("tombstone"))
+        resolved = patterns.select(
+            "group_id", F.col("regular_expression").alias("_regex"), F.col("topics").alias("_of")
+        )
+        members = _last(self.facts(consumer_group.MEMBER), "group_id", "member_id").where(~F.col("tombstone"))
+        nothing = F.array().cast("array<string>")
+        named = F.coalesce("subscribed_topic_names", nothing)
+        read = (
+            members.withColumn("_regex", F.col("subscribed_topic_regex"))
+            .join(resolved, ["group_id", "_regex"], "left")
+            .select("group_id", F.concat(named, F.coalesce("_of", nothing)).alias("_read"))
+            .groupBy("group_id")
+            .agg(F.array_distinct(F.flatten(F.collect_list("_read"))).alias("topics"))
+        )
+        return groups.join(read, "group_id", "left").select("group_id", F.coalesce("topics", nothing).alias("topics"))
 
     @cached_property
     def topic_names(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
 from coordinatord.pipeline.tables.inputs import Options
 from coordinatord.pipeline.topic_names import FILE
+from protocol.records.batch import iterate_batches
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
 
@@ -23,13 +23,25 @@ TABLES = ("rebalances", "members", "member_events", "churn", "expiry")
 def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
     story = golden_story()
     directory, out = tmp_path / "data", tmp_path / "out"
-    shutil.copytree(GOLDEN / "__consumer_offsets-0", directory / "__consumer_offsets-0")
+    (segment,) = (GOLDEN / "__consumer_offsets-0").glob("*.log")
+    target = directory / "__consumer_offsets-0" / segment.name
+    target.parent.mkdir(parents=True)
+    data, late_ms = segment.read_bytes(), story.members[2][0]
+    cut = next(position for position, header in iterate_batches(data) if header.max_timestamp > late_ms)
     (directory / "payments-0").mkdir()
     (topic_id,) = (each for each, name in story.topic_ids.items() if name == "payments")
     (directory / "payments-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
     now_ms = story.steps[-1].began_ms + 60_000
     options = Options(consumer_session_ms=SESSION_MS)
-    run(spark, Run(Source(str(directory)), out, options=options, tables=TABLES), now_ms=now_ms)
+    it = Run(Source(str(directory)), out, options=options, tables=TABLES)
+
+    # Up to the third moment, when somebody reads each of the topics; then what is left of it.
+    target.write_bytes(data[:cut])
+    run(spark, it, now_ms=late_ms)
+    assert {row["counts_from"] for row in read_table(spark, out, "expiry").collect()} == {"in use"}
+    assert {row["until_ms"] for row in read_table(spark, out, "members").where("end is null").collect()} == {None}
+    target.write_bytes(data)
+    run(spark, it, now_ms=now_ms)
     assert f'"{topic_id}": "payments"' in (out / FILE).read_text()
 
     found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in TABLES}
@@ -42,6 +54,8 @@ def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
     assert {row["instance"] for row in found["members"]} == {"till-1", None}
     assert sum(row["added"] for row in found["churn"]) == 4, "epochs that the next one superseded count, too"
     assert {row["topic"] for row in found["expiry"]} == {"orders", "payments", "payments-eu"}
+    assert {(row["counts_from"], row["abandoned"]) for row in found["expiry"]} == {("not subscribed", True)}
+    assert all(row["expires_ms"] == row["committed_ms"] + options.retention_ms for row in found["expiry"])
 
     for at_ms, owners in story.members:
         then = moment(spark, out, GROUP, at_ms)
