@@ -79,6 +79,10 @@ class ConsumerGroup:
     names: Names = field(default_factory=dict)
     session_ms: int = SESSION_MS
     members: dict[str, MemberState] = field(default_factory=dict)
+    ahead: dict[str, MemberState] = field(default_factory=dict)
+    """Members of which the log has assignments, and the subscription only later: it was written again, and the cleaner
+    took the first one.
+    """
     epoch: int | None = None
     epoch_ms: int = 0
     metadata_hash: int = 0
@@ -94,6 +98,7 @@ class ConsumerGroup:
             if gone:
                 self.epoch, self.assignment_epoch, self.topics = None, None, None
                 self.members.clear()
+                self.ahead.clear()
                 self.regexes.clear()
                 return
             self.epoch, self.epoch_ms = row["epoch"], row["timestamp_ms"]
@@ -111,16 +116,20 @@ class ConsumerGroup:
             self.topics = (
                 None if gone else {each["topic_name"]: each["num_partitions"] for each in row.get("topics") or ()}
             )
-        elif not gone and row["member_id"] in self.members:  # the tombstone of a member's subscription follows
-            member = self.members[row["member_id"]]
+        elif not gone:  # of those that are, the tombstone of the member's subscription follows
+            member = self.members.get(row["member_id"]) or self._ahead(row["member_id"])
             if kind == TARGET_MEMBER:
                 member.target = self.partitions(row.get("topic_partitions"))
             elif kind == CURRENT:
                 self._current(member, row)
 
+    def _ahead(self, member_id: str) -> MemberState:
+        nobody = MemberState(member_id, None, "", "", frozenset(), None, None, self.session_ms, self.session_ms)
+        return self.ahead.setdefault(member_id, nobody)
+
     def _member(self, row: Row, *, gone: bool) -> None:
         member_id = row["member_id"]
-        old = self.members.get(member_id)
+        old = self.ahead.pop(member_id, None) or self.members.get(member_id)
         if gone:
             self.members.pop(member_id, None)
             return

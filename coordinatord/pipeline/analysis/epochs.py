@@ -163,6 +163,9 @@ class _Reader:
             return
         if old is None:
             old = self._replaced(row)
+        if member_id in group.ahead:  # it has been there all the time
+            group.apply(MEMBER, row)
+            return
         group.apply(MEMBER, row)
         new = group.members[member_id]
         if old is None:

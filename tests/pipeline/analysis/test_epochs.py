@@ -219,6 +219,20 @@ def test_nothing_is_said_of_an_epoch_of_which_nothing_is_known() -> None:
     assert (told.trigger, told.generation_before) == (None, None)
 
 
+def test_a_member_whose_first_subscription_the_cleaner_took_is_not_new() -> None:
+    """It wrote another one, with a new address, that came to lie behind what it was assigned."""
+    group = two_members()
+    group.member("b", client_host="/other")
+    where = next(at for at, (kind, row) in enumerate(group.rows) if kind == MEMBER and row["member_id"] == "b")
+    del group.rows[where]
+    group.bump()
+    told = group.told()
+    assert (told[-1].trigger, told[-1].added, told[-1].members) == (None, 0, 2)
+    last = list(generations(epochs(group.rows, NAMES)))[-1]
+    assert last is not None
+    assert last.members["b"].assigned == {("t", 2), ("t", 3)}
+
+
 def test_a_group_that_came_from_the_classic_protocol() -> None:
     group = Group(epoch=16)
     group.member("a", classic_member_metadata={"session_timeout_ms": 30_000, "supported_protocols": []})
