@@ -17,7 +17,6 @@ from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics import Topics
 from coordinatord.topics.names import LEDGER_TOPIC
-from protocol.records.batch import KeyValue
 
 DELAY_S = 0.25
 """How long a record may wait for others. A crash loses those of the last moment: its log line is there."""
@@ -44,14 +43,14 @@ class LedgerWriter:
         self._writer = writer
         self._now_ms = now_ms
         self._on_failure = on_failure
-        self._unwritten: dict[int, list[KeyValue]] = {}  # by partition
+        self._unwritten: dict[int, list[tuple[str, bytes]]] = {}  # (group id, record) by partition
 
     def append(self, group: Group, record: bytes) -> None:
         """Write a record soon."""
         if not self._unwritten:
             self._loop.call_later(DELAY_S, self._write)
         partition = partition_for(group.group_id, self._topics.offsets_partitions)
-        self._unwritten.setdefault(partition, []).append((group.group_id.encode("utf-8", "replace"), record))
+        self._unwritten.setdefault(partition, []).append((group.group_id, record))
 
     def flush(self) -> None:
         """Write all there is, now."""
@@ -84,8 +83,12 @@ class LedgerWriter:
             # None where the topic has been brought here from somewhere else, with fewer partitions.
             if log is not None:
                 try:
-                    self._writer.append_records(log, records, now_ms)
+                    self._writer.append_records(log, [(_key(group_id), record) for group_id, record in records], now_ms)
                 except LogFailed:  # it has been closed meanwhile
                     unwritten.clear()
         if unwritten:
             self._loop.call_soon(self._write)
+
+
+def _key(group_id: str) -> bytes:
+    return group_id.encode("utf-8", "replace")
