@@ -27,6 +27,9 @@ from coordinatord.simulation.engine import START_MS, Engine
 SLICE_LOOKS = 4
 """A slice of loading, of timers or of expiry ends when the clock was looked at so often."""
 
+TURNS_AT_A_TIME = 20_000
+"""More turns of a loop in one millisecond than anything needs."""
+
 
 class Clock:
     """Milliseconds as one process reads them: `rate` of them pass in one of the engine's."""
@@ -75,6 +78,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         self.paused_until_ms = 0
         self._ready: deque[Handle] = deque()
         self._turn_is_due = False
+        self._turns_at_ms = self._turns = 0
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
         handle = Handle(callback, args)
@@ -106,6 +110,10 @@ class NodeLoop(asyncio.AbstractEventLoop):
             self.engine.at(self.paused_until_ms, self._turn)
             return
         self._turn_is_due = False
+        if self.engine.now_ms != self._turns_at_ms:
+            self._turns_at_ms, self._turns = self.engine.now_ms, 0
+        self._turns += 1
+        assert self._turns < TURNS_AT_A_TIME, "the loop turns and turns, and time stands still"
         ready = self._ready
         asyncio._set_running_loop(self)
         try:

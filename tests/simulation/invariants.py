@@ -70,6 +70,10 @@ class Watch:
         self.last_generation: dict[tuple[int, str], int] = {}
         self.contacts: dict[tuple[str, str], tuple[int, int]] = {}  # (group, member) -> (life, node's clock)
         self.heartbeats: dict[tuple[str, str], tuple[int, int]] = {}  # the same, of those that count
+        self.known_since: dict[tuple[int, str], int] = {}  # when a group was first seen there
+        self.pending_since: dict[tuple[int, str], int] = {}  # ids that were handed out
+        self.begun: dict[tuple[int, str], tuple[int, int]] = {}  # the last generation, and when, in the engine's time
+        self.arrived: dict[Send, int] = {}
         self.stable_since: dict[tuple[int, str], int] = {}
         self.commits: dict[Send, list[tuple[Register, Entry]]] = {}
         self.checks = 0
@@ -149,6 +153,8 @@ class Watch:
         else:
             self.durable_generation.pop(group_id, None)
             self.last_generation.pop((node.life, group_id), None)
+            self.begun.pop((node.life, group_id), None)
+            self.leaders = {each: leader for each, leader in self.leaders.items() if each[1] != group_id}
 
     def _generation_begins(self, life: int, group: Group) -> None:
         generation_id, group_id = group.generation_id, group.group_id
@@ -156,6 +162,7 @@ class Watch:
         if generation_id <= floor:
             self.fail(f"{group_id} begins generation {generation_id} after it has been at {floor}")
         self.last_generation[life, group_id] = generation_id
+        self.begun[life, group_id] = generation_id, self.world.engine.now_ms
 
     def _expelled(self, node: Node, group: Group, dropped: Dropped, now_ms: int) -> None:
         self.expelled += 1
@@ -174,6 +181,8 @@ class Watch:
         if not send.group or not member_id or node.daemon is None:
             return
         request = send.request
+        if type(request) is OffsetCommitRequest:
+            self.arrived[send] = self.world.engine.now_ms
         contact = (node.life, node.clock())
         key = (request.group_id if hasattr(request, "group_id") else "", member_id)
         self.contacts[key] = contact
@@ -208,7 +217,7 @@ class Watch:
                     entries.append((register, register.sent(each.committed_offset, now_ms)))
             cable.sends.append(send)
 
-    def answered(self, who: Consumer, send: Send, response: Any, sent_ms: int, life: int) -> None:
+    def answered(self, who: Any, send: Send, response: Any, sent_ms: int, life: int) -> None:
         request = send.request
         if response is None:
             return
@@ -217,7 +226,7 @@ class Watch:
             self.world.story.say(who.name, f"← {_told_answer(response)}")
         self.checks += 1
         if kind is OffsetCommitRequest:
-            self._commit_answered(send, response)
+            self._commit_answered(who, send, response, life)
         elif kind is OffsetFetchRequest:
             self._fetched(who, response, sent_ms)
         elif kind is JoinGroupRequest and not response.error_code:
@@ -227,9 +236,14 @@ class Watch:
             known = self.durable_generation.get(group_id, 0)
             self.durable_generation[group_id] = max(known, request.generation_id)
 
-    def _commit_answered(self, send: Send, response: Any) -> None:
+    def _commit_answered(self, who: Consumer, send: Send, response: Any, life: int) -> None:
         now_ms = self.world.engine.now_ms
         errors = [each.error_code for topic in response.topics for each in topic.partitions]
+        request = send.request
+        begun, begun_ms = self.begun.get((life, request.group_id), (0, 0))
+        its = request.generation_id_or_member_epoch
+        if not any(errors) and its < begun and begun_ms < self.arrived.get(send, 0):
+            self.fail(f"{who.name} commits in generation {its} of {request.group_id} after {begun} has begun")
         for (register, entry), error in zip(self.commits.pop(send), errors, strict=True):
             if not error:
                 register.acknowledged(entry, now_ms)
@@ -238,7 +252,7 @@ class Watch:
             else:
                 register.given_up(entry, now_ms)
 
-    def _fetched(self, who: Consumer, response: Any, sent_ms: int) -> None:
+    def _fetched(self, who: Any, response: Any, sent_ms: int) -> None:
         for group in response.groups:
             for topic in group.topics:
                 for each in topic.partitions:
@@ -328,7 +342,11 @@ class Watch:
                     remembered.add(member.sync_reply_to)
                 if group.members:
                     self.needed_ms[group.group_id] = now_ms
-                if group.state is STABLE and group.group_id in self.world.groups:
+                for member_id in group.pending_members:
+                    since_ms = self.pending_since.setdefault((node.life, member_id), now_ms)
+                    if now_ms - since_ms > self.world.groups[group.group_id].session_ms + LATE_MS:
+                        self.fail(f"{group.group_id}: the id {member_id} is waited for since {now_ms - since_ms} ms")
+                if group.state is STABLE:
                     self._look_for_dead(node, group, now_ms)
             for connection in daemon.router.connections:
                 parked = connection._parked
@@ -341,7 +359,7 @@ class Watch:
         plan = self.world.groups[group.group_id]
         since_ms = max(
             self.stable_since.get((node.life, group.group_id), 0),
-            self.world.loaded_ms.get((node.life, group.group_id), now_ms),
+            self.known_since.setdefault((node.life, group.group_id), now_ms),
         )
         for member_id in group.members:
             life, heard_ms = self.contacts.get((group.group_id, member_id), (0, 0))

@@ -17,6 +17,7 @@ from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.member.wire import Wire
 from protocol.api.heartbeat import HeartbeatRequest
+from protocol.errors import DecodeError
 from tests.simulation.clocks import Clock
 from tests.simulation.network import Cable
 from tests.simulation.nodes import Node
@@ -33,13 +34,19 @@ CLOSE_TIMEOUT_MS = 30_000
 class MemberWire(Wire):
     """The wire on a cable; says with each write which request it carries."""
 
-    def __init__(self, consumer: Consumer, node: Node) -> None:
-        super().__init__(consumer.name, consumer.answered, consumer.lost)
-        world = consumer.world
-        self.cable: Cable = world.network.connect(consumer, node, self)
+    def __init__(self, world: World, client: Any, node: Node) -> None:
+        super().__init__(client.name, client.answered, client.lost)
+        self._fail = world.watch.fail
+        self.cable: Cable = world.network.connect(client, node, self)
         self.cable.on_delivered = world.watch.delivered
         self.cable.on_over = world.watch.over
         node.cables.add(self.cable)
+
+    def _answered(self, buf: bytes, start: int, end: int) -> None:
+        try:
+            super()._answered(buf, start, end)
+        except DecodeError as error:
+            self._fail(f"{self.client_id} cannot read what {self.cable.server.name} answers: {error}")
 
     def _send(self, token: Any, request: Any, version: int) -> None:
         transport: Any = self._transport
@@ -234,7 +241,7 @@ class Consumer:
         key = (node.number if send.to == ANY_NODE else send.to, send.group)
         wire = self.wires.get(key)
         if wire is None:
-            wire = self.wires[key] = MemberWire(self, node)
+            wire = self.wires[key] = MemberWire(self.world, self, node)
         self.unanswered[send] = (self.engine.now_ms, wire)
         self.engine.at(self.engine.now_ms + send.timeout_ms, self.soon, self._timed_out, send)
         self.world.watch.sent(self, send, wire.cable)

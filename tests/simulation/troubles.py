@@ -15,6 +15,8 @@ TROUBLES = {
     "work": 40,
     "kill_member": 6,
     "stop_member": 6,
+    "remove_member": 4,
+    "look_at_offsets": 6,
     "pause_member": 6,
     "kill_node": 3,
     "kill_node_in_write": 3,
@@ -64,11 +66,26 @@ class Troubles:
         consumer = self._any_consumer()
         return consumer.stop() if consumer else False
 
+    def remove_member(self) -> Any:
+        """An operator does, whatever the member is doing just now."""
+        consumer = self._any_consumer()
+        if consumer is None or not consumer.member.generation.member_id:
+            return False
+        return self.world.operator.remove(consumer.group.group_id, consumer.member.generation.member_id)
+
+    def look_at_offsets(self) -> Any:
+        """An operator asks everybody."""
+        return self.world.operator.look_at_offsets()
+
     def pause_member(self) -> Any:
         consumer = self._any_consumer()
         if consumer is None:
             return False
-        return consumer.pause(int(consumer.group.session_ms * self.random.choice((0.1, 0.5, 0.9, 1.3))))
+        group = consumer.group
+        longest_ms = max(group.session_ms, group.rebalance_ms)
+        return consumer.pause(
+            int(self.random.choice((0.1, 0.5, 0.9, 1.3)) * self.random.choice((group.session_ms, longest_ms)))
+        )
 
     def kill_node(self) -> Any:
         node = self._any_node()

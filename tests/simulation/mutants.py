@@ -1,0 +1,247 @@
+"""Mistakes, each put into the daemon's own code for as long as a few worlds live: each must be noticed.
+
+A mutant replaces a piece of one function's source, compiles that in the function's own module, and swaps the code
+object, so that everybody who has imported the function runs the mistaken one. A piece that is not there any more, or
+is there twice, is an error: whoever changes the code looks at what the mutant was about.
+
+    python -m tests.simulation.mutants                 all of them, on all cores; a table
+    python -m tests.simulation.mutants no-fsync        one of them, and how it was noticed
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import inspect
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+
+from tests.simulation.plan import HOUR_MS
+from tests.simulation.run import play
+
+LIMIT_S = 60.0
+"""Of one core's time, for each mutant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`where` is "module:function" or "module:Class.method"; `old` is replaced by `new` in it."""
+
+    name: str
+    where: str
+    old: str
+    new: str
+    mistake: str
+
+
+GROUP, LOG = "coordinatord.group.", "coordinatord.log."
+
+MUTANTS = (
+    Mutant("no-fsync", LOG + "journal:Journal.flush", "self._file.datasync()", "pass",
+           "the journal is written and not flushed"),
+    Mutant("answer-before-durable", "coordinatord.actor:GroupActor.respond",
+           "self.epoch > self.coordinator.writer.flushed_epoch", "False",
+           "answers do not wait for the log"),
+    Mutant("answer-sync-before-append", "coordinatord.actor:GroupActor.apply",
+           "self.epoch = coordinator.append(self.partition, encoded)", "coordinator.append(self.partition, encoded)",
+           "the leader's sync is answered before its assignment is logged"),
+    Mutant("durable-an-epoch-early", LOG + "writer:LogWriter.hold",
+           "if epoch <= self.flushed_epoch:", "if epoch <= self.flushed_epoch + 1:",
+           "a comparison is off by one: answers leave while their flush is under way"),
+    Mutant("wait-for-an-earlier-flush", "coordinatord.connection:Connection.answer_at",
+           "if line and line[-1].epoch >= epoch:", "if line:",
+           "an answer leaves with one before it that waits for less"),
+    Mutant("failed-flush-counts", LOG + "writer:LogWriter._executed",
+           "if epoch.error is not None:", "if False:",
+           "a write that has failed is taken for done"),
+    Mutant("journal-is-not-read", LOG + "data_dir:DataDirectory._open_partitions",
+           "writes.setdefault(entry.name, []).append(entry)", "pass",
+           "after a power failure the journal's writes are not repeated"),
+    Mutant("interval-never-flushes", LOG + "writer:LogWriter._flush_interval",
+           "self._worker.submit(self._flush_journal)", "pass",
+           "log.flush=interval flushes at no interval"),
+    Mutant("replay-backwards", "coordinatord.partition_load:PartitionLoad.run",
+           "for batch in batches:", "for batch in reversed(list(batches)):",
+           "a partition is loaded in the wrong order"),
+    Mutant("serve-while-loading", "coordinatord.coordinator:Coordinator.availability",
+           "if state == ACTIVE:", "if state != ABSENT:",
+           "groups are served before they are loaded"),
+    Mutant("serve-after-the-move", "coordinatord.coordinator:Coordinator.availability",
+           "else ErrorCode.NOT_COORDINATOR", "else ErrorCode.NONE",
+           "a node serves groups whose partition is another's"),
+    Mutant("generation-stays", GROUP + "rebalance:complete_join",
+           "group.generation_id += 1", "group.generation_id += 0",
+           "a rebalance does not begin a new generation"),
+    Mutant("old-generation-commits", GROUP + "offsets:_commit_refusal",
+           "if generation_id != group.generation_id:", "if generation_id > group.generation_id:",
+           "a commit of an earlier generation is taken"),
+    Mutant("join-timer-stays", GROUP + "rebalance:_cancel_join_timer",
+           "if group.join_deadline_ms != NEVER:", "if False:",
+           "the rebalance timer is not disarmed when all have joined"),
+    Mutant("pending-id-without-timer", GROUP + "joining:_join_without_id",
+           "result.timers.append(Schedule(TimerKey(group.group_id, SESSION, new_id), deadline_ms))", "pass",
+           "an id that was handed out and is never used is waited for without end"),
+    Mutant("loaded-members-live-on", GROUP + "classic:restore",
+           "keep_alive(group, member, member.session_timeout_ms, now_ms, result)", "pass",
+           "members that were loaded have no session timer"),
+    Mutant("expelled-early", GROUP + "classic:_session_timed_out",
+           "if now_ms < member.session_deadline_ms:", "if now_ms < member.session_deadline_ms - 1_000:",
+           "a session ends a second before its time"),
+    Mutant("heartbeat-counts-for-nothing", GROUP + "classic:heartbeat",
+           "member.session_deadline_ms = deadline_ms", "pass",
+           "heartbeats do not prolong a session"),
+    Mutant("zombies-heartbeat", GROUP + "classic:_session_timed_out",
+           "if parked and not member.is_new:", "if not parked:",
+           "whose session has ended stays, unless it waits"),
+    Mutant("parked-sync-forgotten", GROUP + "rebalance:reset_assignments",
+           "if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result):",
+           "if member.sync_reply_to is not None and not (member.__setattr__('sync_reply_to', None)):",
+           "followers that wait for an assignment are not told that it will not come"),
+    Mutant("parked-sync-of-the-removed", GROUP + "members:remove_member",
+           "result.dropped.append(member.sync_reply_to)", "pass",
+           "a member is removed, and its connection waits for its parked sync for good"),
+    Mutant("behind-the-parked", "coordinatord.connection:Connection._settle",
+           "if self._waiting or self._paused_reading:", "if False:",
+           "what came behind a parked request is not looked at when that is answered"),
+    Mutant("answers-overtake", "coordinatord.connection:Connection.answer",
+           "if self.held:", "if False:",
+           "an answer leaves before one that waits for the log and was asked for earlier"),
+    Mutant("no-new-leader", GROUP + "rebalance:_elect_leader",
+           "if group.members[group.leader_id].join_reply_to is not None:", "if True:",
+           "a leader that has not rejoined stays leader"),
+    Mutant("assignments-change-hands", GROUP + "syncing:_assign",
+           "member.assignment = by_id.get(member.member_id, b\"\")",
+           "member.assignment = next(iter(by_id.values()), b\"\")",
+           "all members get the first one's assignment"),
+    Mutant("cleaner-drops-tombstones", LOG + "cleaning:_Cleaning._retain",
+           "if last.get(key, -1) > offset or (over and not has_value):", "if not has_value:",
+           "compaction drops tombstones and keeps what they have taken back"),
+    Mutant("cleaner-keeps-the-first", LOG + "cleaning:_Cleaning._retain",
+           "if last.get(key, -1) > offset or", "if last.get(key, -1) == offset or",
+           "compaction keeps the older records of a key, and not the last one"),
+    Mutant("active-groups-expire", GROUP + "offsets:expired_offsets",
+           "if group.is_subscribed_to(topic):", "if False:",
+           "offsets that members read by expire"),
+    Mutant("timers-get-lost", "coordinatord.timer_wheel:TimerWheel._drain",
+           "self._place(key, tick)", "pass",
+           "timers that are far ahead are lost when the wheel turns"),
+    Mutant("wakes-too-late", "coordinatord.timers:Timers._wake_at",
+           "if deadline_ms >= self._wakes_at_ms:", "if self._wakes_at_ms < 1 << 62:",
+           "a timer that is set for before the next one does not go off in time"),
+)  # fmt: skip
+
+
+class Stale(Exception):
+    """The code is not what the mutant takes it for."""
+
+
+def function_of(mutant: Mutant) -> FunctionType:
+    """What the mutant changes."""
+    module_name, _, path = mutant.where.partition(":")
+    found: object = importlib.import_module(module_name)
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name)
+    if not isinstance(found, FunctionType):
+        raise Stale(f"{mutant.name}: {mutant.where} is no function")
+    return found
+
+
+def mutated(mutant: Mutant) -> CodeType:
+    """The function's code with the mistake in it."""
+    function = function_of(mutant)
+    source = textwrap.dedent(inspect.getsource(function))
+    count = source.count(mutant.old)
+    if count != 1:
+        raise Stale(f"{mutant.name}: {mutant.old!r} is {count} times in {mutant.where}, and should be there once")
+    namespace: dict[str, object] = dict(function.__globals__)
+    exec(compile("from __future__ import annotations\n" + source.replace(mutant.old, mutant.new),
+                 f"<{mutant.name}>", "exec"), namespace)  # fmt: skip
+    made = namespace[function.__name__]
+    assert isinstance(made, FunctionType)
+    if made.__code__.co_freevars != function.__code__.co_freevars:
+        raise Stale(f"{mutant.name}: {mutant.where} refers to an enclosing scope")
+    return made.__code__
+
+
+@contextlib.contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """The mistake is made."""
+    function, code = function_of(mutant), mutated(mutant)
+    before = function.__code__
+    function.__code__ = code
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one mutant. `what` is empty if nobody noticed it."""
+
+    mutant: str
+    seed: int
+    worlds: int
+    hours: float
+    seconds: float
+    what: str
+
+
+def hunt(name: str, first_seed: int = 0, limit_s: float = LIMIT_S) -> Outcome:
+    """Let world after world live with the mistake until one notices."""
+    mutant = next(each for each in MUTANTS if each.name == name)
+    began_s, hours, seed = time.process_time(), 0.0, first_seed
+    with applied(mutant):
+        while time.process_time() - began_s < limit_s:
+            world, error = play(seed)
+            hours += world.counts.virtual_ms / HOUR_MS
+            if error is not None:
+                what = f"{type(error).__name__}: {error}".split("\n")[0]
+                return Outcome(name, seed, seed - first_seed + 1, hours, time.process_time() - began_s, what)
+            seed += 1
+    return Outcome(name, seed, seed - first_seed, hours, time.process_time() - began_s, "")
+
+
+def hunt_all(names: list[str], first_seed: int = 0) -> list[Outcome]:
+    """Each on a core of its own; tells of each on standard error when it is through."""
+    outcomes = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for each in pool.map(hunt, names, [first_seed] * len(names)):
+            outcomes.append(each)
+            print(
+                f"{each.mutant}: {each.seconds:.1f} s, {each.what or 'not noticed'}"[:200], file=sys.stderr, flush=True
+            )
+    return outcomes
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """As it stands in README.md."""
+    mistakes = {each.name: each.mistake for each in MUTANTS}
+    lines = ["| mutant | the mistake | seed | virtual hours | seconds | noticed as |", "|---|---|---|---|---|---|"]
+    for each in outcomes:
+        what = each.what[:110].replace("|", "/") or "**not noticed**"
+        cells = (each.mutant, mistakes[each.mutant], each.seed, f"{each.hours:.1f}", f"{each.seconds:.1f}", what)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """The command; its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="which (default: all)")
+    parser.add_argument("--first-seed", type=int, default=0)
+    arguments = parser.parse_args()
+    outcomes = hunt_all(arguments.names or [each.name for each in MUTANTS], arguments.first_seed)
+    print(table(outcomes))
+    return 0 if all(each.what for each in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

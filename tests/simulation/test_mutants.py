@@ -1,0 +1,31 @@
+"""The simulated world notices mistakes: see mutants.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, Stale, applied, function_of, hunt_all, mutated, table
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+def test_a_mutant_still_applies(mutant: Mutant) -> None:
+    function = function_of(mutant)
+    before = function.__code__
+    with applied(mutant):
+        assert function.__code__.co_code != before.co_code or function.__code__.co_consts != before.co_consts
+    assert function.__code__ is before
+
+
+def test_a_mutant_of_code_that_has_changed_is_an_error() -> None:
+    stale = Mutant("stale", MUTANTS[0].where, "what is not there", "pass", "none")
+    with pytest.raises(Stale, match="should be there once"):
+        mutated(stale)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_is_noticed() -> None:
+    """Within a minute of one core's time; all cores share the list."""
+    outcomes = hunt_all([each.name for each in MUTANTS])
+    print(table(outcomes))
+    assert [each.mutant for each in outcomes if not each.what] == []
