@@ -1,6 +1,6 @@
 """The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
 
 # isort: off
-from tests.bench.rows import steady, membership, process, crowd, overload, records, log, whole, pipeline
+from tests.bench.rows import steady, membership, process, crowd, overload, records, log, whole, pipeline, scale
 
-__all__ = ["crowd", "log", "membership", "overload", "pipeline", "process", "records", "steady", "whole"]
+__all__ = ["crowd", "log", "membership", "overload", "pipeline", "process", "records", "scale", "steady", "whole"]
