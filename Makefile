@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./data
 
-QUICK := not reference and not clients and not compose and not slow and not spark
+QUICK := not reference and not clients and not compose and not slow and not spark and not browser
 
 .PHONY: help run demo test lint bench bench-quick format clean
 

@@ -54,6 +54,40 @@ def life(group: str, number: int, end: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def generation(group: str, number: int) -> dict[str, Any]:
+    """Twelve partitions, dealt to the members that are there from the `number`th rebalance on."""
+    members = [f"c{each}-uuid" for each in range(min(number + 2, 4))]
+    since_ms = NOW_MS - HOUR_MS + number * 300_000
+    return {
+        "group_id": group, "generation": number + 1, "log_offset": number, "timestamp_ms": since_ms,
+        "current_state_timestamp_ms": since_ms,
+        "members": [
+            {
+                "member_id": member,
+                "assignment": {
+                    "assigned_partitions": [{"topic": "pay", "partitions": list(range(place, 12, len(members)))}]
+                },
+            }
+            for place, member in enumerate(members)
+        ],
+    }  # fmt: skip
+
+
+def change(group: str, what: str, minute: int, text: str, *, began_minute: int) -> dict[str, Any]:
+    return {
+        "group_id": group, "kind": "stuck", "change": what, "since_ms": NOW_MS - began_minute * 60_000,
+        "at_ms": NOW_MS - minute * 60_000, "topic": "pay", "partition": 3, "committed_offset": 7, "committed_ms": 0,
+        "end_offset": 100, "lag": 93, "expires_ms": None, "rebalances": None, "text": text,
+    }  # fmt: skip
+
+
+def follow(out: Path, events: list[dict[str, Any]]) -> None:
+    """As a follower leaves them."""
+    (out / "events").mkdir()
+    for number, event in enumerate(events):
+        (out / "events" / f"{number:09d}.jsonl").write_text(json.dumps(event) + "\n")
+
+
 def write(out: Path, tables: dict[str, list[dict[str, Any]]]) -> None:
     """As `pipeline run` leaves them."""
     out.mkdir(exist_ok=True)
@@ -141,7 +175,20 @@ def out(tmp_path: Path) -> Path:
             ],
         },
     )
-    return tmp_path / "out"
+    out = tmp_path / "out"
+    path = out / "facts" / "group_generations" / "batch=000000000" / "bucket=0"
+    path.mkdir(parents=True)
+    facts = [generation(group, number) for group in groups for number in range(4)]
+    parquet.write_table(pa.Table.from_pylist(facts), path / "part.parquet")
+    follow(
+        out,
+        [
+            change("payments", "began", 50, "at offset 7 for 300 s", began_minute=55),
+            change("payments", "recovered", 40, "after 900 s: moved to 8", began_minute=55),
+            change("payments", "began", 5, "at offset 8 for 300 s", began_minute=10),
+        ],
+    )
+    return out
 
 
 def words(text: str) -> str:
@@ -162,8 +209,10 @@ def test_what_is_on_the_page(out: Path) -> None:
         "observed",
     ):  # fmt: skip
         assert expected in told, expected
-    assert text.count("Members and rebalances") == 3
-    assert text.count("Records unread") == 1
+    assert text.count("Members and the partitions they had") == 3
+    assert text.count("Records unread, by partition") == 1
+    assert text.count("began, goes on") == 1, "the other one is over"
+    assert "from generation 2 on: pay-0, pay-3, pay-6, pay-9" in text
     assert "4 other partitions together" in text
 
 

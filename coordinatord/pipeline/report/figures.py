@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.pipeline.report.read import Row
+from coordinatord.pipeline.report.read import Held, Row
 
 MAX_LIVES = 60
 """Members of one timeline: more are no lines any more."""
-MAX_CURVES = 8
+MAX_PIECES = 2_000
+"""Assignments in one timeline: with more, each member is in one piece."""
+MAX_BANDS = 300
+"""Rebalances in one timeline, the last ones."""
+CURVES = ("#3f7fbf", "#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
+MAX_CURVES = len(CURVES)
 """Partitions in one plot of lag, those with most of it; the others are summed up."""
 
 GREY = "#8a94a0"
@@ -36,23 +42,42 @@ TRIGGERS = {
 }
 
 
-def html_of(figure: Any) -> str:
-    """For the page, which has plotly's script already."""
-    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
-    return f"<div>{text}</div>"
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot with its title and legend, which are the page's and not plotly's: they wrap on narrow screens. `legend`
+    has (name, colour, opacity).
+    """
+
+    title: str
+    figure: Any
+    height: int
+    legend: tuple[tuple[str, str, float], ...] = ()
+
+    def html(self) -> str:
+        """Drawn by the page's script when it comes into sight: two hundred at once would take a browser minutes."""
+        names = "".join(
+            f"<span><i style='background:{colour};opacity:{opacity}'></i>{html.escape(name)}</span>"
+            for name, colour, opacity in self.legend
+        )
+        data = self.figure.to_json().replace("<", "\\u003c")
+        return (
+            f"<figure class=plot><h3>{html.escape(self.title)}</h3><div class=legend>{names}</div>"
+            f"<div class=canvas style='height:{self.height}px'></div>"
+            f"<script type='application/json'>{data}</script></figure>"
+        )
 
 
-def _laid_out(figure: Any, title: str, height: int, **more: Any) -> Any:
+def _laid_out(figure: Any, height: int, **more: Any) -> Any:
     # Transparent and grey: to be read on white and on black.
     grid = {"gridcolor": "rgba(138,148,160,.25)", "zerolinecolor": "rgba(138,148,160,.4)", "automargin": True}
     figure.update_layout(
-        title={"text": title, "x": 0, "font": {"size": 14}},
+        template={},
         height=height,
-        margin={"l": 10, "r": 10, "t": 70, "b": 30},
+        margin={"l": 10, "r": 10, "t": 10, "b": 30},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": GREY, "size": 12},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
+        showlegend=False,
         **more,
     )
     figure.update_xaxes(**grid)
@@ -66,55 +91,101 @@ def _date(time_ms: float) -> str:
     return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def timeline(lives: Sequence[Row], rebalances: Sequence[Row], now_ms: int) -> Any:
-    """A line for each member from its first generation to its last; rebalances as bands behind, by what made them."""
+def timeline(lives: Sequence[Row], rebalances: Sequence[Row], held: Sequence[Held], now_ms: int) -> Plot:
+    """A row for each member from its first generation to its last, a piece for each assignment with the number of its
+    partitions; rebalances as bands behind, by what made them.
+    """
     from plotly import graph_objects
 
     shown = sorted(lives, key=lambda life: (life["until_ms"] or now_ms, life["since_ms"]))[-MAX_LIVES:]
     shown.sort(key=lambda life: (life["since_ms"], life["member_id"]), reverse=True)
     figure = graph_objects.Figure()
+    began_ms = min(life["since_ms"] for life in shown)
+    ended_ms = max(life["until_ms"] or now_ms for life in shown)
+    pieces = _pieces(shown, held, now_ms)
+    legend: list[tuple[str, str, float]] = []
     for end, (name, colour) in LIVES.items():
-        mine = [(number, life) for number, life in enumerate(shown) if life["end"] == end]
+        mine = [piece for piece in pieces if shown[piece.row]["end"] == end]
         if not mine:
             continue
+        legend.append((name, colour, 1))
         figure.add_bar(
             name=name,
             orientation="h",
-            y=[number for number, _ in mine],
-            base=[_date(life["since_ms"]) for _, life in mine],
-            x=[max(1, (life["until_ms"] or now_ms) - life["since_ms"]) for _, life in mine],
-            marker={"color": colour},
+            y=[piece.row for piece in mine],
+            base=[_date(piece.since_ms) for piece in mine],
+            x=[max(1, piece.until_ms - piece.since_ms) for piece in mine],
+            # A number is in the way where there is no room for it.
+            text=[piece.text if 60 * (piece.until_ms - piece.since_ms) > ended_ms - began_ms else "" for piece in mine],
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"color": "#ffffff", "size": 11},
+            constraintext="none",
+            marker={"color": colour, "line": {"color": "rgba(255,255,255,.75)", "width": 1}},
             width=0.7,
-            hovertext=[_told(life) for _, life in mine],
+            hovertext=[piece.told for piece in mine],
             hoverinfo="text",
         )
-    began_ms = min(life["since_ms"] for life in shown)
-    ended_ms = max(life["until_ms"] or now_ms for life in shown)
-    seen: set[str] = set()
-    for row in rebalances:
-        if row["ended_ms"] is None or row["ended_ms"] < began_ms:
+    legend += _bands(figure, rebalances, began_ms, ended_ms)
+    height = 70 + 24 * len(shown)
+    figure = _laid_out(figure, height, barmode="overlay")
+    figure.update_xaxes(type="date", range=[_date(began_ms), _date(ended_ms)])
+    names = [html.escape(_short(life)) for life in shown]
+    figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=names, range=[-0.6, len(shown) - 0.4])
+    left_out = len(lives) - len(shown)
+    title = "Members and the partitions they had" + (f" (the last {len(shown)} of {len(lives)})" if left_out else "")
+    return Plot(title, figure, height, tuple(legend))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    row: int
+    since_ms: int
+    until_ms: int
+    text: str
+    told: str
+
+
+def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Piece]:
+    """Of the members' lives: one for each assignment where it is known, and not too many; else one for each life."""
+    by_member: dict[str, list[Held]] = defaultdict(list)
+    for each in held:
+        by_member[each.member_id].append(each)
+    found: list[_Piece] = []
+    for row, life in enumerate(shown):
+        until_ms = life["until_ms"] or now_ms
+        mine = [each for each in by_member[life["member_id"]] if life["since_ms"] <= each.since_ms < until_ms]
+        if not mine or len(held) > MAX_PIECES:
+            count = life["partitions"]
+            found.append(_Piece(row, life["since_ms"], until_ms, "" if count is None else str(count), _told(life)))
             continue
+        for each, following in zip(mine, [*mine[1:], None], strict=True):
+            end_ms = until_ms if following is None else min(following.since_ms, until_ms)
+            told = [_told(life), f"from generation {each.generation} on: {html.escape(each.named() or 'nothing')}"]
+            found.append(_Piece(row, each.since_ms, end_ms, str(each.total), "<br>".join(told)))
+    return found
+
+
+def _bands(figure: Any, rebalances: Sequence[Row], began_ms: int, ended_ms: int) -> list[tuple[str, str, float]]:
+    """Draws them; returns their part of the legend."""
+    seen: dict[str, tuple[str, str, float]] = {}
+    shown = [row for row in rebalances if row["ended_ms"] is not None and row["ended_ms"] >= began_ms]
+    shapes = []
+    for row in shown[-MAX_BANDS:]:
         trigger = row["trigger"] or "unknown"
         colour = TRIGGERS.get(trigger, GREY)
         # A rebalance of milliseconds would not be seen in a plot of hours.
         least_ms = (ended_ms - began_ms) / 400
         start_ms = min(row["began_ms"] or row["ended_ms"], row["ended_ms"] - least_ms)
-        figure.add_vrect(
-            x0=_date(start_ms), x1=_date(row["ended_ms"]), fillcolor=colour, opacity=0.35, line_width=0, layer="below"
-        )
-        if trigger not in seen:
-            seen.add(trigger)
-            figure.add_scatter(
-                x=[None], y=[None], mode="markers", marker={"symbol": "square", "size": 10, "color": colour,
-                "opacity": 0.5}, name=f"rebalance: {trigger}",
-            )  # fmt: skip
-    left_out = len(lives) - len(shown)
-    title = "Members and rebalances" + (f" (the last {len(shown)} of {len(lives)} members)" if left_out else "")
-    figure = _laid_out(figure, title, 130 + 22 * len(shown), barmode="overlay")
-    figure.update_xaxes(type="date", range=[_date(began_ms), _date(ended_ms)])
-    names = [html.escape(_short(life)) for life in shown]
-    figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=names, range=[-0.6, len(shown) - 0.4])
-    return figure
+        shapes.append(
+            {"type": "rect", "xref": "x", "yref": "paper", "x0": _date(start_ms), "x1": _date(row["ended_ms"]), "y0": 0,
+             "y1": 1, "fillcolor": colour, "opacity": 0.35, "line": {"width": 0}, "layer": "below"}
+        )  # fmt: skip
+        seen.setdefault(trigger, (f"rebalance: {trigger}", colour, 0.5))
+    # All at once: plotly's add_vrect() copies those before each time.
+    figure.update_layout(shapes=shapes)
+    return list(seen.values())
 
 
 def _short(life: Row) -> str:
@@ -126,13 +197,13 @@ def _told(life: Row) -> str:
     lines = [
         life["member_id"],
         f"client {life['client_id']} at {life['host']}",
-        f"{life['generations']} generations, {life['partitions']} partitions in the last",
+        f"{life['generations']} generations, {life['partitions']} partitions in the last one",
         f"{_date(life['since_ms'])} – {_date(life['until_ms']) if life['until_ms'] else 'now'}",
     ]
     return "<br>".join(html.escape(str(line)) for line in lines)
 
 
-def lag(history: Sequence[Row]) -> Any:
+def lag(history: Sequence[Row]) -> Plot:
     """Records unread in the course of time: the partitions with most of them, and the rest in one curve."""
     from plotly import graph_objects
 
@@ -141,12 +212,15 @@ def lag(history: Sequence[Row]) -> Any:
         curves[f"{row['topic']}-{row['partition']}"][row["at_ms"]] = row["lag"]
     by_size = sorted(curves, key=lambda name: -max(curves[name].values()))
     figure = graph_objects.Figure()
-    for name in by_size[:MAX_CURVES]:
+    legend = []
+    for name, colour in zip(by_size, CURVES, strict=False):
+        legend.append((name, colour, 1.0))
         times = sorted(curves[name])
         figure.add_scatter(
             x=[_date(at_ms) for at_ms in times],
             y=[curves[name][at_ms] for at_ms in times],
             mode="lines",
+            line={"color": colour, "width": 2},
             name=html.escape(name),
         )
     rest: dict[int, int] = defaultdict(int)
@@ -154,20 +228,21 @@ def lag(history: Sequence[Row]) -> Any:
         for at_ms, value in curves[name].items():
             rest[at_ms] += value
     if rest:
+        legend.append((f"{len(by_size) - MAX_CURVES} other partitions together", GREY, 1.0))
         times = sorted(rest)
         figure.add_scatter(
             x=[_date(at_ms) for at_ms in times],
             y=[rest[at_ms] for at_ms in times],
             mode="lines",
             line={"dash": "dot", "color": GREY},
-            name=f"{len(by_size) - MAX_CURVES} other partitions together",
+            name=legend[-1][0],
         )
-    figure = _laid_out(figure, "Records unread", 300, showlegend=True)
+    figure = _laid_out(figure, 260)
     figure.update_yaxes(rangemode="tozero")
-    return figure
+    return Plot("Records unread, by partition", figure, 260, tuple(legend))
 
 
-def churn(rows: Sequence[Row]) -> Any:
+def churn(rows: Sequence[Row]) -> Plot:
     """Members that came and went in each hour."""
     from plotly import graph_objects
 
@@ -180,14 +255,15 @@ def churn(rows: Sequence[Row]) -> Any:
     figure = graph_objects.Figure()
     figure.add_bar(name="came", x=x, y=[hours[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"})
     figure.add_bar(name="went", x=x, y=[hours[at_ms][1] for at_ms in times], marker={"color": "#d1495b"})
-    figure = _laid_out(figure, "Members that came and went, by hour", 300, barmode="relative")
+    figure = _laid_out(figure, 260, barmode="relative")
     figure.update_xaxes(type="date")
     if len(times) == 1:  # one bar would be as wide as the plot
         figure.update_xaxes(range=[_date(times[0] - 6 * 3_600_000), _date(times[0] + 6 * 3_600_000)])
-    return figure
+    legend = (("came", "#3f7fbf", 1.0), ("went", "#d1495b", 1.0))
+    return Plot("Members that came and went, by hour", figure, 260, legend)
 
 
-def cost(rebalances: Sequence[Row]) -> Any:
+def cost(rebalances: Sequence[Row]) -> Plot:
     """What the rebalances of the groups on the page cost, by what made them happen: seconds in which nobody read."""
     from plotly import graph_objects
 
@@ -204,10 +280,12 @@ def cost(rebalances: Sequence[Row]) -> Any:
         orientation="h",
         y=order,
         x=[round(seconds[trigger], 3) for trigger in order],
-        text=[f"{counts[trigger]} ×" for trigger in order],
+        text=[f"{counts[trigger]} × {trigger}" for trigger in order],
         textposition="auto",
+        insidetextfont={"color": "#ffffff"},
         marker={"color": [TRIGGERS.get(trigger, GREY) for trigger in order]},
     )
-    figure = _laid_out(figure, "Time in rebalances of the groups below, by cause", 300, showlegend=False)
-    figure.update_xaxes(title="seconds", rangemode="tozero")
-    return figure
+    figure = _laid_out(figure, 260)
+    figure.update_xaxes(title="seconds in which the group waited", rangemode="tozero")
+    figure.update_yaxes(showticklabels=False)  # the bars have their names on them: room on narrow screens
+    return Plot("What rebalances of the groups below cost, by cause", figure, 260)

@@ -14,6 +14,31 @@ from coordinatord.pipeline.report.read import Row, Tables
 MAX_ROWS = 50
 """Of one table on the page; what is left out is said."""
 
+MAX_BYTES = 10_000_000
+"""Of the page: browsers open it within seconds, and it can be sent."""
+PLOTLY_BYTES = 5_000_000
+
+TIMELINE = (
+    "A row is a member from when it came to when it went, its colour how it ended; a number is how many partitions it "
+    "had from then on. Bands behind are rebalances, coloured by what made them happen. Point at things to read more."
+)
+
+DRAW = """
+const draw = box => {
+  if (box.dataset.drawn) return;
+  box.dataset.drawn = "yes";
+  const plot = JSON.parse(box.nextElementSibling.textContent);
+  Plotly.newPlot(box, plot.data, plot.layout, {displayModeBar: false, responsive: true})
+    .then(() => { box.dataset.drawn = "wholly"; });
+};
+const boxes = document.querySelectorAll(".canvas");
+const sight = new IntersectionObserver(found => found.forEach(each => {
+  if (each.isIntersecting) { sight.unobserve(each.target); draw(each.target); }
+}), {rootMargin: "500px"});
+boxes.forEach(box => sight.observe(box));
+addEventListener("beforeprint", () => boxes.forEach(draw));
+"""
+
 ALARMING = frozenset({"stopped", "stuck", "rewound", "falling"})
 
 STYLE = """
@@ -35,8 +60,12 @@ th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.n, th.n { t
 td.w { white-space: nowrap; } .badge { font-weight: 600; } .bad { color: var(--bad); } .warn { color: var(--warn); }
 .good { color: var(--good); } .calm { color: var(--calm); }
 section { border-top: 1px solid var(--line); margin-top: 2.4rem; } a { color: inherit; }
-.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
-@media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } }
+.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; } figure { margin: 0; min-width: 0; }
+.small { font-size: .78rem; margin: .2rem 0 1rem; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .78rem; color: var(--soft); }
+.legend i { display: inline-block; width: .75rem; height: .75rem; border-radius: .15rem; margin-right: .35rem;
+  vertical-align: -.08rem; } td.t { min-width: 16rem; } code { font-size: .85em; }
+@media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } .tile { flex: 1 1 7rem; min-width: 0; } }
 """
 
 Cell = tuple[str, str]
@@ -48,22 +77,47 @@ def page(tables: Tables) -> str:
     from plotly.offline import get_plotlyjs
 
     when = _moment(tables.at_ms)
-    parts = [
+    head = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width, initial-scale=1'>",
         f"<title>Consumer groups, {when}</title><style>{STYLE}</style>",
         f"<script>{get_plotlyjs()}</script></head><body>",
-        f"<h1>Consumer groups</h1><p class=soft>As of {when} UTC, from the offsets log. All times are UTC.</p>",
+        f"<h1>Consumer groups</h1><p class=soft>As of {when} UTC, from the offsets log. All times are UTC. "
+        "The groups that need somebody come first, here and in the details below; "
+        "<i>unread</i> counts records that are there and that the group has not read.</p>",
+    ]
+    sections, left_out = _sections(tables)
+    parts = [
         *_tiles(tables),
-        *_groups(tables),
+        *_groups(tables, len(sections)),
+        *_changes(tables),
         *_overview(tables),
         *_events(tables),
         *_slo(tables),
         *_expiring(tables),
-        *(line for group in tables.shown for line in _section(tables, group)),
-        "</body></html>",
+        *sections,
     ]
-    return "\n".join(parts)
+    if left_out:
+        names = ", ".join(html.escape(group) for group in left_out[:5]) + (", …" if len(left_out) > 5 else "")
+        parts.append(
+            f"<p class=soft id=rest>{len(left_out):,} more groups ({names}) would make this page larger than "
+            f"{MAX_BYTES / 1e6:.0f} MB: <code>coordinatord pipeline report --group NAME</code> shows those that you "
+            "name.</p>"
+        )
+    return "\n".join([*head, *parts, f"<script>{DRAW}</script>", "</body></html>"])
+
+
+def _sections(tables: Tables) -> tuple[list[str], list[str]]:
+    """A section for each group that there is room for, and the groups that there is none for."""
+    found: list[str] = []
+    used = 0
+    for number, group in enumerate(tables.shown):
+        text = "\n".join(_section(tables, group))
+        used += len(text)
+        if used > MAX_BYTES - PLOTLY_BYTES and found:
+            return found, tables.shown[number:]
+        found.append(text)
+    return found, []
 
 
 # Overview
@@ -86,22 +140,23 @@ def _tiles(tables: Tables) -> Iterator[str]:
     yield "</div>"
 
 
-def _groups(tables: Tables) -> Iterator[str]:
+def _groups(tables: Tables, sections: int) -> Iterator[str]:
     rows = tables.rows["group_status"]
     yield "<h2>Groups, the most urgent first</h2>"
     if not rows:
         yield "<p>No group has a committed offset.</p>"
         return
     head = ["group", "status", "why", "n:unread", "n:time lag", "n:partitions", "n:last commit", "Burrow"]
-    yield from _table(head, ([*_group_row(row, tables)] for row in rows), len(rows))
+    links = {group: number for number, group in enumerate(tables.shown[:sections])}
+    yield from _table(head, ([*_group_row(row, tables, links)] for row in rows), len(rows), "status", sections)
 
 
-def _group_row(row: Row, tables: Tables) -> Iterator[Cell]:
+def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell]:
     name = html.escape(row["group_id"])
-    is_shown = row["group_id"] in tables.shown
-    yield (f"<a href='#g{tables.shown.index(row['group_id'])}'>{name}</a>" if is_shown else name, "w")
+    is_shown = row["group_id"] in links
+    yield (f"<a href='#g{links[row['group_id']]}'>{name}</a>" if is_shown else name, "w")
     yield _badge(row["status"])
-    yield html.escape(row["why"] or ""), ""
+    yield html.escape(row["why"] or ""), "t"
     yield _number(row["lag"]), "n"
     yield _duration(row["max_time_lag_ms"]), "n"
     alarming = f" ({row['alarming_partitions']} alarming)" if row["alarming_partitions"] else ""
@@ -115,12 +170,43 @@ def _badge(status: str) -> Cell:
     return f"<span class='badge {kind}'>{html.escape(status)}</span>", "w"
 
 
+def _changes(tables: Tables) -> Iterator[str]:
+    """What `pipeline run --follow` told; what is not over stands out."""
+    if not tables.events:
+        return
+    ended = {_identity(row) for row in tables.events if row["change"] != "began"}
+    yield "<h2>What changed while the log was followed</h2>"
+    cells = (
+        [
+            (_moment(row["at_ms"]), "w"),
+            (html.escape(row["kind"]), "w"),
+            _change(row, is_open=row["change"] == "began" and _identity(row) not in ended),
+            _text(row["group_id"]),
+            (html.escape(f"{row['topic']}-{row['partition']}" if row["topic"] is not None else ""), "w"),
+            (html.escape(row["text"]), "t"),
+        ]
+        for row in tables.events
+    )
+    yield from _table(["seen", "what", "", "group", "partition", "in words"], cells, len(tables.events), "changes")
+
+
+def _identity(row: Row) -> tuple[Any, ...]:
+    return row["group_id"], row["kind"], row["topic"], row["partition"], row["since_ms"]
+
+
+def _change(row: Row, *, is_open: bool) -> Cell:
+    if is_open:
+        return "<span class='badge bad'>began, goes on</span>", "w"
+    return f"<span class={'soft' if row['change'] == 'began' else 'good'}>{html.escape(row['change'])}</span>", "w"
+
+
 def _overview(tables: Tables) -> Iterator[str]:
     if not tables.rows["churn"]:
         return
     yield "<h2>Rebalances of all groups</h2><div class=plots>"
-    yield figures.html_of(figures.churn(tables.rows["churn"]))
-    yield figures.html_of(figures.cost(tables.rows["rebalances"]))
+    yield figures.churn(tables.rows["churn"]).html()
+    if tables.rows["rebalances"]:
+        yield figures.cost(tables.rows["rebalances"]).html()
     yield "</div>"
 
 
@@ -189,10 +275,11 @@ def _section(tables: Tables, group: str) -> Iterator[str]:
     rebalances = sorted(tables.of("rebalances", group), key=lambda row: row["ended_ms"] or 0)
     lives = tables.of("members", group)
     if lives:
-        yield figures.html_of(figures.timeline(lives, rebalances, tables.at_ms))
+        yield figures.timeline(lives, rebalances, tables.held.get(group, []), tables.at_ms).html()
+        yield f"<p class='soft small'>{TIMELINE}</p>"
     history = tables.of("lag_history", group)
     if history:
-        yield figures.html_of(figures.lag(history))
+        yield figures.lag(history).html()
     if rebalances:
         yield "<h3>Rebalances, the last one first</h3>"
         cells = ([*_rebalance_row(row)] for row in reversed(rebalances))
@@ -216,7 +303,7 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
     yield f"{before} → {row['generation']}", "n"
     is_known = row["began_ms"] is not None and row["ended_ms"] is not None
     yield _duration(row["ended_ms"] - row["began_ms"] if is_known else None), "n"
-    yield html.escape(row["cause"] or row["trigger"] or ""), ""
+    yield html.escape(row["cause"] or row["trigger"] or ""), "t"
     yield f"{row['members']} (+{row['added'] or 0} −{row['removed'] or 0})", "n"
     yield _number(row["partitions_moved"]), "n"
     yield _duration(row["missed_commit_ms"]), "n"
@@ -227,17 +314,20 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
 # Words
 
 
-def _table(head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int) -> Iterator[str]:
-    """`n:` before a column's name sets it to the right."""
+def _table(
+    head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int, name: str = "", least: int = 0
+) -> Iterator[str]:
+    """`n:` before a column's name sets it to the right. At least `least` rows, if there are so many."""
+    most = max(MAX_ROWS, least)
     cells = [f"<th class=n>{name[2:]}</th>" if name.startswith("n:") else f"<th>{name}</th>" for name in head]
-    yield f"<div class=table><table><tr>{''.join(cells)}</tr>"
+    yield f"<div class=table><table{f' id={name}' if name else ''}><tr>{''.join(cells)}</tr>"
     for number, row in enumerate(rows):
-        if number == MAX_ROWS:
+        if number == most:
             break
         yield "<tr>" + "".join(f"<td class='{kind}'>{text}</td>" for text, kind in row) + "</tr>"
     yield "</table></div>"
-    if count > MAX_ROWS:
-        yield f"<p class=soft>{count - MAX_ROWS:,} more are in the tables.</p>"
+    if count > most:
+        yield f"<p class=soft>{count - most:,} more are in the tables.</p>"
 
 
 def _text(value: Any) -> Cell:

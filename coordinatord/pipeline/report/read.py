@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinatord.pipeline.segments import SourceError
 
@@ -17,7 +17,31 @@ SEVERITY = ("stopped", "stuck", "rewound", "falling", "behind", "catching", "unk
 
 OF_GROUPS = ("rebalances", "members", "member_events", "lag_history")
 """Tables of which the rows of the groups that are shown are enough."""
+MAX_EVENT_FILES = 500
+"""Micro-batches in which something happened: the last ones."""
 OF_ALL = ("group_status", "churn", "slo", "expiry")
+
+
+MAX_NAMED = 12
+"""Partitions that are named where one points at an assignment."""
+
+
+class Held(NamedTuple):
+    """What a member had from a generation on: the first one with just that."""
+
+    member_id: str
+    generation: int
+    since_ms: int
+    partitions: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(len(numbers) for _, numbers in self.partitions)
+
+    def named(self) -> str:
+        names = [f"{topic}-{number}" for topic, numbers in self.partitions for number in numbers]
+        rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        return ", ".join(names[:MAX_NAMED]) + rest
 
 
 @dataclass(slots=True)
@@ -27,6 +51,8 @@ class Tables:
     at_ms: int
     runs: int
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    held: dict[str, list[Held]] = field(default_factory=dict)
+    events: list[Row] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
 
     def of(self, table: str, group_id: str) -> list[Row]:
@@ -59,12 +85,47 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     tables.shown = list(only) or known[:limit]
     for name in OF_GROUPS:
         tables.rows[name] = _rows(out, name, groups=tables.shown)
+    tables.held = _held(out, tables.shown)
+    tables.events = _events(out)
     return tables
 
 
 def _urgency(row: Row, rebalances: dict[str, int]) -> tuple[Any, ...]:
     status = SEVERITY.index(row["status"]) if row["status"] in SEVERITY else len(SEVERITY)
     return status, -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
+
+
+def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
+    """By group, of classic groups: what the log has of their generations."""
+    from pyarrow import dataset
+
+    path = out / "facts" / "group_generations"
+    if not any(path.glob("batch=*/bucket=*/*.parquet")):
+        return {}
+    columns = ["group_id", "generation", "log_offset", "timestamp_ms", "current_state_timestamp_ms", "members"]
+    files = dataset.dataset(str(path), format="parquet", partitioning="hive")
+    rows = files.to_table(columns=columns, filter=dataset.field("group_id").isin(groups)).to_pylist()
+    found: dict[str, list[Held]] = {group: [] for group in groups}
+    last: dict[tuple[str, str], Held] = {}
+    for row in sorted(rows, key=lambda row: row["log_offset"]):
+        since_ms = row["current_state_timestamp_ms"] or row["timestamp_ms"]
+        for member in row["members"] or []:
+            assigned = (member["assignment"] or {}).get("assigned_partitions") or []
+            partitions = tuple((each["topic"], tuple(sorted(each["partitions"] or ()))) for each in assigned)
+            held = Held(member["member_id"], row["generation"], since_ms, tuple(sorted(partitions)))
+            before = last.get((row["group_id"], held.member_id))
+            if before is None or before.partitions != held.partitions:
+                last[row["group_id"], held.member_id] = held
+                found[row["group_id"]].append(held)
+    return found
+
+
+def _events(out: Path) -> list[Row]:
+    """What a follower wrote (pipeline/events.py), the last one first."""
+    rows: list[Row] = []
+    for path in sorted((out / "events").glob("[0-9]*.jsonl"), reverse=True)[:MAX_EVENT_FILES]:
+        rows += [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted(rows, key=lambda row: -row["at_ms"])
 
 
 def _rows(out: Path, name: str, columns: tuple[str, ...] = (), groups: list[str] | None = None) -> list[Row]:
