@@ -295,6 +295,25 @@ async def fetch(stage: Stage) -> AsyncIterator[None]:
         yield
 
 
+@script("a fetch of a mebibyte in batches of 15,000 bytes")
+async def fetch_much(stage: Stage) -> AsyncIterator[None]:
+    client = Client(stage)
+    await stage.create_topic(client)
+    for _ in range(80):
+        produced = await stage.ask(client, produce_request(bytes(15_000)), 9)
+        assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    partition = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    wanted = FetchRequest(
+        max_wait_ms=0, max_bytes=50 << 20, session_epoch=-1, topics=[FetchTopic(TOPIC, partitions=[partition])]
+    )
+    frame = request_frame(wanted, 12, 1)
+    while True:
+        await stage.send([(client, frame)] * IN_ROUND)
+        assert len(client.transport.written) > IN_ROUND * 1_000_000, "whole batches, as many as fit"
+        client.transport.written.clear()
+        yield
+
+
 def produce_request(value: bytes) -> ProduceRequest:
     data = PartitionProduceData(0, bytes(build_batch([(None, value)], 1_700_000_000_000)))
     return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(TOPIC, partition_data=[data])])
