@@ -98,7 +98,8 @@ class GroupActor:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
         if response is None:
             return None
-        response = for_version(response, context.codec.api_version)
+        if type(response) is not bytes:
+            response = for_version(response, context.api_version)
         if self.epoch > self.coordinator.writer.flushed_epoch:
             context.answer_at(self.epoch, response, partial(_unavailable, context))
             return None

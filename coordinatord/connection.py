@@ -292,12 +292,12 @@ class Connection(asyncio.Protocol):
         # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
         # wait for one epoch are released by one call.
         if line and line[-1].epoch >= epoch:
-            line[-1].add(context, response, failure)
-            return
-        held = _Held(epoch, perf_counter())
+            held = line[-1]
+        else:
+            held = _Held(epoch, perf_counter())
+            line.append(held)
+            self.router.hold(epoch, self._durable, self._failed)
         held.add(context, response, failure)
-        line.append(held)
-        self.router.hold(epoch, self._durable, self._failed)
 
     def finish(self, context: RequestContext) -> None:
         """Let go of a request that gets no response."""

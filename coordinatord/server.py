@@ -371,9 +371,8 @@ class Daemon:
         return self.writer.append_records(log, records, self.now_ms())
 
     def _append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
-        log = self.data.get(OFFSETS_TOPIC, partition)
-        assert log is not None, "the offsets topic has all its partitions"
-        return self.writer.append_bodies(log, bodies, now_ms)
+        # The offsets topic has all its partitions.
+        return self.writer.append_bodies(self.data.logs[OFFSETS_TOPIC, partition], bodies, now_ms)
 
     def _append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int

@@ -178,7 +178,10 @@ class PartitionLog:
     def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
         """The same for records whose bodies are made (protocol.records.batch.record_body)."""
         if bodies:
-            self._shared_batch().extend_bodies(bodies, timestamp_ms)
+            builder = self._builder
+            if builder is None or len(builder.out) > MAX_SHARED_BATCH_BYTES:
+                builder = self._shared_batch()
+            builder.extend_bodies(bodies, timestamp_ms)
             self.end_offset += len(bodies)
 
     def _shared_batch(self) -> BatchBuilder:
