@@ -39,7 +39,14 @@ TRIGGERS = {
     "static member restarted": "#b08ac0",
     "no sync in time": "#e07b39",
     "too many members": "#6b7480",
+    "subscription changed": "#8f6bb3",
+    "topics changed": "#2a9d8f",
+    "regular expression resolved": "#6a9fb5",
+    "assignor changed": "#b56576",
+    "no revocation in time": "#e07b39",
+    "converted from the classic protocol": "#7f8c4f",
 }
+"""What made rebalances happen, of both protocols: those that are alike have the same colour."""
 
 
 @dataclass(frozen=True, slots=True)
