@@ -43,9 +43,9 @@ class LedgerWriter:
         self._writer = writer
         self._now_ms = now_ms
         self._on_failure = on_failure
-        self._unwritten: dict[int, list[tuple[str, bytes]]] = {}  # (group id, record) by partition
+        self._unwritten: dict[int, list[tuple[str, Callable[[], bytes]]]] = {}  # (group id, record) by partition
 
-    def append(self, group: Group, record: bytes) -> None:
+    def append(self, group: Group, record: Callable[[], bytes]) -> None:
         """Write a record soon."""
         if not self._unwritten:
             self._loop.call_later(DELAY_S, self._write)
@@ -79,16 +79,13 @@ class LedgerWriter:
                 unwritten[partition] = records[room:]
                 del records[room:]
             room -= len(records)
+            made = [(group_id.encode("utf-8", "replace"), record()) for group_id, record in records]
             log = self._data.get(LEDGER_TOPIC, partition)
             # None where the topic has been brought here from somewhere else, with fewer partitions.
             if log is not None:
                 try:
-                    self._writer.append_records(log, [(_key(group_id), record) for group_id, record in records], now_ms)
+                    self._writer.append_records(log, made, now_ms)
                 except LogFailed:  # it has been closed meanwhile
                     unwritten.clear()
         if unwritten:
             self._loop.call_soon(self._write)
-
-
-def _key(group_id: str) -> bytes:
-    return group_id.encode("utf-8", "replace")

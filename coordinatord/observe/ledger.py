@@ -2,8 +2,9 @@
 for. DESIGN calls for it because a plain Kafka log has only the outcome.
 
 `Ledger.observe` follows a group from step to step and closes a record when its rebalance ends. A record is a JSON
-object, made once, and kept as the bytes that go into the topic `__rebalances`; the last ones stay in memory for the
-admin page, as many as fit into MEMORY_BYTES. A rebalance has two phases, as a group has states:
+object, made once, when somebody has time to write it, and kept as the bytes that go into the topic `__rebalances`; the
+last ones stay in memory for the admin page, as many as fit into MEMORY_BYTES. A rebalance has two phases, as a group
+has states:
 
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
@@ -75,11 +76,11 @@ MAX_ENTRIES = 2_000
 
 COMPLETED, SUPERSEDED, NOBODY_LEFT, STOPPED = "completed", "superseded", "empty", "stopped"
 
-Tell = Callable[[dict[str, Any]], object]
-"""Takes a record."""
+Tell = Callable[[dict[str, Any], int], object]
+"""Takes a record without its lists, and how many members were dropped."""
 
-Write = Callable[[Group, bytes], object]
-"""Takes a group and the record of its rebalance, as JSON."""
+Write = Callable[[Group, Callable[[], bytes]], object]
+"""Takes a group and what makes the record of its rebalance, as JSON: to be called once, soon."""
 
 
 @dataclass(slots=True)
@@ -100,6 +101,25 @@ class OpenRebalance:
     omitted: int = 0
 
 
+class _Ended:
+    """A rebalance that has ended. Its members' entries cost more than all else, and nobody waits for them."""
+
+    __slots__ = ("head", "rebalance")
+
+    def __init__(self, head: dict[str, Any], rebalance: OpenRebalance) -> None:
+        self.head = head
+        self.rebalance = rebalance
+
+    def whole(self) -> dict[str, Any]:
+        """The record with its lists."""
+        rebalance, began_ms = self.rebalance, self.rebalance.began_ms
+        return {
+            **self.head,
+            "rejoined": [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()],
+            "dropped": [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped],
+        }
+
+
 class Ledger:
     """Of all groups of a node. One thread writes it; `recent` may be called from others."""
 
@@ -109,6 +129,7 @@ class Ledger:
         self._write = write
         self._tell = tell
         self._open: dict[str, OpenRebalance] = {}
+        self._ended: dict[_Ended, None] = {}  # and not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
 
@@ -164,15 +185,16 @@ class Ledger:
     def _close(self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int) -> None:
         del self._open[group.group_id]
         record = self._record(group, rebalance, outcome, generation_id, now_ms)
-        data = orjson.dumps(record)
-        self._remember(group.group_id, data)
-        self._write(group, data)
-        self._tell(record)
+        ended = _Ended(record, rebalance)
+        self._ended[ended] = None
+        self._write(group, lambda: self._finish(ended))
+        self._tell(record, len(rebalance.dropped))
 
     def _record(
         self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int
     ) -> dict[str, Any]:
-        after, before = group.members.keys(), rebalance.before
+        after, before = group.members, rebalance.before
+        stayed = len(before.intersection(after))
         record: dict[str, Any] = {
             "version": VERSION,
             "group": group.group_id,
@@ -190,18 +212,23 @@ class Ledger:
             "leader": group.leader_id,
             "members_before": len(before),
             "members_after": len(after),
-            "added": len(after - before),
-            "removed": len(before - after),
+            "added": len(after) - stayed,
+            "removed": len(before) - stayed,
         }
         slowest = _slowest(rebalance, group.leader_id, outcome, now_ms)
         if slowest is not None:
             record["slowest"] = slowest
         if rebalance.omitted:
             record["omitted"] = rebalance.omitted
-        began_ms = rebalance.began_ms
-        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()]
-        record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped]
         return record
+
+    def _finish(self, ended: _Ended) -> bytes:
+        """Make a record's JSON."""
+        record = ended.whole()
+        data = orjson.dumps(record)
+        self._remember(record["group"], data)
+        del self._ended[ended]
+        return data
 
     def _remember(self, group_id: str, record: bytes) -> None:
         self._recent.append((group_id, record))
@@ -211,9 +238,11 @@ class Ledger:
 
     def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """The last records, newest first, of one group or of all."""
-        recent = self._recent.copy()  # one step of the interpreter: another thread may be writing
+        # One step of the interpreter each: another thread may be writing. In this order nothing is missed.
+        ended, recent = list(self._ended), self._recent.copy()
+        fresh = [each.whole() for each in reversed(ended) if group_id is None or each.head["group"] == group_id]
         found = [record for name, record in reversed(recent) if group_id is None or name == group_id]
-        return [orjson.loads(record) for record in found[:limit]]
+        return [*fresh, *map(orjson.loads, found[:limit])][:limit]
 
     def open(self, group: Group) -> dict[str, Any] | None:
         """What is known of a rebalance that is under way; None where there is none."""
@@ -303,7 +332,7 @@ def lines() -> Tell:
     """Tells of rebalances in the log, in one line each. To be made when logging is set up."""
     info = structlog.get_logger("coordinatord.ledger").bind().info
 
-    def tell(record: dict[str, Any]) -> None:
+    def tell(record: dict[str, Any], dropped: int) -> None:
         trigger, slowest = record["trigger"], record.get("slowest", {})
         info(
             "rebalance",
@@ -316,7 +345,7 @@ def lines() -> Tell:
             generation_after=record["generation_after"],
             members_before=record["members_before"],
             members_after=record["members_after"],
-            dropped=len(record["dropped"]),
+            dropped=dropped,
             seconds=(record["ended_ms"] - record["began_ms"]) / 1000,
             slowest=slowest.get("member_id"),
             slowest_phase=slowest.get("phase"),

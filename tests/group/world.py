@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 from coordinatord.group import events
@@ -69,10 +70,10 @@ class World:
         return Group(GROUP_ID, self.settings, self.new_id)
 
     def new_ledger(self) -> Ledger:
-        def write(_group: Group, record: bytes) -> None:
-            self.rebalances.append(json.loads(record))
+        def write(_group: Group, make: Callable[[], bytes]) -> None:
+            self.rebalances.append(json.loads(make()))
 
-        return Ledger(0, write, lambda _record: None)
+        return Ledger(0, write, lambda _record, _dropped: None)
 
     def new_id(self) -> str:
         self.ids += 1

@@ -203,7 +203,7 @@ def test_there_is_one_log_line() -> None:
     with capture_logs() as lines:
         tell = ledger_module.lines()
         for record in world.rebalances:
-            tell(record)
+            tell(record, len(record["dropped"]))
     assert len(lines) == len(world.rebalances) > 2
     expired = lines[-1]
     assert expired["event"] == "rebalance"

@@ -63,7 +63,7 @@ class Simulated:
         self.world = simulation.World(build(values))
         node = self.world.node
         follow = node.ledger._tell
-        node.ledger = Ledger(NODE_ID, lambda _group, record: self.records.append(json.loads(record)), follow)
+        node.ledger = Ledger(NODE_ID, lambda _group, make: self.records.append(json.loads(make())), follow)
         apply = node.apply
 
         def recorded(result: Result) -> None:
