@@ -117,9 +117,9 @@ class Daemon:
             shared=None if part is None else (part.shared, loop.call_soon),
         )
         self.ledger: ledger.Ledger | None = None
-        self._ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
+        self.ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
         if settings.rebalance_ledger_enable:
-            self.ledger = ledger.Ledger(settings.node_id, self._ledger_writer.append, ledger.lines())
+            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
         self.coordinator = Coordinator(
             group_settings=GroupSettings(
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -335,7 +335,7 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
-            self._ledger_writer.flush()
+            self.ledger_writer.flush()
             self.topics.drain()
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
