@@ -87,7 +87,7 @@ class Plan:
             drift=chance.choice((0.0, 0.0001, 0.001)),
             chapters=3,
             mayhem_ms=chance.choice((1, 3, 6)) * MINUTE_MS,
-            quiet_ms=10 * MINUTE_MS if polls_often else chance.choice((2, 8, 24)) * HOUR_MS,
+            quiet_ms=10 * MINUTE_MS if polls_often else chance.choice((24, 96, 336)) * HOUR_MS,
             troubles_per_minute=chance.choice((2, 6, 15)),
             retention_minutes=chance.choice((60, 600, 10_080)),
             segment_bytes=chance.choice((2_000, 20_000, 1 << 20)),

@@ -12,23 +12,68 @@ import random
 import sys
 import time
 import traceback
+from dataclasses import dataclass, replace
 
-from tests.simulation.plan import HOUR_MS
+from tests.simulation.plan import HOUR_MS, Plan
 from tests.simulation.world import Counts, World
 
+SHORT_QUIET_HOURS = 3
+"""Where there is little time: enough for the shortest retention of offsets."""
 
-def command(seed: int) -> str:
-    return f"python -m tests.simulation.run --seed {seed}"
+
+def command(seed: int, quiet_hours: int | None = None) -> str:
+    """What plays a world again."""
+    shorter = "" if quiet_hours is None else f" --quiet-hours {quiet_hours}"
+    return f"python -m tests.simulation.run --seed {seed}{shorter}"
 
 
-def play(seed: int, *, trace: bool = False) -> tuple[World, Exception | None]:
-    """One world, and what went wrong in it."""
-    world = World(seed, trace=trace)
+def play(seed: int, *, trace: bool = False, quiet_hours: int | None = None) -> tuple[World, Exception | None]:
+    """One world, and what went wrong in it. `quiet_hours`: at most so many between two times of mayhem."""
+    plan = Plan.of(seed)
+    if quiet_hours is not None:
+        plan = replace(plan, quiet_ms=min(plan.quiet_ms, quiet_hours * HOUR_MS))
+    world = World(seed, plan=plan, trace=trace)
     try:
         world.run()
     except Exception as error:
         return world, error
     return world, None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one core has seen. `broken` are the lines that tell of violations, with their commands."""
+
+    worlds: int
+    hours: float
+    skipped_hours: float
+    seconds: float
+    troubles: int
+    rebalances: int
+    broken: tuple[str, ...]
+
+
+def sweep(first_seed: int, for_s: float) -> Sweep:
+    """World after world, for so much of a core's time."""
+    began_s = time.process_time()
+    counts: list[Counts] = []
+    broken = []
+    seed = first_seed
+    while time.process_time() - began_s < for_s:
+        world, error = play(seed)
+        counts.append(world.counts)
+        if error is not None:
+            broken.append(f"{error!r}\n{command(seed)}")
+        seed += 1
+    return Sweep(
+        len(counts),
+        sum(each.virtual_ms for each in counts) / HOUR_MS,
+        sum(each.skipped_ms for each in counts) / HOUR_MS,
+        time.process_time() - began_s,
+        sum(sum(each.troubles.values()) for each in counts),
+        sum(each.rebalances for each in counts),
+        tuple(broken),
+    )
 
 
 def told(counts: Counts, took_s: float) -> str:
@@ -44,6 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.run", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="play this world")
     parser.add_argument("--trace", action="store_true", help="tell all of its story")
+    parser.add_argument("--quiet-hours", type=int, help="at most so many between two times of mayhem")
     parser.add_argument("--worlds", type=int, default=20, help="how many worlds, with new seeds (default: 20)")
     arguments = parser.parse_args()
     seeds = (
@@ -53,12 +99,12 @@ def main() -> int:
     )
     for seed in seeds:
         began_s = time.process_time()
-        world, error = play(seed, trace=arguments.trace)
+        world, error = play(seed, trace=arguments.trace, quiet_hours=arguments.quiet_hours)
         if arguments.trace or error is not None:
             print("\n".join(world.story.told()))
         if error is not None:
             traceback.print_exception(error)
-            print(f"\nseed {seed}: {error}\n{command(seed)}   (--trace tells the whole story)")
+            print(f"\nseed {seed}: {error}\n{command(seed, arguments.quiet_hours)}   (--trace tells the whole story)")
             return 1
         print(f"seed {seed}: {told(world.counts, time.process_time() - began_s)}")
     return 0

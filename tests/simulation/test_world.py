@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.simulation.run import command, play
+from tests.simulation.run import SHORT_QUIET_HOURS, command, play, sweep
+
+SWEEP_S = 60.0
 
 FOUND = {
     64: "a leader that is expelled while it waits for metadata never joins again",
@@ -22,17 +26,35 @@ OTHERS = (3, 7, 10, 20)
 
 @pytest.mark.parametrize("seed", [*FOUND, *OTHERS])
 def test_everything_holds(seed: int) -> None:
-    world, error = play(seed)
-    assert error is None, "\n".join([*world.story.told(), f"{error!r}", command(seed)])
+    world, error = play(seed, quiet_hours=SHORT_QUIET_HOURS)
+    again = command(seed, SHORT_QUIET_HOURS)
+    assert error is None, "\n".join([*world.story.told(), f"{error!r}", again])
     assert world.counts.rebalances > 3
     assert world.counts.checks > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_new_worlds() -> None:
+    """Seeds that nobody has seen, on all cores; a violation names its own."""
+    cores = os.cpu_count() or 1
+    first = random.SystemRandom().randrange(1 << 40)
+    with ProcessPoolExecutor(cores) as pool:
+        swept = list(pool.map(sweep, [first + (core << 20) for core in range(cores)], [SWEEP_S] * cores))
+    for each in swept:
+        print(
+            f"{each.worlds} worlds, {each.hours:.0f} virtual hours ({each.skipped_hours:.0f} of them heartbeats only), "
+            f"{each.troubles} troubles, {each.rebalances} rebalances in {each.seconds:.0f} s of a core"
+        )
+    assert [line for each in swept for line in each.broken] == []
+    assert min(each.worlds for each in swept) > 3
 
 
 def test_a_seed_is_one_story() -> None:
     """Whatever order Python's sets have, and however fast the machine is."""
     told = [
         subprocess.run(
-            [sys.executable, "-m", "tests.simulation.run", "--seed", "7", "--trace"],
+            [sys.executable, "-m", "tests.simulation.run", "--seed", "29", "--trace", "--quiet-hours", "1"],
             env={**os.environ, "PYTHONHASHSEED": str(number)},
             capture_output=True,
             text=True,
@@ -40,5 +62,5 @@ def test_a_seed_is_one_story() -> None:
         ).stdout.splitlines()
         for number in (1, 2)
     ]
-    assert len(told[0]) > 1_000
+    assert len(told[0]) > 500
     assert told[0][:-1] == told[1][:-1]  # the last line tells how long it took

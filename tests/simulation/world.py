@@ -45,6 +45,9 @@ NEW_MEMBER_JOIN_MS = 300_000
 AWAY_MS = 60_000
 """Longer than any node is away."""
 
+QUIET_MS = 6 * HOUR_MS
+"""The mean time between two things that happen in quiet hours."""
+
 LOOK_MS = 1_000
 """How often the nodes are looked at from inside while much happens."""
 
@@ -236,7 +239,7 @@ class World:
         end_ms = self.engine.now_ms + self.plan.quiet_ms
         while self.engine.now_ms < end_ms:
             self.pass_time(10 * SECOND_MS)
-            until_ms = min(end_ms, self.engine.now_ms + int(self.random.expovariate(1 / (2 * HOUR_MS))))
+            until_ms = min(end_ms, self.engine.now_ms + int(self.random.expovariate(1 / QUIET_MS)))
             while self.engine.now_ms < until_ms:
                 busy_ms = min([until_ms, *(each.busy_ms() for each in self.consumers.values())])
                 if busy_ms - self.engine.now_ms > MINUTE_MS and self._is_idle():
@@ -329,10 +332,13 @@ def simulated(machine: Machine) -> Iterator[None]:
     before: Callable[..., Any] = Router._failed
 
     def failed(connection: Any, codec: Any) -> None:
-        if isinstance(sys.exc_info()[1], LogFailed):
+        error = sys.exc_info()[1]
+        if isinstance(error, LogFailed):
             before(connection, codec)  # it came between the log's failure and the stop
-            return
-        raise Violated(f"a handler of {codec.name} failed for {connection.client_id}")
+        elif isinstance(error, Violated):
+            raise error
+        else:
+            raise Violated(f"a handler of {codec.name} failed for {connection.client_id}: {error!r}")
 
     configured = structlog.get_config()
     Router._failed = staticmethod(failed)  # type: ignore[assignment]
