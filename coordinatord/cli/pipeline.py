@@ -9,15 +9,20 @@ from typing import Any
 
 import click
 
+from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.pipeline.analysis.load import LOAD_RATE
 
-NO_SPARK = "The pipeline needs PySpark: pip install 'coordinatord[spark]', and Java 17 or newer."
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
 }
+
+
+def _no_spark(error: ModuleNotFoundError) -> str:
+    return f"The pipeline needs PySpark: {how_to_install('spark')}, and Java 17 or newer ({error})."
 
 
 @click.group(name="pipeline")
@@ -41,6 +46,11 @@ def run_options(command: Any) -> Any:
                 multiple=True,
                 metavar="NAME=VALUE",
                 help="For the broker, in kafka-python's words: security_protocol=SASL_SSL …",
+            ),
+            click.option(
+                "--broker-config",
+                type=click.Path(path_type=Path, exists=True, dir_okay=False),
+                help="A file of such lines: a password in it is in no list of processes.",
             ),
             click.option("--out", required=True, type=click.Path(path_type=Path), help="Where the tables go."),
             click.option("--groups", help="Only these groups: names by commas, * and ? allowed."),
@@ -89,6 +99,13 @@ def run_options(command: Any) -> Any:
                 type=click.FloatRange(0, 0.999999),
                 help="Share of minutes that shall be good.",
             ),
+            click.option(
+                "--load-rate",
+                default=LOAD_RATE,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Records a second that the cluster's coordinators load at a start.",
+            ),
         ]
     ):
         command = option(command)
@@ -104,14 +121,15 @@ def run(**given: Any) -> None:
     looked up where the log is.
     """
     try:
+        from coordinatord.pipeline.delta import delta_settings
         from coordinatord.pipeline.frames import start_spark
         from coordinatord.pipeline.run import run as run_pipeline
         from coordinatord.pipeline.segments import SourceError
     except ModuleNotFoundError as error:
-        fail(f"{NO_SPARK} ({error})")
+        fail(_no_spark(error))
     try:
         it = wanted(given)
-        spark = start_spark(**QUIET)
+        spark = start_spark(**QUIET, **(delta_settings() if it.format == "delta" else {}))
         spark.sparkContext.setLogLevel("ERROR")
         summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), say=_say)
     except SourceError as error:
@@ -128,6 +146,7 @@ def wanted(given: dict[str, Any]) -> Any:
     """The Run that the options ask for. SourceError."""
     from coordinatord.pipeline.analysis.status import Rules
     from coordinatord.pipeline.frames import Source
+    from coordinatord.pipeline.options import broker_settings
     from coordinatord.pipeline.run import Run
     from coordinatord.pipeline.segments import SourceError
     from coordinatord.pipeline.tables import TABLES
@@ -139,13 +158,15 @@ def wanted(given: dict[str, Any]) -> Any:
     for name in given["tables"]:
         if name not in TABLES:
             raise SourceError(f"there is no table {name}; there are {', '.join(TABLES)}")
-    broker = dict(_assignment(text) for text in given["broker_options"])
+    file = given["broker_config"]
+    broker = _properties(file) if file is not None else {}
+    broker |= dict(_assignment(text) for text in given["broker_options"])
     source = Source(
         *sources,
         bootstrap=bootstrap,
         groups=given["groups"],
         topics=given["topics"],
-        **{f"kafka.{name}": value for name, value in broker.items()},
+        **{f"kafka.{name}": value for name, value in broker.items() if bootstrap},
     )
     options = Options(
         rules=Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
@@ -153,9 +174,10 @@ def wanted(given: dict[str, Any]) -> Any:
         consumer_session_ms=given["consumer_session_ms"],
         slo_lag=given["slo_lag"],
         slo_target=given["slo_target"],
+        load_rate=given["load_rate"],
     )
     ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
-    return Run(source, given["out"], ends, broker, options, given["tables"], given["form"])
+    return Run(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -165,6 +187,12 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals:
         raise SourceError(f"--broker-option {text}: NAME=VALUE is wanted")
     return name, value
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """Lines of NAME=VALUE; those that begin with # say nothing."""
+    lines = [line.strip() for line in file.read_text().splitlines()]
+    return dict(_assignment(line) for line in lines if line and not line.startswith("#"))
 
 
 def _say(text: str) -> None:
@@ -177,7 +205,7 @@ def tables() -> None:
     try:
         from coordinatord.pipeline.tables.describe import markdown
     except ModuleNotFoundError as error:
-        fail(f"{NO_SPARK} ({error})")
+        fail(_no_spark(error))
     click.echo(markdown(), nl=False)
 
 
@@ -199,7 +227,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
         from coordinatord.pipeline.frames import start_spark
         from coordinatord.pipeline.segments import SourceError
     except ModuleNotFoundError as error:
-        fail(f"{NO_SPARK} ({error})")
+        fail(_no_spark(error))
     try:
         now_ms = int(time.time() * 1000)
         times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
@@ -242,7 +270,7 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
         from coordinatord.pipeline.report.read import read
         from coordinatord.pipeline.segments import SourceError
     except ModuleNotFoundError as error:
-        fail(f"A report needs plotly and pyarrow: pip install 'coordinatord[plot,spark]' ({error})")
+        fail(f"A report needs plotly and pyarrow: {how_to_install('plot', 'spark')} ({error}).")
     try:
         text = page(read(out, limit, chosen))
     except SourceError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +28,8 @@ from protocol.records.batch import iterate_batches
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 500
 REQUEST_TIMEOUT_MS = 30_000
-#: A partition without a leader, or with a new one, is asked for again for so long.
-PATIENCE_S = 60.0
+#: Between two attempts on a partition that has no leader just now, or a broker that does not answer.
+AGAIN_S = 0.2
 #: Fetch by names of topics; later versions want ids.
 FETCH_VERSION = 12
 #: To guess a range's size before it is read.
@@ -61,23 +61,22 @@ class BrokerRange:
         return (self.next_offset - self.first_offset) * BYTES_PER_RECORD
 
 
-@contextmanager
-def connected(options: Options) -> Iterator[Any]:
+def connected(options: Options) -> AbstractContextManager[Any]:
     """A consumer of kafka-python's, for its connections and metadata."""
-    from kafka import KafkaConsumer
-    from kafka.errors import KafkaError
+    from coordinatord.pipeline.connecting import connected
 
     assert options.bootstrap is not None
-    try:
-        consumer = KafkaConsumer(
-            bootstrap_servers=options.bootstrap.split(","), group_id=None, enable_auto_commit=False, **options.broker
-        )
-    except (KafkaError, AssertionError, ValueError, OSError) as wrong:
-        raise SourceError(f"cannot connect to {options.bootstrap}: {type(wrong).__name__}: {wrong}") from None
-    try:
-        yield consumer
-    finally:
-        consumer.close()
+    return connected(options.bootstrap, options.broker, options.patience_s)
+
+
+def not_allowed(options: Options) -> str:
+    """What a user hears who lacks an ACL."""
+    user = options.broker.get("sasl_plain_username")
+    who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
+    return (
+        f"{options.bootstrap} does not let {who} read {options.topic}: allow it, with kafka-acls --add "
+        f"--allow-principal {principal} --operation Read --topic {options.topic}"
+    )
 
 
 class BrokerTail:
@@ -95,15 +94,19 @@ class BrokerTail:
 
     def _offsets(self, which: str) -> Position:
         from kafka import TopicPartition
+        from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
         topic = self.options.topic
         with connected(self.options) as consumer:
-            numbers = consumer.partitions_for_topic(topic)
+            cluster = consumer._manager.cluster
+            # By name: a list of all topics leaves out those that the user may not see. What is wrong with it is below.
+            with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+                consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
+            if topic in cluster.unauthorized_topics:
+                raise SourceError(not_allowed(self.options))
+            numbers = cluster.partitions_for_topic(topic)
             if not numbers:
-                raise SourceError(
-                    f"{self.options.bootstrap} has no topic {topic}, or does not let this user read it: no group has "
-                    "committed yet, or the user lacks Describe and Read on the topic"
-                )
+                raise SourceError(f"{self.options.bootstrap} has no topic {topic}: no group has committed there yet")
             chosen = [n for n in sorted(numbers) if self.options.partitions is None or n in self.options.partitions]
             found = getattr(consumer, which)([TopicPartition(topic, n) for n in chosen])
         return {f"{topic}-{place.partition}": offset for place, offset in found.items()}
@@ -145,7 +148,7 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
         consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata knows the leader
         offset = part.first_offset
         while offset < part.next_offset:
-            data, log_start = fetch(consumer, options.topic, part.partition, offset)
+            data, log_start = fetch(consumer, options, part.partition, offset)
             if data is None:  # records before log_start were deleted
                 if options.fail_on_data_loss and part.first_offset:
                     raise DataLoss(
@@ -173,47 +176,75 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
             offset = after
 
 
-def fetch(consumer: Any, topic: str, partition: int, offset: int) -> tuple[bytes | None, int]:
+def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
     """(batches from `offset` on, where the log begins); None for the batches when the log begins behind `offset`."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError
+
+    topic = options.topic
+    place = TopicPartition(topic, partition)
+    # What the consumer does itself, see kafka.consumer.fetcher: it has no public way to the bytes.
+    manager, net = consumer._manager, consumer._net
+    deadline = time.monotonic() + options.patience_s
+    why = "it has no leader"
+    while time.monotonic() < deadline:
+        try:
+            leader = manager.cluster.leader_for_partition(place)
+            if leader is None or leader == -1:
+                raise LeaderNotAvailable
+            answer = net.run(
+                manager.wait_for, manager.send(_request(topic, partition, offset), node_id=leader), REQUEST_TIMEOUT_MS
+            )
+            (found,) = answer.responses[0].partitions
+            if found.error_code == ErrorCode.NONE:
+                return bytes(found.records or b""), 0
+            if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                log_start = consumer.beginning_offsets([place])[place]
+                if log_start > offset:
+                    return None, log_start
+                raise DataLoss(
+                    f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut"
+                )
+            if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise SourceError(not_allowed(options))
+            if found.error_code not in _AGAIN:
+                raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
+            why = ErrorCode(found.error_code).name
+        except LeaderNotAvailable:
+            pass
+        except KafkaError as error:
+            if manager.is_lasting(error):
+                raise  # told by `connected`
+            why = manager.tell(error)
+        _look_again(manager, net)
+    raise SourceError(
+        f"{topic}-{partition} could not be read from {options.bootstrap} for {options.patience_s} s (patienceSeconds): "
+        f"{why}"
+    )
+
+
+class LeaderNotAvailable(Exception):
+    """Metadata names no leader just now."""
+
+
+def _look_again(manager: Any, net: Any) -> None:
+    """Ask for metadata, and give the broker a moment."""
+    from kafka.errors import KafkaError
+
+    time.sleep(AGAIN_S)
+    with suppress(KafkaError):  # the next attempt will say what is wrong
+        net.run(manager.wait_for, manager.cluster.request_update(), AGAIN_S * 1000)
+
+
+def _request(topic: str, partition: int, offset: int) -> Any:
     from kafka.protocol.consumer import FetchRequest
 
-    place = TopicPartition(topic, partition)
     wanted = FetchRequest.FetchTopic.FetchPartition(
         partition=partition, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
         log_start_offset=-1, partition_max_bytes=FETCH_BYTES,
     )  # fmt: skip
-    # What the consumer does itself, see kafka.consumer.fetcher: it has no public way to the bytes.
-    manager, net = consumer._manager, consumer._net
-    deadline = time.monotonic() + PATIENCE_S
-    why = "it has no leader"
-    while time.monotonic() < deadline:
-        leader = manager.cluster.leader_for_partition(place)
-        if leader is None or leader == -1:
-            net.run(manager.wait_for, manager.cluster.request_update(), REQUEST_TIMEOUT_MS)
-            continue
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0,
-            session_epoch=-1, topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
-            forgotten_topics_data=[], rack_id="", min_version=4, max_version=FETCH_VERSION,
-        )  # fmt: skip
-        try:
-            answer = net.run(manager.wait_for, manager.send(request, node_id=leader), REQUEST_TIMEOUT_MS)
-        except KafkaError as error:
-            why = f"{type(error).__name__}: {error}"
-            net.run(manager.wait_for, manager.cluster.request_update(), REQUEST_TIMEOUT_MS)
-            continue
-        (found,) = answer.responses[0].partitions
-        if found.error_code == ErrorCode.NONE:
-            return bytes(found.records or b""), 0
-        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            log_start = consumer.beginning_offsets([place])[place]
-            if log_start > offset:
-                return None, log_start
-            raise DataLoss(f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut")
-        if found.error_code not in _AGAIN:
-            raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
-        why = ErrorCode(found.error_code).name
-        net.run(manager.wait_for, manager.cluster.request_update(), REQUEST_TIMEOUT_MS)
-    raise SourceError(f"{topic}-{partition} could not be fetched for {PATIENCE_S:.0f} s: {why}")
+    return FetchRequest(
+        max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0,
+        session_epoch=-1, topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+        forgotten_topics_data=[], rack_id="", min_version=4, max_version=FETCH_VERSION,
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.options import PATIENCE_S
 from coordinatord.pipeline.segments import Log, Segment, SourceError, index_entries, walk
 from protocol.errors import DecodeError
 from protocol.records.batch import HEADER_BYTES, read_header
@@ -24,8 +25,6 @@ TIME_ENTRY = struct.Struct(">qi")
 
 #: Points of one partition that are kept: what a curve needs, and no more.
 MAX_POINTS = 1_000
-
-REQUEST_TIMEOUT_MS = 30_000
 
 PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
@@ -143,25 +142,15 @@ def from_broker(
     """Of these partitions, as the broker says now; those that it does not have are left out. SourceError when nobody
     answers. `options` go to kafka-python (security_protocol, sasl_mechanism, ssl_cafile …).
     """
-    from kafka import KafkaConsumer
     from kafka import TopicPartition as Wanted
-    from kafka.errors import KafkaError
+
+    from coordinatord.pipeline.connecting import connected
 
     wanted = sorted(set(partitions))
-    try:
-        consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","), request_timeout_ms=REQUEST_TIMEOUT_MS, **(options or {})
-        )
-    except (KafkaError, ValueError, OSError) as error:
-        raise SourceError(f"no broker answers at {bootstrap}: {error}") from None
-    try:
+    with connected(bootstrap, options or {}, PATIENCE_S) as consumer:
         known = {topic: consumer.partitions_for_topic(topic) or set() for topic in {topic for topic, _ in wanted}}
         asked = [Wanted(topic, partition) for topic, partition in wanted if partition in known[topic]]
         if not asked:
             return []
         starts, ends = consumer.beginning_offsets(asked), consumer.end_offsets(asked)
-    except KafkaError as error:
-        raise SourceError(f"{bootstrap} does not tell where partitions end: {error}") from None
-    finally:
-        consumer.close()
     return [Ending(each.topic, each.partition, now_ms, starts[each], ends[each]) for each in asked]

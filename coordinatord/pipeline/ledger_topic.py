@@ -80,7 +80,7 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
         for place in places:
             offset = starts.get(place.partition, 0)
             while offset < ends[place]:
-                data, log_start = fetch(consumer, LEDGER_TOPIC, place.partition, offset)
+                data, log_start = fetch(consumer, options, place.partition, offset)
                 if data is None:
                     offset = log_start
                     continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,20 +13,27 @@ from coordinatord.pipeline.segments import OFFSETS_TOPIC, SourceError
 from coordinatord.pipeline.wanted import Names, Wanted
 
 SPLIT_BYTES = 16 << 20
+#: For so long a broker that does not answer, or a partition without a leader, is asked again.
+PATIENCE_S = 30
 #: Options for the broker begin with this: `kafka.security_protocol` and the like go to kafka-python as they are.
 BROKER_PREFIX = "kafka."
 
 _OWN = {
     "path", "paths", "bootstrap", "kind", "kinds", "groups", "topics", "partitions", "topic", "splitbytes", "pushdown",
     "onreplaced", "maxbytespertrigger", "maxrecordspertrigger", "startingoffsets", "failondataloss", "columns",
+    "patienceseconds",
 }  # fmt: skip
+
+
+#: Properties that Spark gives a table (its TableCatalog's reserved ones).
+_OF_TABLES = {"provider", "owner", "comment", "external", "is_managed_location", "collation"}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     paths: tuple[str, ...]
     bootstrap: str | None
-    broker: dict[str, object]
+    broker: dict[str, object] = field(repr=False)  # there are passwords in it
     kinds: tuple[str, ...]
     columns: tuple[str, ...]
     groups: tuple[str, ...]
@@ -39,6 +47,7 @@ class Options:
     max_records: int | None
     starting_offsets: str
     fail_on_data_loss: bool
+    patience_s: int
     wanted: Wanted = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +62,8 @@ class Options:
 def read_options(given: Mapping[str, str]) -> Options:
     """The options of a `load()`, names in any case."""
     options = {name.lower(): value for name, value in given.items()}
+    # Of a table in Spark's catalog its properties come, too, and the options a second time with `option.` before them.
+    options = {name: value for name, value in options.items() if name not in _OF_TABLES and name[:7] != "option."}
     broker = {name: value for name, value in options.items() if name.startswith(BROKER_PREFIX)}
     for name in options.keys() - broker.keys() - _OWN:
         near = difflib.get_close_matches(name, _OWN, 1)
@@ -77,7 +88,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     return Options(
         paths=tuple(paths),
         bootstrap=bootstrap,
-        broker={name.removeprefix(BROKER_PREFIX): _value(value) for name, value in broker.items()},
+        broker=broker_settings({name.removeprefix(BROKER_PREFIX): value for name, value in broker.items()}),
         kinds=kinds,
         columns=tuple(_list(options.get("columns", ""))),
         groups=tuple(_list(options.get("groups", ""))),
@@ -91,6 +102,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_records=_positive("maxRecordsPerTrigger", options.get("maxrecordspertrigger")),
         starting_offsets=_one_of("startingOffsets", options.get("startingoffsets", "earliest"), ("earliest", "latest")),
         fail_on_data_loss=_boolean("failOnDataLoss", options.get("failondataloss", "true")),
+        patience_s=_positive("patienceSeconds", options.get("patienceseconds")) or PATIENCE_S,
     )
 
 
@@ -149,8 +161,16 @@ def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
     return text
 
 
+#: Settings of kafka-python's that are text, whatever it looks like: a password may be a number.
+_TEXT = re.compile(r"sasl_.*|ssl_.*file|ssl_password|client_.*|security_protocol")
+
+
+def broker_settings(given: Mapping[str, str]) -> dict[str, object]:
+    """Settings of kafka-python's, which are typed, from text: numbers and truth values as such."""
+    return {name: value if _TEXT.fullmatch(name) else _value(value) for name, value in given.items()}
+
+
 def _value(text: str) -> object:
-    """An option of kafka-python's, which are typed: numbers and truth values as such."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if text.lstrip("-").isdigit() else text

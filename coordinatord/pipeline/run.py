@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.consumer_group import METADATA
+from coordinatord.pipeline.delta import check_delta
 from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
@@ -73,6 +74,8 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: N
     """Read what is new and bring the tables up to date. SourceError is for the user."""
     began_s = time.monotonic()
     summary = Summary()
+    if it.format == "delta":
+        check_delta(spark)
     it.out.mkdir(parents=True, exist_ok=True)
     state = _read_state(it.out)
     say("reading the log")
@@ -137,7 +140,7 @@ def _ingest(spark: SparkSession, it: Run, summary: Summary, say: Say) -> None:
         query.awaitTermination()
     except StreamingQueryException as error:
         # The source's sentence comes from another process, at the end of its traceback.
-        sentence = re.search(r"\bSourceError: (.+)", str(error))
+        sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
         if sentence is None:
             raise
         raise SourceError(sentence[1]) from None

@@ -184,7 +184,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return self.tail.ends() if self.options.starting_offsets == "latest" else {}
+        if self.options.starting_offsets == "latest":
+            return self.tail.ends()
+        # A broker may have deleted what was before; of a directory it is to be seen.
+        return self.tail.begins() if isinstance(self.tail, BrokerTail) else {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.max_bytes is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +16,13 @@ from coordinatord.pipeline.kinds import QUARANTINE
 from coordinatord.pipeline.ranges import plan, read
 from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
 from coordinatord.pipeline.wanted import Wanted
+from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.errors import ErrorCode
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
 from tests.pipeline.dumped import Rows, compare
 from tests.reference.described import describe
+from tests.reference.raw_client import RawClient
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "offsets_log"
 
@@ -42,12 +47,18 @@ def test_the_golden_segment() -> None:
 
 @pytest.mark.reference
 def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
-    """Classic eager and cooperative, static members, KIP-848, transactions, deleted groups; each codec of the topic."""
+    """Classic eager and cooperative, static members, KIP-848, transactions (one is left open), offsets that expire,
+    deleted groups; each codec of the topic.
+    """
     confluent_kafka = pytest.importorskip("confluent_kafka")
     from tests.clients import programs
     from tests.reference.broker import running_broker
 
-    overrides = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
+    overrides = {
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "2",
+        "offsets.retention.check.interval.ms": "500",
+    }
     with running_broker(kafka_libs, tmp_path, overrides) as broker:
         programs.kafka_python(broker.bootstrap, "plain")
         for codec in ("gzip", "snappy", "lz4", "zstd"):
@@ -60,6 +71,10 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
             )
             members(confluent_kafka, broker.bootstrap, f"next-{codec}", {"group.protocol": "consumer"})
             transactions(confluent_kafka, broker.bootstrap, f"transactional-{codec}")
+        topic = create_topic(confluent_kafka, broker.bootstrap, "expiring")
+        asyncio.run(commit_for_a_moment(broker.port, "expiring", topic))
+        wait(lambda: has_expired(broker.data_dir, "expiring"), "a tombstone", 100, pause_s=0.2)
+        open_transaction(confluent_kafka, broker.bootstrap, "left-open")
         described = describe(broker.tool).offsets
         broker.stop()
         rows: Rows = {}
@@ -88,7 +103,16 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
     for kind in ("group_generations", "consumer_group_member_metadata", "consumer_group_target_assignment_member"):
         assert any(row["tombstone"] for row in rows[kind]) or kind == "group_generations"
         assert any(not row["tombstone"] for row in rows[kind])
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for row in rows["offset_commits"]:
+        by_group.setdefault(row["group_id"], []).append(row)
+    assert [row["tombstone"] for row in by_group["expiring"]] == [False, True]
+    assert by_group["expiring"][0]["value_version"] == 1  # the only one that says when it ends
+    assert by_group["expiring"][0]["expire_timestamp_ms"] == by_group["expiring"][0]["commit_timestamp_ms"] + 1
+    assert {row["transactional"] for row in by_group["left-open"]} == {True}
+    assert not any(place[0] == "left-open" for place in ours)
     generations = rows["group_generations"]
+    assert {row["protocol"] for row in generations} >= {"range", "cooperative-sticky"}
     owned = [
         m["subscription"]["owned_partitions"] for row in generations for m in row["members"] or () if m["subscription"]
     ]
@@ -167,10 +191,11 @@ def commit(library: Any, consumer: Any, topic: str) -> bool:
     return bool(mine)
 
 
-def wait(done: Callable[[], bool], what: str, polls: int = 300) -> None:
+def wait(done: Callable[[], bool], what: str, polls: int = 300, pause_s: float = 0) -> None:
     for _ in range(polls):
         if done():
             return
+        time.sleep(pause_s)
     raise AssertionError(f"waited in vain for {what}")
 
 
@@ -189,6 +214,38 @@ def transactions(library: Any, bootstrap: str, name: str) -> None:
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
         end(30)
     consumer.close()
+
+
+def open_transaction(library: Any, bootstrap: str, name: str) -> None:
+    """Offsets in a transaction that nobody ends."""
+    topic = create_topic(library, bootstrap, name)
+    producer = library.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    consumer = library.Consumer({"bootstrap.servers": bootstrap, "group.id": name})
+    offsets = [library.TopicPartition(topic, partition, 7) for partition in range(4)]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+    consumer.close()
+
+
+async def commit_for_a_moment(port: int, group: str, topic: str) -> None:
+    """As old clients could: a commit that says how long it shall be kept."""
+    client = await RawClient.connect("127.0.0.1", port, client_id="old")
+    offset = OffsetCommitRequestPartition(0, 5, -1, "")
+    for _ in range(50):  # until the coordinator has loaded the group's partition
+        topics = [OffsetCommitRequestTopic(topic, partitions=[offset])]
+        request = OffsetCommitRequest(group, retention_time_ms=1, topics=topics)
+        answer = await client.ask(request, version=2)
+        if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+            break
+        await asyncio.sleep(0.1)
+    else:
+        raise AssertionError(answer)
+    client.close()
+
+
+def has_expired(data_dir: Path, group: str) -> bool:
+    return any(row["tombstone"] for row in rows_in(data_dir)["offset_commits"] if row["group_id"] == group)
 
 
 def create_topic(library: Any, bootstrap: str, name: str) -> str:

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from coordinatord.pipeline.connecting import check
 from coordinatord.pipeline.kinds import KINDS, PLACE
 from coordinatord.pipeline.options import read_options
 from coordinatord.pipeline.segments import SourceError
@@ -45,6 +46,8 @@ def test_values() -> None:
             "partitions": "0,3,10-12",
             "pushdown": "TRUE",
             "maxRecordsPerTrigger": "500",
+            "option.maxRecordsPerTrigger": "500",  # this and the next as Spark has them of a table
+            "provider": "consumer_offsets",
         }
     )
     assert options.paths == ("a", "b")
@@ -54,8 +57,9 @@ def test_values() -> None:
     wanted = pickle.loads(pickle.dumps(options)).wanted
     assert wanted.types == {0, 1}
     assert [wanted.has_group(name) for name in ("with,comma", "pay-1", "with", "PAY-1")] == [True, True, False, False]
-    broker = read_options({"bootstrap": "h:1", "kafka.ssl_check_hostname": "false", "kafka.sasl_plain_username": "u"})
-    assert broker.broker == {"ssl_check_hostname": False, "sasl_plain_username": "u"}
+    broker = read_options({"bootstrap": "h:1", "kafka.ssl_check_hostname": "false", "kafka.sasl_plain_password": "007"})
+    assert broker.broker == {"ssl_check_hostname": False, "sasl_plain_password": "007"}
+    assert "007" not in repr(broker)
     assert broker.kinds == tuple(KINDS)
 
 
@@ -72,3 +76,31 @@ def test_shapes() -> None:
     assert several.schema.names == [*(field.name for field in PLACE), "kind", "offset_commits", "quarantine"]
     with pytest.raises(SourceError, match="there is no column lag in offset_commits"):
         Shape(["offset_commits"], ["lag"])
+
+
+SASL = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "p",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"security_protocol": "SASL"}, "kafka.security_protocol=SASL: one of PLAINTEXT, SSL,"),
+        (
+            {"security_protocol": "SSL", "ssl_cafile": "/no/ca.pem"},
+            "kafka.ssl_cafile=/no/ca.pem: there is no such file",
+        ),
+        ({"sasl_mechanism": "PLAIN"}, "kafka.sasl_mechanism is for SASL: set kafka.security_protocol"),
+        ({**SASL, "sasl_mechanism": None}, "kafka.security_protocol=SASL_SSL wants kafka.sasl_mechanism, too"),
+        ({**SASL, "sasl_plain_password": None}, "kafka.sasl_mechanism=PLAIN wants kafka.sasl_plain_password, too"),
+    ],
+)
+def test_settings_that_no_broker_needs_to_refuse(settings: dict[str, str | None], sentence: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        check(settings)
+    assert sentence in str(caught.value)
+    check(SASL)

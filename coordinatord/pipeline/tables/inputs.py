@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.consumer_group import SESSION_MS
+from coordinatord.pipeline.analysis.load import LOAD_RATE
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import with_outcome
 from coordinatord.pipeline.kinds import (
@@ -66,6 +67,8 @@ class Options:
     """The share of minutes that shall be good."""
     consumer_session_ms: int = SESSION_MS
     """group.consumer.session.timeout.ms of the cluster."""
+    load_rate: int = LOAD_RATE
+    """Records a second that a coordinator loads at a start."""
 
 
 class Inputs:

@@ -8,9 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
 from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables.inputs import Options
 from protocol.records.batch import build_batch
 from protocol.records.offsets import OffsetCommitKey
 from tests.group.world import GROUP_ID, commit_topic
@@ -86,7 +89,8 @@ def test_members_and_commits(spark: Any, tmp_path: Path) -> None:
     directory, out = tmp_path / "data", tmp_path / "out"
     write_offsets(directory, world)
     tables = ("rebalances", "members", "member_events", "churn", "commits", "offsets_load")
-    run(spark, Run(Source(str(directory)), out, tables=tables), now_ms=world.now_ms)
+    it = Run(Source(str(directory)), out, tables=tables, options=Options(load_rate=2000))
+    run(spark, it, now_ms=world.now_ms)
     found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in tables}
     for name in tables:
         schema = [(field.name, field.dataType.simpleString()) for field in read_table(spark, out, name).schema.fields]
@@ -104,5 +108,6 @@ def test_members_and_commits(spark: Any, tmp_path: Path) -> None:
     assert load["records"] == len(world.log)
     assert load["live_records"] == 12, "ten partitions, the simple one, and the generation"
     assert 0 < load["live_bytes"] < load["bytes"] == load["live_bytes"] + load["debt_bytes"]
-    assert load["load_ms"] > load["load_ms_cleaned"] > 0
+    assert load["load_ms"] == pytest.approx(load["records"] * 1000 / 2000)
+    assert load["load_ms_cleaned"] == pytest.approx(12 * 1000 / 2000)
     assert not load["hot"]

@@ -198,6 +198,7 @@ def test_tables_md_is_current() -> None:
         (["--source", "/none"], "/none does not exist"),
         (["--bootstrap", "127.0.0.1:1", "--table", "lags"], "there is no table lags; there are lag, "),
         (["--bootstrap", "127.0.0.1:1", "--broker-option", "sasl"], "NAME=VALUE is wanted"),
+        (["--source", "/", "--format", "delta"], "the format delta needs Delta Lake for Spark 4."),
     ],
 )
 def test_what_a_user_gets_wrong(spark: Any, tmp_path: Path, arguments: list[str], sentence: str) -> None:
@@ -210,3 +211,9 @@ def test_what_a_user_gets_wrong(spark: Any, tmp_path: Path, arguments: list[str]
 def test_a_table_that_is_not_there(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="has no table lag: run"):
         read_table(spark, tmp_path, "lag")
+
+
+def test_delta_is_asked_for_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"and this Spark session has no jar of it: pip install delta-spark"):
+        run(spark, Run(Source(str(tmp_path)), tmp_path / "out", format="delta"), now_ms=NOW_MS)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,40 @@
+"""How this very coordinatord gets one of its extras: it comes from an index, a wheel, or a clone of the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+NAME = "coordinatord"
+
+
+def how_to_install(*extras: str) -> str:
+    """The command that adds extras to the Python that runs this."""
+    return f"{_pip()} install {_what(','.join(extras))}"
+
+
+def _pip() -> str:
+    """`pip` where that is this Python's, as in an active virtual environment."""
+    found = shutil.which("pip")
+    if found is not None and os.path.dirname(found) == os.path.dirname(sys.executable):
+        return "pip"
+    return f"{shlex.quote(sys.executable)} -m pip"
+
+
+def _what(extras: str) -> str:
+    try:
+        # PEP 610: pip writes down what did not come from an index.
+        origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    clone = Path(__file__).parents[2]
+    if (clone / "pyproject.toml").is_file():  # not so in site-packages
+        return "--editable " + shlex.quote(f"{clone}[{extras}]")
+    if isinstance(origin.get("url"), str):
+        return shlex.quote(f"{NAME}[{extras}] @ {origin['url']}")
+    return shlex.quote(f"{NAME}[{extras}]")

@@ -1,0 +1,143 @@
+"""The source on a broker of Kafka's, through Spark: what is read, credentials, and what goes wrong in a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from coordinatord.pipeline.frames import Source
+from tests.clients.recording_proxy import RecordingProxy
+from tests.pipeline.spark.kafka_broker import (
+    PARTITIONS,
+    PLAIN_WORD,
+    READER,
+    STRANGER,
+    STRANGER_WORD,
+    Kafka,
+    running_kafka,
+    wait,
+)
+from tests.pipeline.spark.test_batch import plain, plain_rows
+from tests.pipeline.test_kafka_segments import rows_in
+
+WAIT_S = 100
+ROWS = ("log_partition", "log_offset")
+
+
+@pytest.fixture(scope="module")
+def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    with running_kafka(kafka_libs, tmp_path_factory.mktemp("kafka") / "broker") as running:
+        for number in range(4):
+            running.commit(f"first-{number}", range(20))
+        yield running
+
+
+def start(spark: Any, bootstrap: str, sink: str, limit: int = 25, **trigger: Any) -> Any:
+    """A stream of commits into Parquet files, which with its checkpoint makes for exactly once."""
+    source = Source(bootstrap=bootstrap, maxRecordsPerTrigger=limit)
+    writer = source.read_stream(spark, "offset_commits", columns=ROWS).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", f"{sink}/checkpoint").option("path", f"{sink}/rows")
+    return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+
+
+def committed(kafka: Kafka) -> Counter[tuple[int, int]]:
+    """Which commits are in the broker's files."""
+    return Counter(
+        (row["log_partition"], row["log_offset"]) for row in rows_in(kafka.broker.data_dir)["offset_commits"]
+    )
+
+
+def test_a_batch_is_what_is_in_the_files(spark: Any, kafka: Kafka) -> None:
+    expected = rows_in(kafka.broker.data_dir)
+    found = Source(bootstrap=kafka.plain, splitBytes=2000).read(spark, "offset_commits")
+    assert found.rdd.getNumPartitions() > 1
+    assert plain(found.collect()) == plain_rows(expected["offset_commits"])
+    assert len(expected["offset_commits"]) >= 240
+
+
+def test_steps_and_ends(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    """Micro-batches are no larger than asked for, and AvailableNow ends where the log did when it began."""
+    before = committed(kafka)
+    query = start(spark, kafka.plain, str(tmp_path), 100, availableNow=True)
+    kafka.commit("meanwhile", range(3))
+    assert query.awaitTermination(WAIT_S)
+    rows = [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+    assert max(rows) <= 100
+    assert len(rows) >= 2
+    found = Counter((row[0], row[1]) for row in spark.read.parquet(str(tmp_path / "rows")).collect())
+    assert not before - found
+    assert max(found.values()) == 1
+
+
+def test_from_the_end_on(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    """startingOffsets=latest: what was there before is not read."""
+    found: list[tuple[str, int]] = []
+
+    def process(frame: Any, _number: int) -> None:
+        found.extend((row["group_id"], row["committed_offset"]) for row in frame.collect())
+
+    stream = Source(bootstrap=kafka.plain, startingOffsets="latest").read_stream(spark, "offset_commits")
+    writer = stream.writeStream.foreachBatch(process).option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(WAIT_S)
+    assert found == []
+    kafka.commit("later", range(2))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(WAIT_S)
+    assert sorted(found) == [("later", offset) for offset in (0, 1) for _ in range(PARTITIONS)]
+
+
+@pytest.mark.parametrize(
+    "changed", [{}, {"sasl_mechanism": "PLAIN", "sasl_plain_password": PLAIN_WORD}], ids=["scram", "plain"]
+)
+def test_credentials_are_passed_on(spark: Any, kafka: Kafka, changed: dict[str, str]) -> None:
+    source = Source(bootstrap=kafka.secure, **kafka.secure_options(**changed))
+    assert source.read(spark, "offset_commits").count() == sum(committed(kafka).values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (
+            {"sasl_plain_password": "wrong"},
+            f"the user {READER} in with SASL SCRAM-SHA-512: the name or the password",
+        ),
+        ({"sasl_mechanism": "PLAIN"}, f"the user {READER} in with SASL PLAIN: the name or the password"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "does not offer kafka.sasl_mechanism=SCRAM-SHA-256"),
+        ({"ssl_cafile": "other.pem"}, "is not trusted .*: give the authority that signed it with kafka.ssl_cafile"),
+        ({"ssl_cafile": None}, "which is none, so this machine's own authorities"),
+        ({"ssl_cafile": "missing.pem"}, "missing.pem: there is no such file here"),
+        ({"sasl_plain_username": STRANGER, "sasl_plain_password": STRANGER_WORD}, f"--allow-principal User:{STRANGER}"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "a port that wants TLS does so"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(spark: Any, kafka: Kafka, changed: dict[str, str | None], sentence: str) -> None:
+    if changed.get("ssl_cafile"):
+        changed = {"ssl_cafile": str(kafka.directory / str(changed["ssl_cafile"]))}
+    options = kafka.secure_options(**changed)
+    # Another attempt would not help, so the patience, longer than this test may take, is not used.
+    source = Source(bootstrap=kafka.secure, patienceSeconds=10_000, **options)
+    with pytest.raises(PySparkException, match=f"SourceError: .*{sentence}") as told:
+        source.read(spark, "offset_commits").count()
+    assert options["kafka.sasl_plain_password"] not in str(told.value)
+
+
+def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    host = kafka.plain.partition(":")[0]
+    proxied = f"{host}:{kafka.proxied_port}"
+    seen: list[int] = []
+    source = Source(bootstrap=proxied, maxRecordsPerTrigger=20, patienceSeconds=2)
+    with RecordingProxy(host, kafka.proxied_port, host, kafka.proxy_target_port):
+        stream = source.read_stream(spark, "offset_commits").writeStream
+        stream = stream.foreachBatch(lambda frame, _number: seen.append(frame.count()))
+        query = stream.option("checkpointLocation", str(tmp_path)).start()
+        wait(lambda: len(seen) >= 2, "two batches", WAIT_S)
+    with pytest.raises(
+        PySparkException, match=f"SourceError: (no broker answers at {proxied}|.* could not be read from)"
+    ):
+        query.awaitTermination(WAIT_S)
