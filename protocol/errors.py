@@ -153,6 +153,14 @@ for _member in ErrorCode:
     type.__setattr__(ErrorCode, _member.name, _member)
 
 
+def error_of(code: int) -> ErrorCode:
+    """What a peer's code means: one that is newer than we are is UNKNOWN_SERVER_ERROR, as in Kafka's Errors.forCode."""
+    return CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+CODES = {code.value: code for code in ErrorCode}
+
+
 class DecodeError(Exception):
     """The bytes are not the message they are said to be. The only exception that a decoder raises."""
 

@@ -38,7 +38,7 @@ from coordinatord.member.result import ANY_NODE, Assigned, Lost, Polled, Result,
 from coordinatord.member.state import Member, MemberSettings
 from coordinatord.member.step import step
 from coordinatord.member.timer import NEVER
-from coordinatord.member.wire import Wire
+from coordinatord.member.wire import NoCommonVersion, Wire
 from protocol.errors import ErrorCode
 from protocol.records.batch import Record
 
@@ -245,11 +245,21 @@ class Client:
             handle.cancel()
         if self.member.closed and self._closing is None:
             return
-        if response is not None:
+        if isinstance(response, NoCommonVersion):
+            self._loop.call_soon(self._refused, send, str(response))  # we may be in the step that sent it
+        elif response is not None:
             self._tell(Received(send, response))
         elif not send.abandoned:
             # Not at once: nodes that refuse connections would be asked again and again.
             self._loop.call_later(RECONNECT_BACKOFF_S, self._failed, send)
+
+    def _refused(self, send: Send, sentence: str) -> None:
+        """Nothing that would pass: the application is told, as by Kafka's UnsupportedVersionException."""
+        if self._polling is not None and not self._polling.done():
+            self._polling.set_exception(MemberError(ErrorCode.UNSUPPORTED_VERSION, sentence))
+            self._tell(Wakeup())
+        if not send.abandoned:
+            self._failed(send)
 
     def _failed(self, send: Send) -> None:
         if not self.member.closed or self._closing is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from protocol.api.metadata import MetadataResponse
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, error_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Cluster:
             {info.topic_id: name for name, info in topics.items()},
             frozenset(topic.name for topic in response.topics if topic.name is not None),
             incomplete,
-            ErrorCode(response.error_code),
+            error_of(response.error_code),
         )
 
 

@@ -27,7 +27,7 @@ from protocol.api.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, error_of
 
 Offsets = dict[TopicPartition, int]
 
@@ -124,7 +124,7 @@ def drive_sync_commit(member: Member, now_ms: int, result: Result) -> None:
 def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms: int, result: Result) -> None:
     """The first error in the answer decides."""
     codes = (each.error_code for topic in response.topics for each in topic.partitions)
-    error = ErrorCode(next((code for code in codes if code), 0))
+    error = error_of(next((code for code in codes if code), 0))
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
         coordinator_failed(member, now_ms, result)
     elif error is ErrorCode.REBALANCE_IN_PROGRESS:

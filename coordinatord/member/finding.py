@@ -7,7 +7,7 @@ from collections.abc import Callable
 from coordinatord.member.result import ANY_NODE, Result, Send
 from coordinatord.member.state import RETRIABLE, Member
 from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.errors import ErrorCode
+from protocol.errors import error_of
 
 GROUP_KEY_TYPE = 0
 
@@ -29,7 +29,7 @@ def found(member: Member, send: Send, response: FindCoordinatorResponse, now_ms:
     member.finding = None
     answer = response.coordinators[0] if response.coordinators else response
     if answer.error_code:
-        error = ErrorCode(answer.error_code)
+        error = error_of(answer.error_code)
         if error not in RETRIABLE:
             member.failure = (error, "FindCoordinator")
         _try_again(member, now_ms)

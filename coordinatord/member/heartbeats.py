@@ -38,7 +38,7 @@ from coordinatord.member.result import Result, Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
 from protocol.api.heartbeat import HeartbeatResponse
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, error_of
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:
@@ -86,7 +86,7 @@ def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: in
     if response.error_code == ErrorCode.NONE:
         _received(member, now_ms)
         return
-    error = ErrorCode(response.error_code)
+    error = error_of(response.error_code)
     if error is ErrorCode.REBALANCE_IN_PROGRESS:
         if member.state is STABLE:
             member.request_rejoin("group is already rebalancing")

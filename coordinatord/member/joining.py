@@ -35,7 +35,7 @@ from coordinatord.member.subscription import PROTOCOL_TYPE, decode_assignment, e
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.api.sync_group import SyncGroupResponse
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import DecodeError, ErrorCode, error_of
 
 JOIN_TIMEOUT_LAPSE_MS: Final = 5_000
 """A JoinGroup may be parked for the rebalance timeout, and then needs some time to come back."""
@@ -188,11 +188,11 @@ def _send_join(member: Member, result: Result) -> None:
 
 def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int, result: Result) -> None:
     """The answer to JoinGroup; SyncGroup follows at once, unless the leader lacks metadata."""
-    error = ErrorCode(response.error_code)
+    error = error_of(response.error_code)
     if error is not ErrorCode.NONE:
         _not_joined(member, send, error, response.member_id, now_ms, result)
         return
-    if response.protocol_type not in (None, PROTOCOL_TYPE):
+    if response.protocol_type not in (None, PROTOCOL_TYPE) or response.protocol_name not in member.assignors:
         _end(member, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
     if member.state is not PREPARING_REBALANCE:
@@ -246,7 +246,7 @@ def _not_joined(member: Member, send: Send, error: ErrorCode, member_id: str, no
 
 def synced(member: Member, send: Send, response: SyncGroupResponse, now_ms: int, result: Result) -> None:
     """The answer to SyncGroup: our assignment. The application's next poll takes it."""
-    error = ErrorCode(response.error_code)
+    error = error_of(response.error_code)
     if error is ErrorCode.NONE:
         _synced(member, response, now_ms, result)
         return

@@ -18,7 +18,7 @@ from protocol.api.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, error_of
 
 TIMESTAMPS: Final = {"latest": -1, "earliest": -2}
 """What ListOffsets is asked for."""
@@ -80,12 +80,12 @@ def committed(member: Member, send: Send, response: OffsetFetchResponse, now_ms:
         return
     member.offset_fetch = None
     group: Any = response.groups[0] if response.groups else response
-    error = ErrorCode(group.error_code)
+    error = error_of(group.error_code)
     offsets: dict[TopicPartition, tuple[int, int]] = {}
     for topic in group.topics:
         name = topic.name or member.cluster.names.get(getattr(topic, "topic_id", b""), "")
         for each in topic.partitions:
-            error = error or ErrorCode(each.error_code)
+            error = error or error_of(each.error_code)
             offsets[name, each.partition_index] = (each.committed_offset, each.committed_leader_epoch)
     if error:
         _not_committed(member, error, now_ms, result)

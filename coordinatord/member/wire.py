@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import DecodeError, ErrorCode, error_of
 from protocol.framing import FrameSplitter
 from protocol.headers import RequestHeader, write_request_header
 from protocol.registry import Codec, codec, versions_of
@@ -28,7 +28,11 @@ HIGHEST_USED: Final = {8: 9, 9: 9}
 _correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
-"""Called with what `ask` was given, and the response; None when there will be none."""
+"""Called with what `ask` was given, and the response; None when there will be none; or a `NoCommonVersion`."""
+
+
+class NoCommonVersion(Exception):
+    """The broker does not serve a request in a version that we know. A sentence for people."""
 
 
 class Wire(asyncio.Protocol):
@@ -60,7 +64,7 @@ class Wire(asyncio.Protocol):
         elif self._versions is None:
             self._waiting.append((token, request))
         else:
-            self._send(token, request, self._version(request))
+            self._send_in_common_version(token, request)
 
     def close(self) -> None:
         """Hang up."""
@@ -79,7 +83,7 @@ class Wire(asyncio.Protocol):
         self._send(self, ApiVersionsRequest(SOFTWARE_NAME, "1"), FIRST_VERSION)
 
     def data_received(self, data: bytes) -> None:
-        """Answers come in the order of the requests."""
+        """Answers come in the order of the requests. One that cannot be read costs the connection."""
         try:
             for buf, start, end in self._splitter.feed(data):
                 self._answered(buf, start, end)
@@ -100,36 +104,50 @@ class Wire(asyncio.Protocol):
                 self._on_answer(token, None)
 
     def _answered(self, buf: bytes, start: int, end: int) -> None:
-        if not self._unanswered or self._unanswered[0][0] != _correlation_id(buf, start)[0]:
+        if end - start < 4 or not self._unanswered or self._unanswered[0][0] != _correlation_id(buf, start)[0]:
             raise DecodeError("an answer that nobody asked for")
-        _, used, token = self._unanswered.popleft()
+        _, used, token = self._unanswered[0]
         start += 5 if used.response_header_flexible else 4  # brokers leave its tag buffer empty
-        if token is self and _error_of(buf, start) == ErrorCode.UNSUPPORTED_VERSION:
+        if token is self and used.api_version and _error_of(buf, start, end) == ErrorCode.UNSUPPORTED_VERSION:
+            self._unanswered.popleft()
             self._send(self, ApiVersionsRequest(), 0)
             return
         response = used.decode_response(buf, start, end)
+        self._unanswered.popleft()  # not before it is known to be one
         if token is self:
             self._learn(response)
         else:
             self._on_answer(token, response)
 
     def _learn(self, response: ApiVersionsResponse) -> None:
+        if response.error_code:
+            raise DecodeError(f"the broker does not say what it serves: {error_of(response.error_code).name}")
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         while self._waiting:
-            token, request = self._waiting.popleft()
-            self._send(token, request, self._version(request))
+            self._send_in_common_version(*self._waiting.popleft())
+
+    def _send_in_common_version(self, token: Any, request: Any) -> None:
+        try:
+            version = self._version(request)
+        except NoCommonVersion as error:
+            self._on_answer(token, error)
+        else:
+            self._send(token, request, version)
 
     def _version(self, request: Any) -> int:
         key = schema_of(type(request)).api_key
         assert key is not None
         assert self._versions is not None
         ours = versions_of(key)
-        lowest, highest = self._versions.get(key, (0, -1))
+        name = type(request).__name__.removesuffix("Request")
+        if key not in self._versions:
+            raise NoCommonVersion(f"the broker does not serve {name} (API key {key}): is it a Kafka broker?")
+        lowest, highest = self._versions[key]
         version = min(highest, ours.last, HIGHEST_USED.get(key, ours.last))
         if version < max(lowest, ours.first):
-            raise RuntimeError(
-                f"the broker serves versions {lowest} to {highest} of {type(request).__name__}, "
-                f"and we know {ours.first} to {ours.last}: use a newer broker"
+            raise NoCommonVersion(
+                f"the broker serves versions {lowest} to {highest} of {name}, and this client speaks {ours.first} to "
+                f"{HIGHEST_USED.get(key, ours.last)}: use {'an older' if lowest > ours.last else 'a newer'} broker"
             )
         return version
 
@@ -145,6 +163,6 @@ class Wire(asyncio.Protocol):
         self._transport.write(out)
 
 
-def _error_of(buf: bytes, start: int) -> int:
+def _error_of(buf: bytes, start: int, end: int) -> int:
     """A broker that does not know our ApiVersions answers in version 0, whose body begins with the error."""
-    return int.from_bytes(buf[start : start + 2], "big", signed=True)
+    return int.from_bytes(buf[start : min(start + 2, end)], "big", signed=True)

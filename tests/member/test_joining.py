@@ -244,11 +244,12 @@ def test_a_lost_answer_costs_the_coordinator_and_a_back_off(step: str) -> None:
 
 
 def test_answers_of_another_protocol_are_fatal() -> None:
-    for step in ("join", "sync type", "sync name"):
+    for step in ("connect", "range that we did not offer", "sync type", "sync name"):
         lab = Lab().preparing()
         lab.poll(10_000)
-        if step == "join":
-            response = JoinGroupResponse(0, 0, 1, "connect", "range", "other", False, MEMBER_ID)
+        if not step.startswith("sync"):
+            of_join = (step, "range") if step == "connect" else ("consumer", step)
+            response = JoinGroupResponse(0, 0, 1, *of_join, "other", False, MEMBER_ID)
             lab.answer(JoinGroupRequest, response)
         else:
             lab.join()

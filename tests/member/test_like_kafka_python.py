@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
@@ -29,7 +30,11 @@ from tests.member.client_stories import prepare
 HOST = "127.0.0.1"
 TOPIC = "t"
 RECORDS = 8
-ASSIGNORS = {"range": RangePartitionAssignor, "sticky": StickyPartitionAssignor}
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
 IN_ORDER = {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "OffsetCommit", "LeaveGroup"}
 
 
@@ -172,7 +177,7 @@ def _as_text(value: Any, group: str) -> str:
     return repr(value).replace(group, "g")
 
 
-@pytest.mark.parametrize(("assignor", "instance_id"), [("range", None), ("sticky", "i")])
+@pytest.mark.parametrize(("assignor", "instance_id"), [("range", None), ("sticky", "i"), ("cooperative-sticky", None)])
 def test_the_same_requests(proxy: RecordingProxy, assignor: str, instance_id: str | None) -> None:
     theirs, their_heartbeats, they_fetched = story(proxy, kafka_python, assignor, instance_id)
     mine, my_heartbeats, i_fetched = story(proxy, ours, assignor, instance_id)

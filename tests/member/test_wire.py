@@ -1,0 +1,184 @@
+"""The client's connection and brokers that are not as they should be: too old, too new, gone, or talking nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from coordinatord.member.client import Client, MemberError
+from coordinatord.member.state import MemberSettings
+from protocol.api.api_versions import ApiVersion, ApiVersionsResponse
+from protocol.api.find_coordinator import Coordinator, FindCoordinatorResponse
+from protocol.api.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.errors import ErrorCode
+from protocol.framing import FrameSplitter
+from protocol.registry import codec
+from tests.member.client_stories import until
+
+FIND, METADATA, VERSIONS = 10, 3, 18
+
+Served = dict[int, tuple[int, int]]
+Nonsense = Callable[[bytes], bytes | None]
+"""From the answer that would be right to what is sent; None: hang up."""
+
+
+class Broker(asyncio.Protocol):
+    """Knows one topic and one coordinator, itself, and answers nothing else. `nonsense` by API key."""
+
+    def __init__(self, served: Served, nonsense: dict[int, Nonsense], asked: list[tuple[int, int]]) -> None:
+        self.served, self.nonsense, self.asked = served, nonsense, asked
+        self.splitter = FrameSplitter(1 << 20)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.port = transport.get_extra_info("sockname")[1]
+
+    def data_received(self, data: bytes) -> None:
+        for buf, start, _end in self.splitter.feed(data):
+            key, version = int.from_bytes(buf[start : start + 2]), int.from_bytes(buf[start + 2 : start + 4])
+            self.asked.append((key, version))
+            self.answer(key, version, int.from_bytes(buf[start + 4 : start + 8]))
+
+    def answer(self, key: int, version: int, correlation_id: int) -> None:
+        response: Any
+        if key == VERSIONS:
+            least, most = self.served.get(VERSIONS, (0, 4))
+            error = 0 if least <= version <= most else ErrorCode.UNSUPPORTED_VERSION
+            version = 0 if error else version
+            keys = [ApiVersion(each, *versions) for each, versions in self.served.items()]
+            response = ApiVersionsResponse(error_code=error, api_keys=keys)
+        elif key == FIND:
+            coordinator = Coordinator("g", 0, "127.0.0.1", self.port)
+            response = FindCoordinatorResponse(0, 0, "", 0, "127.0.0.1", self.port, [coordinator])
+        elif key == METADATA:
+            topic = MetadataResponseTopic(0, "t", bytes(15) + b"t", partitions=[MetadataResponsePartition(0, 0, 0, 0)])
+            response = MetadataResponse(brokers=[MetadataResponseBroker(0, "127.0.0.1", self.port)], topics=[topic])
+        else:
+            return
+        used = codec(key, version)
+        out = bytearray(correlation_id.to_bytes(4)) + (b"\0" if used.response_header_flexible else b"")
+        used.encode_response(response, out)
+        sent = self.nonsense.get(key, lambda answer: answer)(bytes(out))
+        if sent is None:
+            self.transport.abort()
+        else:
+            self.transport.write(len(sent).to_bytes(4) + sent)
+
+
+ALL: Served = {
+    1: (4, 17), 2: (1, 10), 3: (0, 13), 8: (2, 9), 9: (1, 9), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5),
+    14: (0, 5), 18: (0, 4),
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def broker(served: Served, **nonsense: Nonsense) -> AsyncIterator[tuple[str, list[tuple[int, int]]]]:
+    """Where it listens, and what it has been asked: (API key, version)."""
+    asked: list[tuple[int, int]] = []
+    keys = {{"find": FIND, "metadata": METADATA, "versions": VERSIONS}[name]: each for name, each in nonsense.items()}
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Broker(served, keys, asked), "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+    finally:
+        server.close()
+
+
+def consumer(bootstrap: str) -> Client:
+    made = Client(bootstrap, MemberSettings("g", fetches=False, retry_backoff_ms=10))
+    made.subscribe(["t"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {11: (10, 12)},
+            "UNSUPPORTED_VERSION: the broker serves versions 10 to 12 of JoinGroup, and this client speaks 0 to 9: "
+            "use an older broker",
+        ),
+        (
+            {3: (14, 14)},
+            "UNSUPPORTED_VERSION: the broker serves versions 14 to 14 of Metadata, and this client speaks 0 to 13: "
+            "use an older broker",
+        ),
+        ({11: None}, "UNSUPPORTED_VERSION: the broker does not serve JoinGroup (API key 11): is it a Kafka broker?"),
+    ],
+)
+async def test_no_version_in_common_is_a_sentence(changes: dict[int, Any], sentence: str) -> None:
+    served = {key: each for key, each in (ALL | changes).items() if each is not None}
+    async with broker(served) as (bootstrap, _asked):
+        reader = consumer(bootstrap)
+        for _ in range(2):  # not only the first time
+            with pytest.raises(MemberError) as caught:
+                await reader.poll(10)
+            assert str(caught.value) == sentence
+            assert caught.value.error is ErrorCode.UNSUPPORTED_VERSION
+        await reader.close(timeout_s=1)
+
+
+async def test_a_broker_that_knows_an_older_api_versions_only_is_asked_again() -> None:
+    async with broker(ALL | {VERSIONS: (0, 2)}) as (bootstrap, asked):
+        reader = consumer(bootstrap)
+        await reader.poll(0.3)
+        assert asked[:2] == [(VERSIONS, 4), (VERSIONS, 0)]
+        assert (METADATA, 13) in asked
+        reader.abort()
+
+
+NONSENSE: dict[str, Nonsense] = {
+    "hangs up": lambda _answer: None,
+    "an empty frame": lambda _answer: b"",
+    "three bytes": lambda answer: answer[:3],
+    "half an answer": lambda answer: answer[: len(answer) // 2],
+    "an answer and a half": lambda answer: answer + answer,
+    "an answer to something else": lambda answer: b"\x7f" + answer[1:],
+    "lengths beyond the end": lambda answer: answer[:8] + b"\x7f" * (len(answer) - 8),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+@pytest.mark.parametrize("api", ["find", "metadata", "versions"])
+async def test_nonsense_costs_the_connection_and_is_asked_again(api: str, what: str) -> None:
+    """Not the application, and not the requests: each is asked anew, after a back-off, as if the broker were away."""
+    wrong = 2
+    key = {"find": FIND, "metadata": METADATA, "versions": VERSIONS}[api]
+
+    def nonsense(answer: bytes) -> bytes | None:
+        nonlocal wrong
+        wrong -= 1
+        return NONSENSE[what](answer) if wrong >= 0 else answer
+
+    async with broker(ALL, **{api: nonsense}) as (bootstrap, asked):
+        reader = consumer(bootstrap)
+        polling = asyncio.ensure_future(reader.poll(30))
+        await until(lambda: {(11, 9)} <= set(asked), "a JoinGroup")
+        await until(lambda: [each for each, _version in asked].count(key) >= 3, "the right answer to be asked for")
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
+        reader.abort()
+
+
+async def test_a_frame_that_is_too_large_costs_the_connection() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write((1 << 30).to_bytes(4))
+        connections.append(await reader.read())  # until the client hangs up
+
+    connections: list[bytes] = []
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    member = consumer(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    assert await member.poll(0.5) == {}
+    await until(lambda: len(connections) >= 2, "a second connection")
+    member.abort()
+    server.close()
