@@ -31,6 +31,7 @@ public final class RealConsumer {
             String[] pair = args[i].split("=", 2);
             properties.put(pair[0], ASSIGNORS.getOrDefault(pair[1], pair[1]));
         }
+        warmUp(args[0], properties);
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties);
         consumer.partitionsFor(args[0]); // as kafka-python's, it knows the broker before it joins
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
@@ -44,6 +45,19 @@ public final class RealConsumer {
         tell("revoked", partitions(consumer.assignment()));
         consumer.close();
         Runtime.getRuntime().halt(0);
+    }
+
+    /** Joins and leaves a group of its own: a JVM takes half a second for the first time, which would count otherwise. */
+    private static void warmUp(String topic, Properties properties) {
+        Properties own = new Properties();
+        own.putAll(properties);
+        own.remove("group.instance.id");
+        own.put("group.id", "warm-up-" + java.util.UUID.randomUUID());
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(own)) {
+            consumer.subscribe(List.of(topic));
+            while (consumer.assignment().isEmpty()) consumer.poll(Duration.ofMillis(100));
+            partitions(consumer.assignment());
+        }
     }
 
     private static void turn(KafkaConsumer<String, String> consumer) throws InterruptedException {

@@ -118,6 +118,9 @@ class Stage:
         self.predicted = simulated(scenario)
         self.told: list[Told] = []
         self.topic = "".join(each if each.isalnum() else "-" for each in name) + f"-{time.time_ns()}"
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        admin.create_topics([NewTopic(self.topic, scenario.partitions, 1)])
+        admin.close()
         self._command = command
         self.first = [self._make(number) for number in range(scenario.members)]
         self.later = {number: self._make(number) for _at, kind, number in happenings(scenario) if kind == "start"}
@@ -229,9 +232,6 @@ def live(scenarios: Sequence[Lived], bootstrap: str) -> dict[str, Seen]:
     try:
         for name, scenario, command in scenarios:
             stages.append(Stage(name, scenario, bootstrap, command))
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-        admin.create_topics([NewTopic(each.topic, each.scenario.partitions, 1) for each in stages])
-        admin.close()
         for stage in stages:
             for process in stage.processes:
                 assert process.ready.wait(READY_LIMIT_S), "a consumer has not started"

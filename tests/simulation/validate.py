@@ -47,9 +47,11 @@ def broker(which: str, directory: Path) -> Iterator[str]:
 
 
 def is_close(seen_ms: int | None, predicted_ms: int | None, floor_ms: int = FLOOR_MS) -> bool:
-    """Within a fifth; None is something that did not happen."""
+    """Within a fifth, or too short to tell; None is something that did not happen."""
     if seen_ms is None or predicted_ms is None:
         return seen_ms is predicted_ms
+    if 0 < predicted_ms < floor_ms:
+        return True
     return abs(seen_ms - predicted_ms) <= max(floor_ms, TOLERANCE * predicted_ms)
 
 
