@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 OPEN = 1 << 62
 NOTHING_COMMITTED = -1
 
+REMEMBERED_MS = 120_000
+"""How long a commit that was overwritten is kept in mind: it may be what is left after a power failure."""
+
 ANYTHING = -2
 """A disk has lost what it had not flushed: what is there now may be any older commit, or none."""
 
@@ -32,6 +35,7 @@ class Register:
     """The commits that may still be seen."""
 
     entries: list[Entry] = field(default_factory=list)
+    past: list[Entry] = field(default_factory=list)  # overwritten a moment ago
 
     def sent(self, value: int, now_ms: int) -> Entry:
         made = Entry(value, now_ms)
@@ -41,7 +45,11 @@ class Register:
     def acknowledged(self, entry: Entry, now_ms: int) -> None:
         """And with it, all that was over before it was sent is overwritten."""
         entry.over_ms, entry.acknowledged = min(entry.over_ms, now_ms), True
-        self.entries = [each for each in self.entries if each is entry or each.over_ms >= entry.sent_ms]
+        stay = [each for each in self.entries if each is entry or each.over_ms >= entry.sent_ms]
+        if len(stay) < len(self.entries):
+            self.past = [each for each in self.past if each.over_ms > now_ms - REMEMBERED_MS]
+            self.past += [each for each in self.entries if each not in stay]
+            self.entries = stay
 
     def refused(self, entry: Entry) -> None:
         """It did not take effect."""
@@ -52,8 +60,16 @@ class Register:
         """No answer will come, and its bytes cannot arrive later than now."""
         entry.over_ms = min(entry.over_ms, now_ms)
 
-    def lost(self, now_ms: int) -> None:
-        """Whatever was acknowledged so far may be gone."""
+    def lost(self, now_ms: int, sure_ms: int = 0) -> None:
+        """Whatever was acknowledged so far may be gone, but for what was before `sure_ms`."""
+        known = sorted(self.past + self.entries, key=lambda each: each.sent_ms)
+        self.past.clear()
+        sure = [each for each in known if each.acknowledged and each.over_ms <= sure_ms]
+        if sure:
+            self.entries = [each for each in known if each is sure[-1] or each.over_ms >= sure[-1].sent_ms]
+            for each in self.entries:
+                each.acknowledged = each is sure[-1]
+            return
         for entry in self.entries:
             entry.acknowledged = False
         self.entries.append(Entry(ANYTHING, 0, now_ms))

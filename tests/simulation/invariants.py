@@ -50,6 +50,10 @@ LATE_MS = TICK_MS + 30
 """How late a session may end: a tick of the wheel, one of the timer behind it, and drift within both."""
 
 
+FLUSH_MS = 200
+UNDISTURBED_MS = 10_000
+"""With log.flush=interval a flush is due in time, and takes a moment, where nothing has stood still for a while."""
+
 EXPIRY_EARLY_MS = 5_000
 """Nodes have clocks of their own, and a group may have moved from one to another."""
 
@@ -317,8 +321,12 @@ class Watch:
     def disk_lost(self) -> None:
         """The power has failed where not everything was flushed before it was acknowledged."""
         now_ms = self.world.engine.now_ms
+        sure_ms = 0
+        nodes = self.world.machine.workers
+        if all(node.disturbed_ms < now_ms - UNDISTURBED_MS and not node.worker.slow_ms for node in nodes):
+            sure_ms = now_ms - self.world.settings.log_flush_interval_ms - FLUSH_MS
         for register in self.history.registers.values():
-            register.lost(now_ms)
+            register.lost(now_ms, sure_ms)
         self.durable_generation.clear()
         # A generation's number may come a second time, for other members.
         for holders in self.owners.values():

@@ -43,6 +43,8 @@ class MemberWire(Wire):
         node.cables.add(self.cable)
 
     def _answered(self, buf: bytes, start: int, end: int) -> None:
+        if self.closed:
+            return  # by what came before it in the same bytes
         try:
             super()._answered(buf, start, end)
         except DecodeError as error:
