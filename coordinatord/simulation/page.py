@@ -33,6 +33,9 @@ td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
 @media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } }
 """
 
+WHOLE_TICKS = 6
+"""Counts below this have a tick each."""
+
 PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
     ("Rebalances", lambda it: it.rebalances, "rebalances"),
     ("Duplicates risked", lambda it: it.duplicates, "records"),
@@ -50,7 +53,7 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
     """The whole file."""
     from plotly.offline import get_plotlyjs
 
-    from coordinatord.simulation.sweep import best_of
+    from coordinatord.simulation.sweep import best_of, happened
 
     head, rows = table(runs)
     swept = [option for option, _value in runs[0].settings]
@@ -66,7 +69,8 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
             f"<script>{get_plotlyjs()}</script></head><body>",
             f"<h1>What {'does' if len(swept) == 1 else 'do'} {html.escape(' and '.join(swept))} cost?</h1>",
             f"<p class=advice>{html.escape(advice(runs))}</p>",
-            f"<p>{told_ms(scenario.duration)} of virtual time in each run; the same crashes and pauses in all.</p>",
+            f"<p>{told_ms(scenario.duration)} of virtual time in each run, in which this befell the members, at "
+            f"the same moments: {html.escape(happened(runs[0].report))}.</p>",
             "<div class=plots>",
             *[f"<div>{figure}</div>" for figure in _figures(runs, swept)],
             "</div><h2>Figures</h2><div class=table><table><tr>",
@@ -136,8 +140,19 @@ def _gaps(runs: Sequence[Run], swept: Sequence[str]) -> Any:
 def _bars(runs: Sequence[Run], swept: Sequence[str], title: str, value: Callable[[Report], float], unit: str) -> Any:
     from plotly import graph_objects
 
-    bar = graph_objects.Bar(x=_names(runs), y=[value(run.report) for run in runs], marker={"color": "#4c72b0"})
-    return _layout(graph_objects.Figure([bar]), title, unit, swept)
+    values = [value(run.report) for run in runs]
+    bar = graph_objects.Bar(
+        x=_names(runs),
+        y=values,
+        marker={"color": "#4c72b0"},
+        text=values,
+        texttemplate="%{text:,.0f}",
+        cliponaxis=False,
+    )
+    figure = _layout(graph_objects.Figure([bar]), title, unit, swept)
+    if max(values) < WHOLE_TICKS:
+        figure.update_yaxes(dtick=1, range=[0, max(1, *values) * 1.1])  # there is no half a rebalance
+    return figure
 
 
 def _grid(runs: Sequence[Run], swept: Sequence[str]) -> Any:

@@ -18,6 +18,11 @@ from coordinatord.simulation.world import Tell, World
 
 MAX_RUNS = 200
 
+FEW = 20
+"""With fewer random happenings than that another seed may well give other advice."""
+
+RATES = ("crashes", "pauses", "slow")
+
 ALIKE = 0.05
 """Costs that differ by less are taken for the same: another seed moves them as much."""
 
@@ -75,7 +80,34 @@ def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
 
 
 def advice(runs: Sequence[Run]) -> str:
-    """One line, drawn from the figures."""
+    """One line, drawn from the figures; it says when they are few."""
+    if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs):
+        return "Nothing befalls the members here: add --deploy, --crashes, --pauses, --slow or --event."
+    return _comparison(runs) + _caveat(runs)
+
+
+def happened(it: Report) -> str:
+    """What befell the members: 3 crashes, 1 pause."""
+    singular = {"crashes": "crash", "slow": "slow batch"}
+    found = [(count, singular.get(kind, kind)) for kind, count in it.happened.items()]
+    return ", ".join(plural(count, kind) for count, kind in found) or "nothing"
+
+
+def plural(count: int, what: str) -> str:
+    """1 crash, 2 crashes, 1,000 members."""
+    ending = "" if count == 1 else "es" if what.endswith(("h", "s")) else "s"
+    return f"{count:,} {what}{ending}"
+
+
+def _caveat(runs: Sequence[Run]) -> str:
+    fewest = min((run.report for run in runs), key=lambda it: sum(it.happened.values()))
+    by_chance = any(fewest.scenario[name] != "0" for name in RATES)
+    if not by_chance or sum(fewest.happened.values()) >= FEW:
+        return ""
+    return f" It rests on {happened(fewest)}: a longer --duration makes it firmer, another --seed tells how firm it is."
+
+
+def _comparison(runs: Sequence[Run]) -> str:
     best, alike = best_of(runs)
     worst = max(runs, key=lambda run: run.report.unowned_ms)
     it, other = best.report, worst.report
@@ -115,18 +147,19 @@ def _all_alike(best: Run, runs: Sequence[Run]) -> str:
 
 
 def _others(it: Report) -> str:
-    return f"{it.expelled_alive:,} expelled alive, {it.duplicates:,} duplicates risked, {it.rebalances:,} rebalances"
+    risked, rebalances = plural(it.duplicates, "duplicate"), plural(it.rebalances, "rebalance")
+    return f"{it.expelled_alive:,} expelled alive, {risked} risked, {rebalances}"
 
 
 def _price(it: Report, other: Report) -> str:
     """What the best choice costs more than another one."""
     more = []
     if it.expelled_alive > other.expelled_alive:
-        more.append(f"{it.expelled_alive:,} members expelled alive instead of {other.expelled_alive:,}")
+        more.append(f"{plural(it.expelled_alive, 'member')} expelled alive instead of {other.expelled_alive:,}")
     if it.duplicates > other.duplicates * (1 + ALIKE):
-        more.append(f"{it.duplicates:,} duplicates risked instead of {other.duplicates:,}")
+        more.append(f"{plural(it.duplicates, 'duplicate')} risked instead of {other.duplicates:,}")
     if it.rebalances > other.rebalances:
-        more.append(f"{it.rebalances:,} rebalances instead of {other.rebalances:,}")
+        more.append(f"{plural(it.rebalances, 'rebalance')} instead of {other.rebalances:,}")
     return f"; its price: {', '.join(more)}" if more else ""
 
 

@@ -167,10 +167,25 @@ def test_advice_among_those_alike_takes_the_one_with_fewer_other_costs(some: Rep
 def test_advice_says_when_it_does_not_matter(some: Report) -> None:
     alike = runs_of(some, {"unowned_ms": 10_000}, {"unowned_ms": 10_100})
     assert advice(alike).startswith("session hardly matters here: about 10.0 partition-seconds")
-    never = runs_of(some, {"unowned_ms": 0}, {"unowned_ms": 0})
+    never = runs_of(some, {"unowned_ms": 0, "happened": {"restart": 2}}, {"unowned_ms": 0, "happened": {"restart": 2}})
     assert advice(never) == "It makes no difference for session: no partition was ever without an owner."
     differ = runs_of(some, {"unowned_ms": 10_000, "duplicates": 50}, {"unowned_ms": 10_100, "duplicates": 20})
     assert "session 20s has the fewest other costs" in advice(differ)
+
+
+def test_advice_says_when_nothing_happens(some: Report) -> None:
+    assert advice(runs_of(some, {}, {})).startswith("Nothing befalls the members here: add --deploy, ")
+
+
+def test_advice_says_when_chance_has_had_little_to_say(some: Report) -> None:
+    figures: list[dict[str, Any]] = [
+        {"unowned_ms": ms, "happened": {"crash": 2, "pause": 1}, "scenario": some.scenario | {"crashes": "1/d"}}
+        for ms in (10_000, 40_000)
+    ]
+    assert " It rests on 2 crashes, 1 pause: a longer --duration" in advice(runs_of(some, *figures))
+    for each in figures:
+        each["happened"] = {"crash": 30}
+    assert "It rests on" not in advice(runs_of(some, *figures))
 
 
 def test_a_real_sweep_gives_advice_that_its_own_figures_bear_out() -> None:
