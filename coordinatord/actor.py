@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.group.classic import step
 from coordinatord.group.result import Cancel, Result
 from coordinatord.group.state import Group
-from coordinatord.handlers.refusals import refuse
+from coordinatord.handlers.refusals import unavailable
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
-from protocol.errors import ErrorCode
 from protocol.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class GroupActor:
         if type(response) is not bytes:
             response = for_version(response, context.api_version)
         if self.epoch > self.coordinator.writer.flushed_epoch:
-            context.answer_at(self.epoch, response, partial(_unavailable, context))
+            context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
         return response
 
@@ -110,8 +109,3 @@ class GroupActor:
         response = self.respond(context, response)
         if response is not None:
             context.reply(response)
-
-
-def _unavailable(context: RequestContext) -> Any:
-    """What a client hears when the log has failed before its answer was durable."""
-    return refuse(context.request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)

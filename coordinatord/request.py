@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from coordinatord.connection import Connection
 
 
+Body = tuple[bytes, int, int]
+"""Where a request lies, without its header: (buffer, start, end)."""
+
+NO_BODY: Body = (b"", 0, 0)
+
+MAX_SHARED_BYTES = 8 * 1024
+"""A request that waits may hold on to a buffer of this size, in which there is more than itself. Connections limit how
+many wait (MAX_HELD).
+"""
+
+
 class RequestContext:
     """`api_version` is that of the request and its response. `client_id` is None where the client sent null. `done`
     tells that a response has been given, or none is due.
@@ -38,9 +49,8 @@ class RequestContext:
         codec: Codec,
         correlation_id: int,
         client_id: str | None,
-        body: tuple[bytes, int, int],
+        body: Body,
     ) -> None:
-        """`body`: where the request lies, without its header: (buffer, start, end)."""
         self.connection = connection
         self.codec = codec
         self.api_version = codec.api_version
@@ -60,10 +70,12 @@ class RequestContext:
         buf, start, end = self._body
         return buf[start:end]
 
-    def keep(self) -> None:
-        """It may take minutes: keep this request, not all that one read has brought."""
+    def keep(self) -> Body:
+        """Where the request lies from now on, for who has to wait: without the rest of what one read has brought."""
         buf, start, end = self._body
-        self._body = buf[start:end], 0, end - start
+        if len(buf) > MAX_SHARED_BYTES and (end - start) * 2 < len(buf):
+            self._body = buf[start:end], 0, end - start
+        return self._body
 
     @property
     def client_host(self) -> str:
@@ -84,7 +96,10 @@ class RequestContext:
         self.connection.answer_in_parts(self, response)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
-        """Answer when the log's `epoch` is durable, with what `failure` makes if the log fails first."""
+        """Answer when the log's `epoch` is durable, with what `failure` makes if the log fails first. The request goes:
+        `failure` has what it needs of it.
+        """
+        self._body = NO_BODY
         self.connection.answer_at(self, epoch, response, failure)
 
     def drop(self) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from coordinatord.handlers.refusals import unavailable
 from coordinatord.request import RequestContext
 from protocol import registry
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from protocol.compiler import encode_message
 from protocol.errors import ErrorCode
 from protocol.schema import schema_of
@@ -35,9 +41,27 @@ def test_the_request_is_decoded_again_as_it_came() -> None:
 
 def test_what_waits_for_long_keeps_its_own_bytes_only() -> None:
     context = context_of(b"x" * 60_000, b"y" * 5_000)
-    context.keep()
-    assert len(context._body[0]) == len(encode_message(COMMIT, 8))
+    assert context.keep() == (context.body, 0, len(context.body))
     assert context.request == COMMIT
+
+
+def test_what_makes_up_most_of_a_read_is_not_copied() -> None:
+    for before in (b"x" * 50, b""):
+        context = context_of(before, b"")
+        assert context.keep()[0] is context.keep()[0]
+    large = OffsetCommitRequest("g" * 30_000, topics=TOPICS)
+    body = encode_message(large, 8)
+    buf = b"x" * 20_000 + body
+    context = RequestContext(context.connection, context.codec, 1, "test", (buf, 20_000, len(buf)))
+    assert context.keep()[0] is buf
+
+
+def test_the_request_goes_when_its_answer_is_there() -> None:
+    context = context_of(b"", b"")
+    body = context.keep()
+    context.answer_at(1, OffsetCommitResponse(), lambda: None)
+    assert context.body == b""
+    assert unavailable(context.codec, body).topics[0].name == "orders"
 
 
 def test_a_client_whose_commit_is_lost_with_the_log_is_told_so_for_all_that_it_has_sent() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from coordinatord.group.offsets import commit_error
 from coordinatord.group.transactional import txn_commit_error
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response, for_version
+from coordinatord.request import Body
 from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -45,6 +46,7 @@ from protocol.api.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.errors import ErrorCode
+from protocol.registry import Codec
 
 
 def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> JoinGroupResponse:
@@ -127,3 +129,8 @@ _REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
 def refuse(request: Any, version: int, error: ErrorCode) -> Any:
     """The response of `request`'s API in `version` that says `error`."""
     return _REFUSALS[type(request)](request, version, error)
+
+
+def unavailable(codec: Codec, body: Body) -> Any:
+    """What the client of a request hears when the log has failed before its answer was durable."""
+    return refuse(codec.decode_request(*body), codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from coordinatord.handlers.find import partition_for
-from coordinatord.handlers.refusals import refuse
+from coordinatord.handlers.refusals import unavailable
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.request import RequestContext
@@ -236,9 +237,7 @@ class Transactions:
         if epoch <= self.writer.flushed_epoch:
             context.reply(response)
             return
-        context.answer_at(
-            epoch, response, lambda: refuse(context.request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        )
+        context.answer_at(epoch, response, partial(unavailable, context.codec, context.keep()))
 
     # What happens by itself
 

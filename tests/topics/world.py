@@ -58,6 +58,9 @@ class Context:
     def body(self) -> bytes:
         return encode_message(self.request, self.api_version)
 
+    def keep(self) -> tuple[bytes, int, int]:
+        return self.body, 0, len(self.body)
+
     def reply(self, response: Any) -> None:
         self.answers += 1
         out = bytearray()
