@@ -264,8 +264,9 @@ class Connection(asyncio.Protocol):
             return
         if self.held:
             self.held[-1].add(context, response, None)
-        else:
-            encode_response(context, response, self._out)
+            return
+        encode_response(context, response, self._out)
+        if not self._dispatching:
             self._flush_soon()
 
     def answer_in_parts(self, context: RequestContext, response: Any) -> None:

@@ -216,7 +216,16 @@ class Router:
                 self._failed(connection, codec)
                 return
         if error_code is None:
-            self._handle(connection, route, correlation_id, request, (buf, pos, end))
+            context = RequestContext(connection, codec, correlation_id, connection.client_id, (buf, pos, end))
+            try:
+                response = route.handler(context, request)
+            except Exception:
+                self._failed(connection, codec)
+                return
+            if response is not None:
+                connection.answer(context, response)
+            elif not context.done:
+                connection.park(context)
         else:
             size, rest = route.answers[error_code]
             connection.answer_error(correlation_id, size, rest)
@@ -231,21 +240,6 @@ class Router:
         route.seconds.observe(took_s, times)
         if route.codec.api_key in GROUP_APIS:
             self.metrics.event_processing_seconds.observe(took_s, times)
-
-    def _handle(
-        self, connection: Connection, route: Route, correlation_id: int, request: Any, body: tuple[bytes, int, int]
-    ) -> None:
-        codec = route.codec
-        context = RequestContext(connection, codec, correlation_id, connection.client_id, body)
-        try:
-            response = route.handler(context, request)
-        except Exception:
-            self._failed(connection, codec)
-            return
-        if response is not None:
-            connection.answer(context, response)
-        elif not context.done:
-            connection.park(context)
 
     @staticmethod
     def _failed(connection: Connection, codec: Codec) -> None:

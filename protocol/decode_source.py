@@ -36,6 +36,10 @@ class DecodeWriter(Writer):
         if not self.run:
             return
         run, self.run = self.run, []
+        if len(run) == 1 and run[0][0] in ("?", "B"):
+            # One byte needs no struct.
+            self.emit(f"{run[0][1]} = buf[pos]" + (" != 0" if run[0][0] == "?" else ""), "pos += 1")
+            return
         formats = "".join(fmt for fmt, _ in run)
         targets = ", ".join(target for _, target in run) + ("," if len(run) == 1 else "")
         unpack = self.packer(formats, "unpack_from")

@@ -128,12 +128,13 @@ class Offsets:
         version = context.api_version
         if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
             # What nearly everybody asks: one group that is here, some of its topics, by name.
-            (asked,) = request.groups
+            asked = request.groups[0]
             here = self.coordinator.actors.get(asked.group_id)
             if here is not None and asked.topics is not None:
                 group = here.group
                 if group.pending is None and group.state is not DEAD:
-                    return here.respond(context, _fetch_one(here, group, asked.topics, context, version))
+                    answer = _fetch_one(here, group, asked.topics, context.body, version)
+                    return here.respond(context, answer)
         answers = []
         latest: GroupActor | None = None
         for asked in fetch_groups(request, version):
@@ -207,12 +208,11 @@ class Offsets:
 
 
 def _fetch_one(
-    actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], context: RequestContext, version: int
+    actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], request: bytes, version: int
 ) -> bytes:
     """The answer's body; that of the last time if it was the same question and nothing has been committed since, as
     when somebody watches the lag of a group that has none.
     """
-    request = context.body
     last = actor.last_fetch
     if last is not None and last[0] == group.offsets_version and last[1] == version and last[2] == request:
         return last[3]
