@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from pyspark import __version__ as spark_version
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from coordinatord.pipeline.segments import SourceError
@@ -36,7 +35,7 @@ def check_delta(spark: SparkSession) -> None:
     conf = spark._jsparkSession.sessionState().conf()
     try:
         spark._jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("delta", conf)
-    except PySparkException:
+    except Exception:  # py4j's own, of a class that is not found
         raise SourceError(_missing("this Spark session has no jar of it")) from None
     if EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise SourceError(f"Delta tables want spark.sql.extensions={EXTENSION} when the Spark session is made")

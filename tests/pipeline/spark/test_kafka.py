@@ -104,7 +104,7 @@ def test_credentials_are_passed_on(spark: Any, kafka: Kafka, changed: dict[str, 
     ("changed", "sentence"),
     [
         (
-            {"sasl_plain_password": "wrong"},
+            {"sasl_plain_password": "no-such-word"},
             f"the user {READER} in with SASL SCRAM-SHA-512: the name or the password",
         ),
         ({"sasl_mechanism": "PLAIN"}, f"the user {READER} in with SASL PLAIN: the name or the password"),
