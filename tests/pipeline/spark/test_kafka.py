@@ -1,7 +1,9 @@
-"""The source on a broker of Kafka's, through Spark: what is read, credentials, and what goes wrong in a sentence."""
+"""The source on a broker of Kafka's, through Spark: what is read, credentials, what goes wrong in a sentence, and the
+log cleaner at work on segments that are being read."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.ranges import SegmentReplaced, plan
+from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
 from tests.clients.recording_proxy import RecordingProxy
+from tests.pipeline.directories import offsets_of
 from tests.pipeline.spark.kafka_broker import (
     PARTITIONS,
     PLAIN_WORD,
@@ -141,3 +146,77 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
         PySparkException, match=f"SourceError: (no broker answers at {proxied}|.* could not be read from)"
     ):
         query.awaitTermination(WAIT_S)
+
+
+def replaced(directory: Path) -> Counter[int]:
+    """Segments by inode: those that the cleaner has made are others."""
+    return Counter(path.stat().st_ino for path in directory.glob("*.log"))
+
+
+@contextlib.contextmanager
+def eager_cleaner(kafka: Kafka) -> Iterator[None]:
+    """Segments end at once and are cleaned at once."""
+    times = ("segment.ms", "min.compaction.lag.ms", "delete.retention.ms")
+    kafka.configure(**dict(zip(times, ("100", "0", "0"), strict=True)), **{"min.cleanable.dirty.ratio": "0.01"})
+    try:
+        yield
+    finally:
+        kafka.configure(**dict.fromkeys(times, "604800000"), **{"min.cleanable.dirty.ratio": "1"})
+
+
+@pytest.mark.timeout(300)
+def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    """A stream over the directory of a running broker: no row twice, none that was not written, none missing of those
+    that are left. A batch that was planned before and read after the cleaning says so, or reads what is left.
+    """
+    data, group = kafka.broker.data_dir, "cleaned"
+    rows: list[tuple[int, int, str, int, int]] = []
+
+    def process(frame: Any, _number: int) -> None:
+        rows.extend(tuple(row) for row in frame.collect())
+
+    columns = (*ROWS, "group_id", "partition", "committed_offset")
+    source = Source(str(data), maxRecordsPerTrigger=40)
+    stream = source.read_stream(spark, "offset_commits", columns=columns).writeStream.foreachBatch(process)
+    stream = stream.option("checkpointLocation", str(tmp_path))
+    with eager_cleaner(kafka):
+        kafka.commit(group, range(10))
+        (log,) = [log for log in find_logs([str(data)], OFFSETS_TOPIC, None) if group in groups_in(log.directory)]
+        directory = Path(log.directory)
+        planned = plan(log, 1000)
+        query = stream.start()
+        before, generations = replaced(directory), 0
+        for number in range(10, 300, 5):
+            kafka.commit(group, range(number, number + 5))
+            now = replaced(directory)
+            generations += bool(before - now)
+            before = now
+            if generations >= 6:
+                break
+        wait(lambda: not any(each.name.endswith(".swap") for each in directory.iterdir()), "the cleaner")
+        query.stop()
+        assert query.exception() is None
+    assert generations >= 6, "the cleaner has replaced segments while the query was reading"
+    last = stream.trigger(availableNow=True).start()
+    assert last.awaitTermination(WAIT_S)
+    assert last.exception() is None
+
+    places = Counter(row[:2] for row in rows)
+    assert max(places.values()) == 1
+    assert {partition for _, _, name, partition, _ in rows if name == group} == set(range(PARTITIONS))
+    left = rows_in(directory)["offset_commits"]
+    assert {(row["log_partition"], row["log_offset"]) for row in left} <= set(places)
+    written = {row["log_offset"]: row["committed_offset"] for row in left if row["group_id"] == group}
+    assert len(written) < (number + 5) * PARTITIONS, "something has been cleaned away"
+    seen = {row[1]: row[4] for row in rows if row[2] == group}
+    assert {offset: seen[offset] for offset in written} == written
+
+    with pytest.raises(SegmentReplaced, match="was replaced or removed after this read was planned"):
+        offsets_of(planned, on_replaced="fail")
+    again = offsets_of(planned)
+    assert len(again) == len(set(again))
+    assert set(again) == {row["log_offset"] for found in rows_in(directory).values() for row in found}
+
+
+def groups_in(directory: str) -> set[str]:
+    return {row["group_id"] for row in rows_in(Path(directory)).get("offset_commits", [])}
