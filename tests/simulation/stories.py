@@ -37,6 +37,12 @@ STORIES: dict[str, dict[str, object]] = {
 }
 """By name, what differs from USUAL."""
 
+SWEEP = {
+    session: build(USUAL | {"session": session, "events": ["4600ms:crash:1"], "restart": "1h", "duration": "28s"})
+    for session in ("7s", "11s", "19s")
+}
+"""A crash that nobody comes back from: what does session.timeout.ms cost then?"""
+
 
 def story(name: str) -> Scenario:
     return build(USUAL | STORIES[name])
@@ -55,4 +61,4 @@ def happenings(scenario: Scenario) -> list[tuple[int, str, int]]:
         for number in range(scenario.members):
             at_ms = scenario.deploy_at + number // scenario.deploy.size * scenario.deploy.every_ms
             found += [(at_ms, "stop", number), (at_ms + scenario.restart, "start", number)]
-    return sorted(found)
+    return sorted(each for each in found if each[0] < scenario.duration)

@@ -1,8 +1,9 @@
 """Predicted and seen: the stories on virtual time, and with real consumers against brokers in real time.
 
 python -m tests.simulation.validate [ours] [kafka]     writes the table into coordinatord/simulation/README.md
+python -m tests.simulation.validate sweep              the same of a crash with three session timeouts, in a minute
 
-Five minutes for both. Each broker is asked with kafka-python and with the Java client, one after the other.
+Five minutes for both brokers: each is asked with kafka-python and with the Java client, one after the other.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from tests.daemon import running
 from tests.reference.broker import kafka_libs, running_broker
 from tests.simulation.accounts import Seen, simulated
 from tests.simulation.reality import Command, java, kafka_python, live
-from tests.simulation.stories import STORIES, happenings, story
+from tests.simulation.stories import STORIES, SWEEP, happenings, story
 
 README = Path(__file__).parents[2] / "coordinatord" / "simulation" / "README.md"
 BEGIN, END = "<!-- python -m tests.simulation.validate -->", "<!-- end of the table -->"
+BEGIN_SWEEP, END_SWEEP = "<!-- python -m tests.simulation.validate sweep -->", "<!-- end of the sweep -->"
 
 TOLERANCE = 0.2
 FLOOR_MS = 250
@@ -117,7 +119,31 @@ def table(predicted: Mapping[str, Seen], columns: Mapping[str, Mapping[str, Seen
     return "\n".join(lines)
 
 
+def sweep() -> str:
+    """Markdown: seconds without an owner by session.timeout.ms, predicted and seen with kafka-python here."""
+    with tempfile.TemporaryDirectory() as directory, broker("ours", Path(directory)) as bootstrap:
+        seen = live([(name, scenario, kafka_python) for name, scenario in SWEEP.items()], bootstrap)
+    lines = ["| session | predicted, partition-s | seen | longest gap predicted, s | seen |", "|---|---|---|---|---|"]
+    for name, scenario in SWEEP.items():
+        expected, it = simulated(scenario), seen[name]
+        sums = f"{told_s(expected.unowned_ms)} | {compared(it.unowned_ms, expected.unowned_ms)}"
+        gaps = f"{told_s(expected.longest_gap_ms)} | {compared(it.longest_gap_ms, expected.longest_gap_ms)}"
+        lines.append(f"| {name} | {sums} | {gaps} |")
+    return "\n".join(lines)
+
+
+def write(told: str, begin: str, end: str) -> None:
+    """Between its marks in the README."""
+    before, rest = README.read_text("utf-8").split(begin)
+    _old, after = rest.split(end)
+    README.write_text(f"{before}{begin}\n{told}\n{end}{after}", "utf-8")
+    click.echo(told)
+
+
 def main() -> None:
+    if sys.argv[1:] == ["sweep"]:
+        write(sweep(), BEGIN_SWEEP, END_SWEEP)
+        return
     wanted = sys.argv[1:] or list(BROKERS)
     stories = {name: story(name) for name in STORIES}
     columns = {}
@@ -126,11 +152,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as directory, broker(which, Path(directory)) as bootstrap:
                 columns[f"{client}, {BROKERS[which]}"] = live([(*each, command) for each in stories.items()], bootstrap)
     predicted = {name: simulated(scenario) for name, scenario in stories.items()}
-    told = table(predicted, columns)
-    before, rest = README.read_text("utf-8").split(BEGIN)
-    _old, after = rest.split(END)
-    README.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}", "utf-8")
-    click.echo(told)
+    write(table(predicted, columns), BEGIN, END)
     for column, seen in columns.items():
         for name, each in seen.items():
             for difference in differences(predicted[name], each):
