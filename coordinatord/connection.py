@@ -293,12 +293,12 @@ class Connection(asyncio.Protocol):
         # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
         # wait for one epoch are released by one call.
         if line and line[-1].epoch >= epoch:
-            held = line[-1]
-        else:
-            held = _Held(epoch, perf_counter())
-            line.append(held)
-            self.router.hold(epoch, self._durable, self._failed)
+            line[-1].add(context, response, failure)
+            return
+        held = _Held(epoch, perf_counter())
         held.add(context, response, failure)
+        line.append(held)
+        self.router.hold(epoch, self._durable, self._failed)  # at once, where the log has failed already
 
     def finish(self, context: RequestContext) -> None:
         """Let go of a request that gets no response."""

@@ -44,10 +44,16 @@ class Gate:
 
     def __init__(self) -> None:
         self.flushed_epoch = 0
+        self.failed = False
         self.held: list[tuple[int, Callable[[], object], Callable[[], object]]] = []
 
     def hold(self, epoch: int, durable: Callable[[], object], failed: Callable[[], object]) -> None:
-        self.held.append((epoch, durable, failed))
+        if epoch <= self.flushed_epoch:
+            durable()
+        elif self.failed:
+            failed()
+        else:
+            self.held.append((epoch, durable, failed))
 
     def flush(self, epoch: int) -> None:
         self.flushed_epoch = epoch
@@ -57,6 +63,7 @@ class Gate:
             durable()
 
     def fail(self) -> None:
+        self.failed = True
         held, self.held = self.held, []
         for _, _, failed in held:
             failed()

@@ -108,6 +108,26 @@ def test_a_log_that_fails_answers_not_available() -> None:
     assert response.assignment == b""
 
 
+def test_a_log_that_has_failed_answers_so_at_once() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    scene.gate.fail()
+    wire.send(SyncGroupRequest("g", 1, "m"), 5)
+    wire.send(HEARTBEAT, 4)
+    (_, response), (last, _) = wire.answers
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert last == 2
+
+
+def test_an_answer_that_turns_out_not_to_wait_is_given_at_once() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    scene.gate.flush(1)
+    wire.send(SyncGroupRequest("g", 1, "m"), 5)
+    ((_, response),) = wire.answers
+    assert response.assignment == b"yours"
+
+
 def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
     scene = Scene()
     wire = scene.wire()
