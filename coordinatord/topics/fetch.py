@@ -420,10 +420,10 @@ class _Fetch:
 
 
 def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
-    """The batches that begin below `end_offset`."""
+    """The batches that begin below `end_offset`. What is beyond is not kept in memory with them."""
     for at, header in iterate_batches(data):
         if header.base_offset >= end_offset:
-            return data[:at]
+            return bytes(data[:at])
     return data
 
 

@@ -122,6 +122,19 @@ def test_a_first_batch_larger_than_asked_for() -> None:
     assert len(log.read(0, 100)) > 5000
 
 
+@pytest.mark.parametrize("small", [10, 20_000])
+def test_what_is_read_keeps_no_more_memory_than_twice_its_size(small: int) -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    for size in (small, 500_000, 500_000):
+        world.writer.append(log, build_batch([(None, bytes(size))], 1000))
+    world.settle()
+    data = log.read(0, 400_000)
+    assert [header.record_count for _, header in iterate_batches(data)] == [1]
+    assert len(data.obj if isinstance(data, memoryview) else data) <= 2 * len(data)
+    assert isinstance(log.read(1, 900_000), memoryview), "of most of a buffer there is no copy"
+
+
 def test_records_of_a_turn_share_a_batch_and_a_call_is_never_split() -> None:
     world = World(SimulatedDisk())
     log = world.log("__consumer_offsets")

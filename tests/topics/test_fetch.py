@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from coordinatord.topics.fetch import _below
 from protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.api.delete_topics import DeleteTopicsRequest
 from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from protocol.errors import ErrorCode
-from protocol.records.batch import iterate_batches
+from protocol.records.batch import assign_offset, iterate_batches
 from tests.topics.world import Context, World, batch, produce
 
 MIB = 1 << 20
@@ -84,6 +85,14 @@ def test_only_what_is_durable_is_read(world: World) -> None:
     world.settle()
     [data] = world.send(1, 12, fetch(at(0, 1))).response.responses[0].partitions
     assert (data.high_watermark, records_in(data)) == (2, 1)
+
+
+def test_what_is_not_committed_is_not_kept_in_memory_with_what_is() -> None:
+    first, second = batch(b"a"), bytearray(batch(bytes(100_000)))
+    assign_offset(second, 1, 0)
+    committed = _below(memoryview(first + second), 1)
+    assert isinstance(committed, bytes)
+    assert committed == first
 
 
 def test_read_committed_is_told_of_no_aborted_transactions(world: World) -> None:
