@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,17 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.progress import Shown
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 
+STEP_BYTES = 256 << 20
+STEP_RECORDS = 2_000_000
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
 
 
@@ -106,6 +112,36 @@ def run_options(command: Any) -> Any:
                 type=click.IntRange(1),
                 help="Records a second that the cluster's coordinators load at a start.",
             ),
+            click.option("--follow", is_flag=True, help="Go on until Ctrl-C, and tell what changes."),
+            click.option(
+                "--interval",
+                default=30.0,
+                show_default=True,
+                type=click.FloatRange(0.1),
+                help="With --follow: seconds from one look to the next.",
+            ),
+            click.option(
+                "--stuck-after",
+                default=300,
+                show_default=True,
+                type=click.IntRange(1),
+                help="With --follow: seconds without a new offset, while the partition grows.",
+            ),
+            click.option(
+                "--storm",
+                default=(5, 600),
+                show_default=True,
+                type=(click.IntRange(2), click.IntRange(1)),
+                metavar="N SECONDS",
+                help="With --follow: so many rebalances within so long.",
+            ),
+            click.option(
+                "--expiring-within",
+                default=24.0,
+                show_default=True,
+                type=click.FloatRange(0, min_open=True),
+                help="With --follow: hours before offsets are forgotten.",
+            ),
         ]
     ):
         command = option(command)
@@ -118,7 +154,8 @@ def run(**given: Any) -> None:
     """Read what is new in the log, and bring the tables up to date.
 
     A run takes up where the last one with the same --out stopped. Without --end-offsets the partitions of topics are
-    looked up where the log is.
+    looked up where the log is. With --follow it does so again and again, and prints a line for each group that gets
+    stuck, rebalances all the time or will lose its offsets, and when that is over.
     """
     try:
         from coordinatord.pipeline.delta import delta_settings
@@ -129,9 +166,15 @@ def run(**given: Any) -> None:
         fail(_no_spark(error))
     try:
         it = wanted(given)
-        spark = start_spark(**QUIET, **(delta_settings() if it.format == "delta" else {}))
-        spark.sparkContext.setLogLevel("ERROR")
-        summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), say=_say)
+        with Shown() as progress:
+            progress.stage("starting Spark")
+            spark = start_spark(**QUIET, **(delta_settings() if it.format == "delta" else {}))
+            spark.sparkContext.setLogLevel("ERROR")
+            if not given["follow"]:
+                summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), progress=progress)
+        if given["follow"]:
+            _follow(spark, it, given)
+            return
     except SourceError as error:
         fail(f"{error}.", status=BAD_SETTINGS)
     click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {it.out / 'tables'}:")
@@ -140,6 +183,53 @@ def run(**given: Any) -> None:
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         click.echo(f"{quarantined:,} stretches could not be decoded: see {it.out / 'facts' / 'quarantine'}", err=True)
+
+
+def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
+    """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
+    from coordinatord.pipeline.analysis.changes import Thresholds
+    from coordinatord.pipeline.follow import Follower
+
+    count, window_s = given["storm"]
+    thresholds = Thresholds(
+        stuck_ms=given["stuck_after"] * 1000,
+        storm_count=count,
+        storm_ms=window_s * 1000,
+        expiring_ms=round(given["expiring_within"] * 3_600_000),
+    )
+    follower = Follower(spark, it, round(given["interval"] * 1000), thresholds, say=_say_batch, say_event=_say_event)
+
+    def stop(number: int, _frame: Any) -> None:
+        if follower.stop.is_set():
+            os._exit(128 + number)
+        click.echo("stopping after the batch that is being made; once more stops at once", err=True)
+        follower.stop.set()
+
+    # Spark has set handlers of its own, which cancel jobs.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    click.echo(f"following, a look every {given['interval']:g} s; Ctrl-C stops", err=True)
+    try:
+        done = follower.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    click.echo(
+        f"stopped: {done.batches:,} batches, {done.records:,} new records, {done.events:,} events in "
+        f"{it.out / 'events'}; the next start goes on here"
+    )
+
+
+def _say_batch(text: str) -> None:
+    click.echo(f"{_clock(time.time())}  {text}", err=True)
+
+
+def _say_event(row: dict[str, Any]) -> None:
+    where = f" {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
+    click.echo(f"{_clock(row['at_ms'] / 1000)}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
+
+
+def _clock(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_s))
 
 
 def wanted(given: dict[str, Any]) -> Any:
@@ -161,8 +251,11 @@ def wanted(given: dict[str, Any]) -> Any:
     file = given["broker_config"]
     broker = _properties(file) if file is not None else {}
     broker |= dict(_assignment(text) for text in given["broker_options"])
+    # In steps: each is held in memory or on Spark's disk, and afterwards one can say how far it is.
+    steps = {"maxRecordsPerTrigger": STEP_RECORDS} if bootstrap else {"maxBytesPerTrigger": STEP_BYTES}
     source = Source(
         *sources,
+        **steps,
         bootstrap=bootstrap,
         groups=given["groups"],
         topics=given["topics"],
@@ -193,10 +286,6 @@ def _properties(file: Path) -> dict[str, str]:
     """Lines of NAME=VALUE; those that begin with # say nothing."""
     lines = [line.strip() for line in file.read_text().splitlines()]
     return dict(_assignment(line) for line in lines if line and not line.startswith("#"))
-
-
-def _say(text: str) -> None:
-    click.echo(f"  {text} …", err=True)
 
 
 @pipeline.command()
@@ -231,9 +320,14 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     try:
         now_ms = int(time.time() * 1000)
         times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
-        spark = start_spark(**QUIET)
-        spark.sparkContext.setLogLevel("ERROR")
-        found = [moments.moment(spark, out, group, at_ms) for at_ms in times]
+        found = []
+        with Shown() as progress:
+            progress.stage("starting Spark")
+            spark = start_spark(**QUIET)
+            spark.sparkContext.setLogLevel("ERROR")
+            for number, at_ms in enumerate(times):
+                progress.stage("reading what was kept of the group", number, len(times))
+                found.append(moments.moment(spark, out, group, at_ms))
     except SourceError as error:
         fail(f"{error}.", status=BAD_SETTINGS)
     for line in moments.tell(group, found[0]):
@@ -272,7 +366,11 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
     except ModuleNotFoundError as error:
         fail(f"A report needs plotly and pyarrow: {how_to_install('plot', 'spark')} ({error}).")
     try:
-        text = page(read(out, limit, chosen))
+        with Shown() as progress:
+            progress.stage("reading the tables")
+            tables = read(out, limit, chosen)
+            progress.stage("drawing", 0, max(1, len(tables.shown)))
+            text = page(tables, progress)
     except SourceError as error:
         fail(f"{error}.", status=BAD_SETTINGS)
     try:

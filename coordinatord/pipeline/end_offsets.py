@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,19 +137,22 @@ def _record_time(segment: Segment, offset: int) -> int | None:
 
 
 def from_broker(
-    bootstrap: str, now_ms: int, partitions: Iterable[TopicPartition], options: Mapping[str, Any] | None = None
+    bootstrap: str, now_ms: int, partitions: Collection[TopicPartition] | None, options: Mapping[str, Any] | None = None
 ) -> list[Ending]:
-    """Of these partitions, as the broker says now; those that it does not have are left out. SourceError when nobody
-    answers. `options` go to kafka-python (security_protocol, sasl_mechanism, ssl_cafile …).
+    """Of these partitions (None: of all topics but internal ones), as the broker says now; those that it does not have
+    are left out. SourceError when nobody answers. `options` go to kafka-python (security_protocol, ssl_cafile …).
     """
     from kafka import TopicPartition as Wanted
 
     from coordinatord.pipeline.connecting import connected
 
-    wanted = sorted(set(partitions))
     with connected(bootstrap, options or {}, PATIENCE_S) as consumer:
-        known = {topic: consumer.partitions_for_topic(topic) or set() for topic in {topic for topic, _ in wanted}}
-        asked = [Wanted(topic, partition) for topic, partition in wanted if partition in known[topic]]
+        topics = consumer.topics() if partitions is None else {topic for topic, _ in partitions}
+        known = {topic: consumer.partitions_for_topic(topic) or set() for topic in topics}
+        wanted = {(topic, number) for topic in known for number in known[topic]}
+        if partitions is not None:
+            wanted &= set(partitions)
+        asked = [Wanted(*each) for each in sorted(wanted)]
         if not asked:
             return []
         starts, ends = consumer.beginning_offsets(asked), consumer.end_offsets(asked)

@@ -84,15 +84,15 @@ def read_options(given: Mapping[str, str]) -> Options:
         )
     if options.get("kind") and options.get("kinds"):
         raise SourceError("give kind or kinds, not both")
-    kinds = _kinds(_list(options.get("kind") or options.get("kinds") or ""))
+    kinds = _kinds(name_list(options.get("kind") or options.get("kinds") or ""))
     return Options(
         paths=tuple(paths),
         bootstrap=bootstrap,
         broker=broker_settings({name.removeprefix(BROKER_PREFIX): value for name, value in broker.items()}),
         kinds=kinds,
-        columns=tuple(_list(options.get("columns", ""))),
-        groups=tuple(_list(options.get("groups", ""))),
-        topics=tuple(_list(options.get("topics", ""))),
+        columns=tuple(name_list(options.get("columns", ""))),
+        groups=tuple(name_list(options.get("groups", ""))),
+        topics=tuple(name_list(options.get("topics", ""))),
         partitions=_partitions(options.get("partitions")),
         topic=options.get("topic", OFFSETS_TOPIC),
         split_bytes=_positive("splitBytes", options.get("splitbytes")) or SPLIT_BYTES,
@@ -106,7 +106,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     )
 
 
-def _list(text: str) -> list[str]:
+def name_list(text: str) -> list[str]:
     """Names by commas, or a JSON list."""
     if text.lstrip().startswith("["):
         try:

@@ -3,7 +3,7 @@
     OUT/facts/<kind>/batch=<n>/bucket=<b>/   what was read from the log: each record once, whatever happens
     OUT/ledger/run=<n>/bucket=<b>/           what our daemon's ledger, where it has one, says of rebalances
     OUT/checkpoint/                          how far the log has been read (Spark's)
-    OUT/end_offsets/run=<n>/                 where partitions ended when this run looked
+    OUT/end_offsets/<batch>/                 where partitions ended when that batch looked
     OUT/topic_names.json                     topics by id, where groups of the consumer protocol need them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
     OUT/state.json                           the last batch that is in the tables
@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,32 +30,20 @@ from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.delta import check_delta
-from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
-from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.ingest import Run as Run
+from coordinatord.pipeline.ingest import keep, merge_ends, stream, told
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.ledger_topic import ledger_of
 from coordinatord.pipeline.options import read_options
+from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
-from coordinatord.pipeline.tables.inputs import BUCKETS, ENDING_DDL, FACTS, LEDGER_DDL, Inputs, Options, bucket_of
+from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of
 from coordinatord.pipeline.topic_names import keep_names, names_from_broker, names_in_directories
 
-STATE_VERSION = 2
-"""2: facts of all kinds of the consumer protocol are kept."""
-Say = Callable[[str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What to do. `end_offsets` is a broker's log directory or HOST:PORT; None where nobody tells."""
-
-    source: Source
-    out: Path
-    end_offsets: str | None = None
-    broker: dict[str, Any] = field(default_factory=dict)
-    options: Options = field(default_factory=Options)
-    tables: tuple[str, ...] = ()
-    format: str = "parquet"
+STATE_VERSION = 3
+"""3: where partitions end is a part of the stream; 2: facts of all kinds of the consumer protocol are kept."""
+PROGRESS_S = 0.25
 
 
 @dataclass(slots=True)
@@ -69,22 +55,60 @@ class Summary:
     buckets: int = 0
     seconds: float = 0.0
 
+    def count(self, counts: dict[str, int]) -> None:
+        """Records of a micro-batch, by kind."""
+        for kind, count in counts.items():
+            self.new[kind] = self.new.get(kind, 0) + count
 
-def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: None) -> Summary:
+
+def run(spark: SparkSession, it: Run, *, now_ms: int, progress: Progress | None = None) -> Summary:
     """Read what is new and bring the tables up to date. SourceError is for the user."""
     began_s = time.monotonic()
+    progress = progress or Progress()
     summary = Summary()
     if it.format == "delta":
         check_delta(spark)
     it.out.mkdir(parents=True, exist_ok=True)
-    state = _read_state(it.out)
-    say("reading the log")
-    _ingest(spark, it, summary, say)
+    read_state(it.out)
+    progress.stage("reading the log")
+    _ingest(spark, it, summary, now_ms, progress)
+    refresh(spark, it, summary, now_ms, progress)
+    summary.seconds = time.monotonic() - began_s
+    return summary
+
+
+def _ingest(spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress) -> None:
+    def write(rows: DataFrame, batch: int) -> None:
+        summary.count(keep(rows, batch, it.out))
+
+    query = (
+        stream(spark, it, now_ms)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(it.out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        while not query.awaitTermination(PROGRESS_S):
+            progress.read(query.lastProgress)
+        progress.read(query.lastProgress)
+    except StreamingQueryException as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
+        raise sentence from None
+
+
+def refresh(
+    spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
+) -> None:
+    """Make the tables of what has been read since they were made last."""
+    state = read_state(it.out)
     ledger = _ingest_ledger(spark, it, state)
     changed = tuple(sorted({*_changed_buckets(it.out, int(state["batch"])), *_ledger_buckets(it.out, state)}))
     summary.buckets = len(changed)
-    directories = _sample_ends(spark, it, now_ms, int(state["runs"]), say)
     _learn_names(it)
+    merge_ends(spark, it.out)
 
     def inputs(buckets: tuple[int, ...] | None) -> Inputs:
         return Inputs(
@@ -93,71 +117,28 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, say: Say = lambda _text: N
             TABLES,
             now_ms=now_ms,
             options=it.options,
-            log_directories=directories,
+            log_directories=it.log_directories,
             buckets=buckets,
         )
 
     everything, something = inputs(None), inputs(changed)
+    names = it.tables or tuple(TABLES)
     try:
-        for name in it.tables or tuple(TABLES):
-            say(f"making the table {name}")
+        for number, name in enumerate(names):
+            progress.stage(f"making the table {name}", number, len(names))
             is_whole = TABLES[name].depends_on_time or not (it.out / "tables" / name).exists()
-            _build(it, name, everything if is_whole else something, summary)
+            _build(it, name, everything if is_whole else something)
+            if with_counts:
+                summary.rows[name] = read_table(spark, it.out, name, it.format).count()
     finally:
         everything.release()
         something.release()
     runs = int(state["runs"]) + 1
     state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
     _write_state(it.out, state)
-    summary.seconds = time.monotonic() - began_s
-    return summary
 
 
-# Reading
-
-
-def _ingest(spark: SparkSession, it: Run, summary: Summary, say: Say) -> None:
-    def write(rows: DataFrame, batch: int) -> None:
-        rows.persist()
-        try:
-            counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
-            for kind in FACTS:
-                _write_facts(rows, kind, batch, it.out, has_rows=kind in counts)
-        finally:
-            rows.unpersist()
-        for kind, count in counts.items():
-            summary.new[kind] = summary.new.get(kind, 0) + count
-        say(f"read {sum(summary.new.values()):,} records")
-
-    stream = it.source.read_stream(spark, *FACTS)
-    query = (
-        stream.writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(it.out / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        # The source's sentence comes from another process, at the end of its traceback.
-        sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
-        if sentence is None:
-            raise
-        raise SourceError(sentence[1]) from None
-
-
-def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:
-    directory = out / "facts" / kind / f"batch={batch:09d}"
-    shutil.rmtree(directory, ignore_errors=True)  # of a batch that is repeated
-    if not has_rows:
-        return
-    place = [name for name in KINDS[kind].schema.names if name in rows.columns]
-    facts = rows.where(F.col("kind") == kind).select(*place, f"{kind}.*")
-    is_of_group = "group_id" in facts.columns
-    facts = facts.withColumn("bucket", bucket_of(F.col("group_id")) if is_of_group else F.lit(0))
-    staged = directory.with_name(f"_{directory.name}")
-    facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
-    os.replace(staged, directory)
+# The ledger
 
 
 def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[str, int]:
@@ -184,35 +165,6 @@ def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
     return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
-def _sample_ends(spark: SparkSession, it: Run, now_ms: int, number: int, say: Say) -> tuple[str, ...]:
-    """Look where partitions end; returns log directories from which records' timestamps can be read."""
-    if it.end_offsets is None:
-        return ()
-    say("looking where partitions end")
-    is_directory = os.path.isdir(it.end_offsets)
-    endings: list[Ending]
-    if is_directory:
-        endings = from_directories([it.end_offsets], now_ms)
-    elif ":" in it.end_offsets and not it.end_offsets.startswith(("/", ".")):
-        committed = Inputs(spark, it.out, TABLES, now_ms=now_ms, options=it.options).commits
-        partitions = [
-            (row["topic"], row["partition"]) for row in committed.select("topic", "partition").distinct().collect()
-        ]
-        endings = from_broker(it.end_offsets, now_ms, partitions, it.broker)
-    else:
-        raise SourceError(f"--end-offsets {it.end_offsets}: a broker's log directory or HOST:PORT is wanted")
-    rows = [
-        (e.topic, e.partition, e.sampled_ms, e.log_start_offset, e.end_offset, [tuple(point) for point in e.points])
-        for e in endings
-    ]
-    path = it.out / "end_offsets"
-    if is_directory:
-        shutil.rmtree(path, ignore_errors=True)  # a directory tells its whole past each time
-    target = path / f"run={number:09d}"
-    spark.createDataFrame(rows, ENDING_DDL).coalesce(1).write.mode("overwrite").parquet(str(target))
-    return (it.end_offsets,) if is_directory else ()
-
-
 def _learn_names(it: Run) -> None:
     """Look which topics the ids in the log are: where the log is, and where partitions end. A topic is older than the
     records that have its id, so that it is there now, unless it was deleted before any run.
@@ -233,12 +185,11 @@ def _learn_names(it: Run) -> None:
 # Tables
 
 
-def _build(it: Run, name: str, inputs: Inputs, summary: Summary) -> None:
+def _build(it: Run, name: str, inputs: Inputs) -> None:
     buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
     if buckets:
         rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
         _replace(rows, it.out / "tables" / name, buckets, it.format)
-    summary.rows[name] = read_table(inputs.spark, it.out, name, it.format).count()
 
 
 def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
@@ -290,7 +241,7 @@ def _last_batch(out: Path) -> int:
     return max(batches, default=-1)
 
 
-def _read_state(out: Path) -> dict[str, Any]:
+def read_state(out: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads((out / "state.json").read_text())
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.read import Row, Tables
 
@@ -72,7 +73,7 @@ Cell = tuple[str, str]
 """HTML and its class."""
 
 
-def page(tables: Tables) -> str:
+def page(tables: Tables, progress: Progress | None = None) -> str:
     """The whole file."""
     from plotly.offline import get_plotlyjs
 
@@ -86,7 +87,7 @@ def page(tables: Tables) -> str:
         "The groups that need somebody come first, here and in the details below; "
         "<i>unread</i> counts records that are there and that the group has not read.</p>",
     ]
-    sections, left_out = _sections(tables)
+    sections, left_out = _sections(tables, progress or Progress())
     parts = [
         *_tiles(tables),
         *_groups(tables, len(sections)),
@@ -107,7 +108,7 @@ def page(tables: Tables) -> str:
     return "\n".join([*head, *parts, f"<script>{DRAW}</script>", "</body></html>"])
 
 
-def _sections(tables: Tables) -> tuple[list[str], list[str]]:
+def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]:
     """A section for each group that there is room for, and the groups that there is none for."""
     found: list[str] = []
     used = 0
@@ -117,6 +118,7 @@ def _sections(tables: Tables) -> tuple[list[str], list[str]]:
         if used > MAX_BYTES - PLOTLY_BYTES and found:
             return found, tables.shown[number:]
         found.append(text)
+        progress.amount(number + 1, len(tables.shown), "groups")
     return found, []
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables import TABLES, events
+from coordinatord.pipeline.tables.table import Column
 
 HEAD = """# The pipeline's tables
 
@@ -22,8 +23,14 @@ def _lines() -> Iterator[str]:
     yield HEAD
     for table in TABLES.values():
         when = "made anew by each run" if table.depends_on_time else "made anew for groups that have something new"
-        yield f"## {table.name}\n\n{table.grain[0].upper()}{table.grain[1:]}; {when}.\n"
-        yield "| column | type | |\n|---|---|---|"
-        for column in table.columns:
-            yield f"| `{column.name}` | {column.type} | {column.meaning} |"
-        yield ""
+        yield from _table(table.name, f"{table.grain}; {when}", table.columns)
+    where = "JSON lines in `OUT/events/`, written by `coordinatord pipeline run --follow`"
+    yield from _table(events.NAME, f"{events.GRAIN}; {where}", events.COLUMNS)
+
+
+def _table(name: str, about: str, columns: tuple[Column, ...]) -> Iterator[str]:
+    yield f"## {name}\n\n{about[0].upper()}{about[1:]}.\n"
+    yield "| column | type | |\n|---|---|---|"
+    for column in columns:
+        yield f"| `{column.name}` | {column.type} | {column.meaning} |"
+    yield ""

@@ -16,6 +16,7 @@ from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.consumer_group import SESSION_MS
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 from coordinatord.pipeline.analysis.status import Rules
+from coordinatord.pipeline.ends_source import ENDS_DDL
 from coordinatord.pipeline.frames import with_outcome
 from coordinatord.pipeline.kinds import (
     GROUP_GENERATIONS,
@@ -41,10 +42,6 @@ FACTS = (
 )
 """The kinds that are kept. What else a log has is there to be read with the source, and in no table yet."""
 
-ENDING_DDL = (
-    "topic string, partition int, sampled_ms bigint, log_start_offset bigint, end_offset bigint, "
-    "points array<struct<offset: bigint, time_ms: bigint>>"
-)
 LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, record string"
 
 
@@ -191,14 +188,15 @@ class Inputs:
         """topic, partition, log_start_offset, end_offset, sampled_ms (the last that is known), and `points`: all."""
         path = self.out / "end_offsets"
         if not any(path.glob("*")):
-            return self.spark.createDataFrame([], ENDING_DDL)
-        samples = self.spark.read.schema(ENDING_DDL).parquet(str(path))
+            return self.spark.createDataFrame([], ENDS_DDL)
+        samples = self.spark.read.schema(ENDS_DDL).option("recursiveFileLookup", True).parquet(str(path))
         sample = F.struct(F.col("end_offset").alias("offset"), F.col("sampled_ms").alias("time_ms"))
         return samples.groupBy("topic", "partition").agg(
             F.max("sampled_ms").alias("sampled_ms"),
             F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),
             F.max_by("end_offset", "sampled_ms").alias("end_offset"),
-            F.concat(F.flatten(F.collect_list("points")), F.collect_list(sample)).alias("points"),
+            # A directory tells its whole past each time: that of the last look is enough.
+            F.concat(F.max_by("points", "sampled_ms"), F.collect_list(sample)).alias("points"),
         )
 
     def table(self, name: str) -> DataFrame:

@@ -10,10 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
+from coordinatord.pipeline import ingest
 from coordinatord.pipeline import run as run_module
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.ingest import Run
+from coordinatord.pipeline.run import read_table, run
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.describe import markdown
@@ -172,9 +174,9 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     def cut(*_: object, **__: object) -> None:
         raise RuntimeError("cut off")
 
-    for place in ("_write_facts", "_replace", "_write_state"):
+    for module, place in ((ingest, "_write_facts"), (run_module, "_replace"), (run_module, "_write_state")):
         with monkeypatch.context() as patched:
-            patched.setattr(run_module, place, cut)
+            patched.setattr(module, place, cut)
             with pytest.raises(Exception, match="cut off"):
                 run(spark, broken, now_ms=NOW_MS)
         log.commit("steady", 600, NOW_MS)

@@ -1,0 +1,170 @@
+"""What changes with a group while one watches it: it got stuck, its rebalances became a storm, its offsets are about to
+be forgotten; and when that was over. A status says how things are; a change is said once.
+
+    stuck       a partition's committed offset has not moved for `stuck_ms`, there is something unread, and its end has
+                moved since: somebody writes, and nobody reads. Over when the offset moves, or nothing is unread.
+    storm       `storm_count` rebalances within `storm_ms`. Over when fewer than half of that are left in the window, so
+                that a group at the brink is not told of again and again.
+    expiring    a committed offset will be forgotten within `expiring_ms`, by the retention. Over when that is put off:
+                it was committed again, or the group has members again.
+
+All of them end, as "gone", when the offset itself is gone: deleted, or expired.
+
+Times are those at which somebody looked (`at_ms`) and those in the log; nothing here asks what time it is. The same
+looks in the same order give the same changes, whether they come live or, after a stop of the watcher, much later. What
+was over before the first look is no change: of a group that has no members and has long been quiet, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+STUCK, STORM, EXPIRING = "stuck", "storm", "expiring"
+BEGAN, RECOVERED, GONE = "began", "recovered", "gone"
+
+REFRESH_MS = 24 * 3_600_000
+"""A track that does not change is written again so often, so that the state's time to live does not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What is worth telling."""
+
+    stuck_ms: int = 5 * 60_000
+    storm_count: int = 5
+    storm_ms: int = 10 * 60_000
+    expiring_ms: int = 24 * 3_600_000
+
+
+class Seen(NamedTuple):
+    """Of one partition of a group, in one look. None for what is not known."""
+
+    topic: str
+    partition: int
+    committed_offset: int
+    committed_ms: int
+    end_offset: int | None
+    expires_ms: int | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end_offset is None else max(0, self.end_offset - self.committed_offset)
+
+
+class Track(NamedTuple):
+    """What is remembered of a partition from look to look."""
+
+    committed_offset: int
+    moved_ms: int
+    """When that was committed first, as far as was seen."""
+    end_offset: int | None
+    """The partition's end when the offset was first seen; None where only a later commit can make it stuck."""
+    stuck_ms: int | None
+    """It is told to be stuck, since then."""
+    expiring_ms: int | None
+    """It is told to expire, since then."""
+    touched_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the table `events`; the group is the caller's."""
+
+    kind: str
+    change: str
+    since_ms: int
+    at_ms: int
+    text: str
+    seen: Seen | None = None
+    rebalances: int | None = None
+
+
+def look(
+    track: Track | None, seen: Seen, at_ms: int, thresholds: Thresholds, *, has_members: bool | None
+) -> tuple[Track, list[Change]]:
+    """What is remembered of a partition after a look, and what has changed since the one before (None: the first)."""
+    changes: list[Change] = []
+    if track is None:
+        is_over = has_members is False and at_ms - seen.committed_ms >= thresholds.stuck_ms
+        end = None if is_over else seen.end_offset
+        track = Track(seen.committed_offset, min(seen.committed_ms, at_ms), end, None, None, at_ms)
+    elif seen.committed_offset != track.committed_offset:
+        if track.stuck_ms is not None:
+            changes.append(_recovered(STUCK, track.stuck_ms, at_ms, seen, f"moved to {seen.committed_offset}"))
+        moved_ms = min(max(seen.committed_ms, track.moved_ms), at_ms)
+        track = Track(seen.committed_offset, moved_ms, seen.end_offset, None, track.expiring_ms, at_ms)
+    elif track.end_offset is None and has_members and seen.end_offset is not None:
+        track = track._replace(end_offset=seen.end_offset)  # somebody is there again, and could read
+    track, stuck = _stuck(track, seen, at_ms, thresholds, has_members)
+    track, expiring = _expiring(track, seen, at_ms, thresholds)
+    if at_ms - track.touched_ms >= REFRESH_MS:
+        track = track._replace(touched_ms=at_ms)
+    return track, changes + stuck + expiring
+
+
+def _stuck(
+    track: Track, seen: Seen, at_ms: int, thresholds: Thresholds, has_members: bool | None
+) -> tuple[Track, list[Change]]:
+    if track.stuck_ms is not None:
+        if seen.lag == 0:
+            return track._replace(stuck_ms=None), [_recovered(STUCK, track.stuck_ms, at_ms, seen, "nothing is unread")]
+        return track, []
+    if seen.end_offset is None or not seen.lag or track.end_offset is None or seen.end_offset <= track.end_offset:
+        return track, []
+    quiet_ms = at_ms - track.moved_ms
+    if quiet_ms < thresholds.stuck_ms:
+        return track, []
+    grown = seen.end_offset - track.end_offset
+    text = f"at offset {seen.committed_offset} for {quiet_ms // 1000} s, {seen.lag} unread, {grown} of them since"
+    if has_members is False:
+        text += "; it has no members"
+    change = Change(STUCK, BEGAN, track.moved_ms, at_ms, text, seen)
+    return track._replace(stuck_ms=track.moved_ms), [change]
+
+
+def _expiring(track: Track, seen: Seen, at_ms: int, thresholds: Thresholds) -> tuple[Track, list[Change]]:
+    is_near = seen.expires_ms is not None and seen.expires_ms - at_ms <= thresholds.expiring_ms
+    if track.expiring_ms is None and is_near:
+        assert seen.expires_ms is not None
+        since_ms = seen.expires_ms - thresholds.expiring_ms
+        left_s = (seen.expires_ms - at_ms) // 1000
+        text = f"offset {seen.committed_offset} " + (f"is forgotten in {left_s} s" if left_s > 0 else "is due to go")
+        return track._replace(expiring_ms=since_ms), [Change(EXPIRING, BEGAN, since_ms, at_ms, text, seen)]
+    if track.expiring_ms is not None and not is_near:
+        why = "it is in use" if seen.expires_ms is None else "it was put off"
+        return track._replace(expiring_ms=None), [_recovered(EXPIRING, track.expiring_ms, at_ms, seen, why)]
+    return track, []
+
+
+def _recovered(kind: str, since_ms: int, at_ms: int, seen: Seen, why: str) -> Change:
+    return Change(kind, RECOVERED, since_ms, at_ms, f"after {(at_ms - since_ms) // 1000} s: {why}", seen)
+
+
+def gone(track: Track, topic: str, partition: int, at_ms: int) -> list[Change]:
+    """What ends with an offset that is not there any more."""
+    last = Seen(topic, partition, track.committed_offset, track.moved_ms, None, None)
+    return [
+        Change(kind, GONE, since_ms, at_ms, "its offset is gone: deleted, or expired", last)
+        for kind, since_ms in ((STUCK, track.stuck_ms), (EXPIRING, track.expiring_ms))
+        if since_ms is not None
+    ]
+
+
+def storm(
+    since_ms: int | None, ended_ms: Sequence[int], at_ms: int, thresholds: Thresholds
+) -> tuple[int | None, list[Change]]:
+    """Since when there is a storm, after a look, and whether that has changed. `ended_ms` are the times at which the
+    last rebalances ended: at least `storm_count` of them, if there were so many.
+    """
+    recent = sorted(time_ms for time_ms in ended_ms if at_ms - thresholds.storm_ms < time_ms <= at_ms)
+    count = len(recent)
+    if since_ms is None and count >= thresholds.storm_count:
+        text = f"{count} rebalances within {(at_ms - recent[0]) // 1000} s"
+        return recent[0], [Change(STORM, BEGAN, recent[0], at_ms, text, rebalances=count)]
+    if since_ms is not None and 2 * count < thresholds.storm_count:
+        after_s, window_s = (at_ms - since_ms) // 1000, thresholds.storm_ms // 1000
+        text = f"after {after_s} s: {count} rebalances within the last {window_s} s"
+        return None, [Change(STORM, RECOVERED, since_ms, at_ms, text, rebalances=count)]
+    return since_ms, []

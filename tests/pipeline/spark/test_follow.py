@@ -1,0 +1,102 @@
+"""`pipeline run --follow` as a user starts it: killed, started again, stopped. Records and events are there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.pipeline.events import read_events
+from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.ingest import Run
+from coordinatord.pipeline.run import read_table, run
+from tests.pipeline.spark.test_run import ROOT, Log
+from tests.pipeline.test_end_offsets import write as write_topic
+
+WAIT_S = 500
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def until(condition: Callable[[], object], follower: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert follower.poll() is None, follower.communicate()
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.05)
+
+
+def follow(data: Path, out: Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable, "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out), "--follow",
+        "--interval", "0.2", "--stuck-after", "2", "--table", "lag",
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+def changes(out: Path) -> list[tuple[str, str, str]]:
+    return [(row["group_id"], row["kind"], row["change"]) for row in read_events(out)]
+
+
+@pytest.mark.timeout(1200)  # half a minute, and a busy machine makes ten times that of it
+def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+
+    def grow(count: int) -> None:
+        """Topic t has so many records now."""
+        write_topic(data / "t-0", 0, [(0, count, now_ms())], [(now_ms(), count - 1)])
+
+    grow(100)
+    log.members("stuck", now_ms(), "t")
+    log.commit("stuck", 50, now_ms())
+    log.commit("well", 100, now_ms())
+    first = follow(data, out)
+    try:
+        until(lambda: list((out / "looks").glob("[0-9]*.parquet")), first)
+        grow(200)
+        log.commit("well", 200, now_ms())
+        until(lambda: changes(out), first)
+        time.sleep(random.Random(now_ms()).random())
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)  # its JVM is of its session
+        first.communicate()
+    assert changes(out) == [("stuck", "stuck", "began")]
+
+    log.commit("stuck", 200, now_ms())
+    second = follow(data, out)
+    try:
+        until(lambda: len(changes(out)) > 1, second)
+        second.terminate()
+        told, _ = second.communicate(timeout=WAIT_S)
+    except BaseException:
+        os.killpg(second.pid, signal.SIGKILL)
+        raise
+    assert second.returncode == 0, told
+    assert "stuck recovered: stuck t-0: after " in told
+    assert "stopped: " in told
+    assert "the next start goes on here" in told
+    assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
+
+    # A run without --follow takes over; each record was read once by one of the three.
+    log.commit("well", 201, now_ms())
+    summary = run(spark, Run(Source(str(data)), out, str(data), tables=("lag",)), now_ms=now_ms())
+    assert summary.new == {"offset_commits": 1}
+    facts = spark.read.parquet(str(out / "facts" / "offset_commits"))
+    seen = Counter(row["log_offset"] for row in facts.select("log_offset").collect())
+    assert seen == dict.fromkeys((1, 2, 3, 4, 5), 1)
+    lag = {row["group_id"]: row["lag"] for row in read_table(spark, out, "lag").collect()}
+    assert lag == {"stuck": 0, "well": 0}
