@@ -22,6 +22,7 @@ from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.ingest import Run, keep, stream, told
 from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.run import Summary, read_state, read_table, refresh
+from coordinatord.pipeline.tables.inputs import BUCKETS
 
 POLL_S = 0.2
 PATIENCE_S = 120
@@ -105,8 +106,8 @@ class Follower:
             new = sum(summary.new.values())
             self.done.batches += 1
             self.done.records += new
-            changed = "tables of all groups" if summary.buckets else "lag and status"
-            self.say(f"batch {batch}: {new:,} new records, {changed} in {time.monotonic() - began_s:.1f} s")
+            changed = f"something new in {summary.buckets} of {BUCKETS} buckets of groups"
+            self.say(f"batch {batch}: {new:,} records, {changed}, tables in {time.monotonic() - began_s:.1f} s")
         finally:
             self._busy.release()
 
