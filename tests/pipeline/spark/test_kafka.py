@@ -1,17 +1,28 @@
-"""The source on a broker of Kafka's, through Spark: what is read, credentials, what goes wrong in a sentence, and the
-log cleaner at work on segments that are being read."""
+"""The source on a broker of Kafka's, through Spark: every record once, whoever is killed; credentials; what goes wrong
+in a sentence; the log cleaner at work on segments that are being read; and a group set back to where it was."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+from click.testing import CliRunner
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
+from coordinatord.cli import cli
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.ranges import SegmentReplaced, plan
 from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
@@ -23,6 +34,8 @@ from tests.pipeline.spark.kafka_broker import (
     READER,
     STRANGER,
     STRANGER_WORD,
+    TOPIC,
+    WORD,
     Kafka,
     running_kafka,
     wait,
@@ -31,7 +44,19 @@ from tests.pipeline.spark.test_batch import plain, plain_rows
 from tests.pipeline.test_kafka_segments import rows_in
 
 WAIT_S = 100
+KILLS, STOPS = 2, 3
 ROWS = ("log_partition", "log_offset")
+
+#: What is killed. It is ready before it is told to begin: then the kill falls into the reading, not into the start.
+DRIVER = """
+import sys
+from coordinatord.pipeline.frames import start_spark
+from tests.pipeline.spark.conftest import SETTINGS
+from tests.pipeline.spark.test_kafka import start
+spark = start_spark(**SETTINGS)
+sys.stdin.readline()
+start(spark, *sys.argv[1:]).awaitTermination()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +88,58 @@ def test_a_batch_is_what_is_in_the_files(spark: Any, kafka: Kafka) -> None:
     assert found.rdd.getNumPartitions() > 1
     assert plain(found.collect()) == plain_rows(expected["offset_commits"])
     assert len(expected["offset_commits"]) >= 240
+
+
+@pytest.mark.timeout(800)  # half a minute on an idle machine; each driver brings a JVM
+def test_queries_that_are_killed_and_stopped_read_every_record_once(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    rng = random.Random(31)
+    sink = tmp_path / "sink"
+    batches = sink / "checkpoint" / "commits"
+    writer = threading.Thread(target=kafka.commit, args=("while-killed", range(300)))
+    with (tmp_path / "driver.log").open("wb") as log:
+        drivers = [ready_driver(kafka, sink, log) for _ in range(KILLS)]
+    writer.start()
+    try:
+        for driver in drivers:
+            done = len(list(batches.glob("[0-9]*")))
+            assert driver.stdin is not None
+            driver.stdin.write(b"\n")
+            driver.stdin.flush()
+            wait(
+                lambda: driver.poll() is not None or len(list(batches.glob("[0-9]*"))) > done,  # noqa: B023
+                "a batch",
+                2.5 * WAIT_S,
+            )
+            assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3000:]
+            time.sleep(rng.random() * 0.7)
+            end(driver)
+    finally:
+        for driver in drivers:
+            end(driver)
+    for _ in range(STOPS):
+        query = start(spark, kafka.plain, str(sink))
+        time.sleep(rng.random() * 1.5)
+        query.stop()
+        assert query.exception() is None
+    writer.join(WAIT_S)
+    query = start(spark, kafka.plain, str(sink), 1000, availableNow=True)
+    assert query.awaitTermination(WAIT_S)
+    assert query.exception() is None
+    found = Counter((row[0], row[1]) for row in spark.read.parquet(str(sink / "rows")).collect())
+    assert found == committed(kafka)
+
+
+def ready_driver(kafka: Kafka, sink: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, kafka.plain, str(sink)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=log, start_new_session=True, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+
+
+def end(driver: subprocess.Popen[bytes]) -> None:
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)  # its JVM is of its session
+        driver.wait(30)
 
 
 def test_steps_and_ends(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
@@ -146,6 +223,45 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
         PySparkException, match=f"SourceError: (no broker answers at {proxied}|.* could not be read from)"
     ):
         query.awaitTermination(WAIT_S)
+
+
+@pytest.mark.timeout(300)
+def test_a_group_is_set_back_to_a_moment(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
+    """From the broker with SASL and TLS to tables, to the file, and by Kafka's own tool back to the offsets of then."""
+    group = "set back"
+    producer = KafkaProducer(bootstrap_servers=kafka.plain)
+    for partition in range(PARTITIONS):
+        for _ in range(20):
+            producer.send(TOPIC, b"x", partition=partition)
+    producer.close()
+    kafka.commit(group, range(5))
+    time.sleep(0.01)
+    moment_ms = int(time.time() * 1000)
+    time.sleep(0.01)
+    kafka.commit(group, range(5, 9))
+
+    config, out, csv = tmp_path / "reader.properties", tmp_path / "out", tmp_path / "reset.csv"
+    options = kafka.secure_options().items()
+    config.write_text("# who reads\n" + "".join(f"{name.removeprefix('kafka.')}={value}\n" for name, value in options))
+    run = ["run", "--bootstrap", kafka.secure, "--broker-config", str(config), "--table", "commits", "--groups", group]
+    for command in (run, ["at", "--group", group, "--time", str(moment_ms), "--csv", str(csv)]):
+        told = CliRunner().invoke(cli, ["pipeline", *command, "--out", str(out)])
+        assert told.exit_code == 0, told.output
+        assert WORD not in told.output
+    lines = told.output.splitlines()
+    (tool,) = [line for line in lines if line.startswith("  kafka-consumer-groups ")]
+    arguments = shlex.split(tool)[1:]
+    arguments[arguments.index("--bootstrap-server") : arguments.index("--bootstrap-server") + 2] = []
+    assert offsets(kafka, group) == [8] * PARTITIONS
+    kafka.broker.tool("ConsumerGroupCommand", *arguments)
+    assert offsets(kafka, group) == [4] * PARTITIONS
+
+
+def offsets(kafka: Kafka, group: str) -> list[int | None]:
+    consumer = KafkaConsumer(group_id=group, bootstrap_servers=kafka.plain)
+    found = [consumer.committed(TopicPartition(TOPIC, partition)) for partition in range(PARTITIONS)]
+    consumer.close()
+    return found
 
 
 def replaced(directory: Path) -> Counter[int]:
