@@ -15,7 +15,7 @@ import structlog
 from coordinatord.actor import GroupActor
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Dropped, Result, TimerKey
-from coordinatord.group.state import STABLE, Group, GroupSettings
+from coordinatord.group.state import MAX_ID_CHARACTERS, STABLE, Group, GroupSettings
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
@@ -102,6 +102,8 @@ class Coordinator:
         error = self.availability(partition)
         if error is not ErrorCode.NONE:
             return error
+        if len(group_id) > MAX_ID_CHARACTERS:
+            return ErrorCode.INVALID_GROUP_ID
         if len(self.actors) >= self.max_groups:
             log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
             return ErrorCode.POLICY_VIOLATION

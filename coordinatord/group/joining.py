@@ -36,11 +36,12 @@ from coordinatord.group.rebalance import (
     write_metadata,
 )
 from coordinatord.group.replay import write
-from coordinatord.group.result import NO_REASON, SESSION, Joined, Result, Schedule, TimerKey, Trigger
+from coordinatord.group.result import MAX_REASON, NO_REASON, SESSION, Joined, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
+    MAX_ID_CHARACTERS,
     NEVER,
     PREPARING_REBALANCE,
     STABLE,
@@ -89,7 +90,9 @@ def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> 
     request = event.request
     instance_id = request.group_instance_id
     new_id = f"{event.client_id if instance_id is None else instance_id}-{group.new_id()}"
-    if instance_id is not None:
+    if len(new_id) > MAX_ID_CHARACTERS:
+        result.reply = join_error(ErrorCode.INVALID_REQUEST)
+    elif instance_id is not None:
         old_id = group.static_members.get(instance_id)
         if old_id is None:
             _add_member(group, event, new_id, now_ms, result)
@@ -257,14 +260,13 @@ def _rebalance_timeout_ms(event: Join) -> int:
 
 
 def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> Trigger:
-    reason = request.reason or NO_REASON
+    reason = (request.reason or NO_REASON)[:MAX_REASON]
     return Trigger(why, f"{text}; client reason: {reason}", member_id, reason)
 
 
 def _joined(member: Member, request: JoinGroupRequest, is_new: bool, result: Result) -> None:
-    result.changes.append(
-        Joined(member.member_id, member.group_instance_id, member.client_id, request.reason or NO_REASON, is_new)
-    )
+    reason = (request.reason or NO_REASON)[:MAX_REASON]
+    result.changes.append(Joined(member.member_id, member.group_instance_id, member.client_id, reason, is_new))
 
 
 def _refused(member_id: str, error: ErrorCode) -> Result:

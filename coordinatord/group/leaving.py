@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinatord.group.events import Leave
 from coordinatord.group.members import answer_join, join_error, refusal, remove_member
 from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
-from coordinatord.group.result import NO_REASON, Result, Trigger
+from coordinatord.group.result import MAX_REASON, NO_REASON, Result, Trigger
 from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group, Why
 from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.errors import ErrorCode
@@ -24,7 +24,7 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
         error = _leave_one(group, identity, result)
         if error is None:
             who = identity.member_id or identity.group_instance_id
-            reason = identity.reason or NO_REASON
+            reason = (identity.reason or NO_REASON)[:MAX_REASON]
             gone.append(Trigger(Why.MEMBER_LEFT, f"{who} left; client reason: {reason}", who or "", reason))
         responses.append(
             MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.NONE if error is None else error)

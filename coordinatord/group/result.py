@@ -25,6 +25,9 @@ SYNC = "sync"
 NO_REASON = "not provided"
 """Stands for the client's own reason (KIP-800) where it gave none."""
 
+MAX_REASON = 255
+"""Characters of a client's reason that are kept: as many as Kafka's own clients send (KIP-800)."""
+
 
 class TimerKey(NamedTuple):
     """Names a timer across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""

@@ -30,6 +30,11 @@ NEVER: Final = 1 << 62
 
 NO_TIMESTAMP: Final = -1
 
+MAX_ID_CHARACTERS: Final = 8_000
+"""Ids and names that go into the log may have 32,767 bytes there and in older answers, and more in newer requests. One
+that is too long would fail whoever has to write it or hear of it: all members of the group.
+"""
+
 
 class GroupState(Enum):
     """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show. `shown` is the same,

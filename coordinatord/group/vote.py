@@ -7,7 +7,7 @@ that a group that moves between Kafka and us keeps its protocol.
 
 from __future__ import annotations
 
-from coordinatord.group.state import EMPTY, Group
+from coordinatord.group.state import EMPTY, MAX_ID_CHARACTERS, Group
 from protocol.api.join_group import JoinGroupRequestProtocol
 from protocol.java import string_hash
 
@@ -15,7 +15,7 @@ from protocol.java import string_hash
 def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
     """Whether somebody with this type and these protocols may join: Empty takes anything that is not empty."""
     if group.state is EMPTY:
-        return bool(protocol_type) and bool(protocols)
+        return 0 < len(protocol_type) <= MAX_ID_CHARACTERS and bool(protocols)
     if group.protocol_type != protocol_type:
         return False
     size, supported = len(group.members), group.supported_protocols

@@ -403,6 +403,14 @@ def test_a_follower_that_rejoins_a_stable_group_changed_makes_it_rebalance(proto
     assert world.results[-1].changes[0].reason == "new topics"
 
 
+def test_no_more_of_a_clients_reason_is_kept_than_kafkas_clients_send() -> None:
+    world = World()
+    _, follower = world.stable(2)
+    world.join(follower, protocols=BOTH, reason="because " * 10_000)
+    assert len(world.results[-1].changes[0].reason) == 255
+    assert len(world.results[-1].transitions[0].reason) < 400
+
+
 def test_a_leader_that_rejoins_a_stable_group_unchanged_makes_it_rebalance() -> None:
     world = World()
     leader, follower = world.stable(2)

@@ -8,6 +8,7 @@ import pytest
 
 from coordinatord.coordinator import ABSENT, LOADING
 from coordinatord.handlers.find import partition_for
+from protocol import registry
 from protocol.api.delete_groups import DeleteGroupsRequest
 from protocol.api.describe_groups import DescribeGroupsRequest
 from protocol.api.find_coordinator import FindCoordinatorRequest
@@ -31,7 +32,7 @@ from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
 from protocol.java import MIN_VALUE, absolute, string_hash
 from tests.handlers.world import World
-from tests.shell import Wire
+from tests.shell import Wire, request_frame
 
 
 def join_request(member_id: str = "", group: str = "g", **fields: Any) -> JoinGroupRequest:
@@ -163,6 +164,39 @@ def test_asking_for_a_group_that_is_not_there_makes_none() -> None:
     world = World()
     assert world.ask(HeartbeatRequest("g", 1, "m"), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.ask(SyncGroupRequest("g", 1, "m"), 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.coordinator.actors == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "client_id"),
+    [({"group_instance_id": "i" * 40_000}, "test"), ({}, "c" * 32_767)],
+)
+def test_a_member_whose_id_no_log_can_hold_is_refused_and_its_group_goes_on(
+    fields: dict[str, Any], client_id: str
+) -> None:
+    world = World()
+    wire = world.wire()
+    member_id = stable(world, wire)
+    other = world.wire()
+    other.sent[1] = registry.codec(11, 9)
+    other.connection.data_received(request_frame(join_request(**fields), 9, 1, client_id))
+    world.turns.run()
+    ((_, refused),) = other.answers
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    wire.send(HeartbeatRequest("g", 1, member_id), 4)
+    assert wire.answers[-1][1].error_code == ErrorCode.NONE
+
+
+def test_a_protocol_type_that_no_log_can_hold_is_refused() -> None:
+    response = World().ask(join_request(protocol_type="t" * 40_000), 9)
+    assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_group_whose_id_no_log_can_hold_commits_nothing() -> None:
+    world = World()
+    commit = commit_request(("orders", [0]))
+    commit.group_id = "g" * 40_000
+    assert world.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
     assert world.coordinator.actors == {}
 
 
