@@ -143,9 +143,7 @@ MUTANTS = (
 
 ELUSIVE = frozenset(
     {
-        "active-groups-expire",
         "answers-overtake",
-        "assignments-change-hands",
         "behind-the-parked",
         "cleaner-drops-tombstones",
         "leader-stays-out",
@@ -154,7 +152,6 @@ ELUSIVE = frozenset(
         "parked-sync-of-the-removed",
         "serve-while-loading",
         "wait-for-an-earlier-flush",
-        "zombies-heartbeat",
     }
 )
 """Not seen to be noticed yet: a world that is too tame for them, an invariant that is missing, or too little time. CI
