@@ -209,6 +209,33 @@ def test_what_is_wrong_is_one_sentence(spark: Any, kafka: Kafka, changed: dict[s
     assert options["kafka.sasl_plain_password"] not in str(told.value)
 
 
+def test_passwords_are_shown_nowhere(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> None:
+    options = kafka.secure_options()
+    frame = Source(bootstrap=kafka.secure, **options).read(spark, "offset_commits")
+    try:
+        frame.explain("extended")
+        assert frame.count() > 0
+        stream = Source(bootstrap=kafka.secure, **options).read_stream(spark, "offset_commits")
+        query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = query.trigger(availableNow=True).start()
+        assert query.awaitTermination(WAIT_S)
+        query.explain(extended=True)
+        listed = ", ".join(f"'{name}' '{value}'" for name, value in {"bootstrap": kafka.secure, **options}.items())
+        spark.sql(f"CREATE TABLE secured USING consumer_offsets OPTIONS ({listed})")
+        described = spark.sql("DESCRIBE EXTENDED secured").collect() + spark.sql("SHOW CREATE TABLE secured").collect()
+        assert "CREATE TABLE" in str(described)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS secured")
+    captured = capfd.readouterr()
+    shown = "\n".join(
+        [captured.out, captured.err, str(described), str(query.lastProgress), query.status["message"]]
+        + [frame._jdf.queryExecution().toString()]
+        + [path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    )
+    assert "consumer_offsets" in shown
+    assert WORD not in shown
+
+
 def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
     host = kafka.plain.partition(":")[0]
     proxied = f"{host}:{kafka.proxied_port}"
