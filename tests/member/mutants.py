@@ -110,6 +110,11 @@ MUTANTS: dict[str, Mutant] = {
     "the leader does not look at its topics": Mutant(
         "joining", "if assigned_of != member.metadata_snapshot:", "if False:"
     ),
+    "a leader that is expelled while it waits for metadata stays out": Mutant(
+        "joining",
+        "        member.election = None\n        _end(member, ErrorCode.UNKNOWN_MEMBER_ID)\n",
+        "        member.election = None\n",
+    ),
     "a change of the subscription waits for the next rebalance": Mutant(
         "joining", "member.joined_subscription != member.subscription:", "False:"
     ),

@@ -133,6 +133,25 @@ def test_a_leader_whose_metadata_is_lost_asks_again_and_one_that_lost_its_coordi
     assert "JoinGroup" in lab.names()
 
 
+def test_a_leader_that_is_expelled_while_its_metadata_is_on_the_way_joins_again() -> None:
+    """The heartbeats hear of it; the join under way must not wait for an outcome for good."""
+    lab = Lab().preparing()
+    lab.member.metadata_wanted = True
+    lab.poll(60_000)
+    lab.join(leads=True)
+    lab.advance(3_000)
+    assert lab.names() == ["Metadata", "Heartbeat"]
+    lab.heartbeat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert lab.member.state is UNJOINED
+    lab.know()
+    assert lab.names() == ["JoinGroup"], "without a SyncGroup for a generation that it is not in"
+    assert lab.waiting(JoinGroupRequest)[0].request.member_id == ""
+    lab.join(generation=GENERATION + 1, leads=True)
+    lab.sync(T0, T1)
+    assert lab.member.state is STABLE
+    assert lab.changes == [Assigned((T0, T1))]
+
+
 def test_a_static_leader_that_came_back_does_not_assign() -> None:
     lab = Lab(group_instance_id="i").completing(leads=True, skip_assignment=True)
     assert lab.take(SyncGroupRequest).request.assignments == []
