@@ -6,8 +6,8 @@ hold up the requests behind it, since whatever they do comes after it in the log
 
 Back-pressure is by not reading: while a request is parked and more than `MAX_WAITING_BYTES` have come after it, and
 while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyncio's `pause_writing`), and while
-`MAX_HELD` of them wait for the log. So a connection's memory is bounded by one frame of the maximum size, what one read
-brings, the held responses, and the unsent bytes plus one response.
+`MAX_HELD` or `MAX_HELD_BYTES` of them wait for the log. So a connection's memory is bounded by one frame of the maximum
+size, what one read brings, the held responses, and the unsent bytes, plus one response for each of the two.
 
 Records of a fetch are not copied: `answer_in_parts` hands the transport the buffer that they were read into, at once.
 So what the peer does not take of one fetch is known before the next one is read.
@@ -43,6 +43,9 @@ ones, and 64 clients that sent as much as they could made turns of seconds, with
 MAX_HELD = 256
 """Answers of one connection that wait for the log before its next request is looked at: a disk may take its time."""
 
+MAX_HELD_BYTES = 64 * 1024
+"""The same in bytes: a fetch behind a commit may be answered with megabytes, and one read brings many of them."""
+
 MAX_UNSENT_BYTES = 64 * 1024
 """Bytes of responses that a peer may leave unread, beyond what its socket takes, before its next request is looked at.
 Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand small ones cost the
@@ -68,9 +71,12 @@ class _Held:
         self.data = bytearray()
         self.parts: list[tuple[int, RequestContext, Callable[[], Any] | None]] = []
 
-    def add(self, context: RequestContext, response: Any, failure: Callable[[], Any] | None) -> None:
+    def add(self, context: RequestContext, response: Any, failure: Callable[[], Any] | None) -> bool:
+        """Whether it has become more than may wait."""
         encode_response(context, response, self.data)
-        self.parts.append((len(self.data), context, failure))
+        size = len(self.data)
+        self.parts.append((size, context, failure))
+        return size > MAX_HELD_BYTES
 
     def failed(self) -> bytearray:
         """What leaves when the log has failed."""
@@ -119,6 +125,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_dirty",
         "_dispatching",
+        "_line_is_full",
         "_out",
         "_parked",
         "_parked_s",
@@ -160,6 +167,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[bytes, int, int]] = deque()
         self._waiting_bytes = 0
         self._dispatching = False
+        self._line_is_full = False
         self._dirty = False
         self._paused_by_peer = False
         self._paused_reading = False
@@ -206,7 +214,7 @@ class Connection(asyncio.Protocol):
             dispatch(self, buf, start, end)
             if self.closed:
                 break
-            if self._parked is not None or self._paused_by_peer:
+            if self._parked is not None or self._paused_by_peer or self._line_is_full:
                 self._waiting.extendleft(reversed(frames[index + 1 :]))
                 self._waiting_bytes += sum(stop - begin for _, begin, stop in frames[index + 1 :])
                 break
@@ -263,10 +271,13 @@ class Connection(asyncio.Protocol):
         if not self._settle(context):
             return
         if self.held:
-            self.held[-1].add(context, response, None)
+            if self.held[-1].add(context, response, None):
+                self._line_is_full = True
             return
         encode_response(context, response, self._out)
-        if not self._dispatching:
+        if len(self._out) > MAX_UNSENT_BYTES:
+            self.flush()  # whether the peer takes it is known before more is made
+        elif not self._dispatching:
             self._flush_soon()
 
     def answer_in_parts(self, context: RequestContext, response: Any) -> None:
@@ -293,10 +304,12 @@ class Connection(asyncio.Protocol):
         # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
         # wait for one epoch are released by one call.
         if line and line[-1].epoch >= epoch:
-            line[-1].add(context, response, failure)
+            if line[-1].add(context, response, failure):
+                self._line_is_full = True
             return
         held = _Held(epoch, perf_counter())
-        held.add(context, response, failure)
+        if held.add(context, response, failure):
+            self._line_is_full = True
         line.append(held)
         self.router.hold(epoch, self._durable, self._failed)  # at once, where the log has failed already
 
@@ -345,7 +358,7 @@ class Connection(asyncio.Protocol):
         """The log has flushed what the first in line waits for; all of the line are told, in their order."""
         if not self.held:
             return  # the connection was lost meanwhile
-        held = self.held.popleft()
+        held = self._first_in_line()
         self.router.metrics.event_purgatory_seconds.observe(perf_counter() - held.began_s, len(held.parts))
         self._out += held.data
         self._flush_soon()
@@ -355,10 +368,16 @@ class Connection(asyncio.Protocol):
     def _failed(self) -> None:
         """The log has failed before."""
         if self.held:
-            self._out += self.held.popleft().failed()
+            self._out += self._first_in_line().failed()
             self._flush_soon()
             if self._waiting or self._paused_reading:
                 self._resume_soon()
+
+    def _first_in_line(self) -> _Held:
+        held = self.held.popleft()
+        if self._line_is_full:
+            self._line_is_full = any(len(other.data) > MAX_HELD_BYTES for other in self.held)
+        return held
 
     def _flush_soon(self) -> None:
         """What is answered outside of `data_received` goes out at the end of the event loop's turn."""
@@ -369,7 +388,7 @@ class Connection(asyncio.Protocol):
     @property
     def _is_blocked(self) -> bool:
         """The next request has to wait: for an answer before it, for the peer to read, or for the log."""
-        if self._parked is not None or self._paused_by_peer:
+        if self._parked is not None or self._paused_by_peer or self._line_is_full:
             return True
         return bool(self.held) and self.held_count >= MAX_HELD
 
@@ -398,7 +417,12 @@ class Connection(asyncio.Protocol):
         waiting = self._waiting
         self._dispatching = True
         left = TURN_REQUESTS
-        while waiting and left and self._parked is None and not self._paused_by_peer and not self.closed:
+        while (
+            waiting
+            and left
+            and self._parked is None
+            and not (self._paused_by_peer or self._line_is_full or self.closed)
+        ):
             buf, start, end = waiting.popleft()
             self._waiting_bytes -= end - start
             self.router.dispatch(self, buf, start, end)

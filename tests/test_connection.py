@@ -300,6 +300,55 @@ def test_of_fetches_that_came_together_no_more_is_read_than_the_peer_takes() -> 
     assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3, 4, 5]
 
 
+def large_heartbeats(scene: Scene) -> None:
+    """Answers of 100 KB each that are copied, as those of many partitions with few records are."""
+
+    def heartbeat(context: RequestContext, request: Any) -> bytes:
+        scene.seen.append("heartbeat")
+        return LARGE
+
+    scene.router.handlers[12] = heartbeat
+
+
+def test_of_large_answers_that_are_copied_no_more_is_made_than_the_peer_takes() -> None:
+    scene = Scene()
+    large_heartbeats(scene)
+    wire = scene.wire()
+    write = wire.transport.write
+
+    def full(data: bytes | bytearray) -> None:
+        write(data)
+        wire.connection.pause_writing()
+
+    wire.transport.write = full  # type: ignore[method-assign]
+    wire.connection.data_received(b"".join(wire.frame(HEARTBEAT, 4) for _ in range(5)))
+    scene.turns.run()
+    for count in range(1, 5):
+        assert scene.seen == ["heartbeat"] * count
+        wire.connection.resume_writing()
+        scene.turns.run()
+    assert len(wire.transport.written) > 5 * len(LARGE)
+
+
+def test_no_more_bytes_are_made_than_may_wait_for_the_log() -> None:
+    scene = Scene()
+    fetching(scene)
+    wire = scene.wire()
+    sync = SyncGroupRequest("g", 1, "m")
+    wire.connection.data_received(
+        wire.frame(sync, 5) + b"".join(wire.frame(FetchRequest(), 12) for _ in range(2 * TURN_REQUESTS))
+    )
+    scene.turns.run()
+    assert scene.seen == ["sync", "fetch"]
+    wire.send(HEARTBEAT, 4)
+    assert scene.seen == ["sync", "fetch"]
+    scene.gate.flush(1)
+    scene.turns.run()
+    assert scene.seen == ["sync"] + ["fetch"] * 2 * TURN_REQUESTS + ["heartbeat"]
+    assert [correlation_id for correlation_id, _ in wire.answers] == list(range(1, 2 * TURN_REQUESTS + 3))
+    assert wire.transport.reading
+
+
 @pytest.mark.parametrize(
     ("frame", "kind", "told"),
     [
