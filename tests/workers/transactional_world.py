@@ -117,7 +117,7 @@ class Cluster(Workers[TransactionalWorld]):
         world = self.worlds[letter.worker]
         context = letter.context = Context(world, letter.api_key, letter.api_version)
         context.connection.listener = LISTENER
-        request = context.codec.decode_request(letter.request, 0, len(letter.request))
+        request = context.request = context.codec.decode_request(letter.request, 0, len(letter.request))
         response = world.handlers[letter.api_key](context, request)
         if response is not None:
             context.reply(response)
