@@ -52,6 +52,9 @@ bytes.
 
 CallSoon = Callable[[Callable[[], object]], object]
 
+PIPE_BYTES = 4_096
+"""Linux' PIPE_BUF: so much goes into a pipe in one piece. Workers share theirs, and must not cut each other's lines."""
+
 MAX_GATHERED = 1_000
 """Lines of one turn that are kept for its end: some hundred kilobytes."""
 
@@ -97,7 +100,13 @@ class _Output:
     def _flush(self) -> None:
         if self._gathered:
             lines, self._gathered = self._gathered, []
-            self._write("\n".join(lines))
+            start = size = 0
+            for number, line in enumerate(lines):
+                size += len(line) + 1
+                if size > PIPE_BYTES and number > start:
+                    self._write("\n".join(lines[start:number]))
+                    start, size = number, len(line) + 1
+            self._write("\n".join(lines[start:]))
 
     def _write(self, lines: str) -> None:
         try:

@@ -135,6 +135,30 @@ def test_lines_of_a_turn_leave_together() -> None:
     assert len(stream.getvalue().splitlines()) == 4
 
 
+def test_lines_of_a_turn_are_not_torn_by_those_of_other_processes_in_the_same_pipe() -> None:
+    writes: list[str] = []
+
+    class Pipe(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    logs.configure("json", "info", Pipe())
+    turn: list[Any] = []
+    logs.gather(turn.append)
+    try:
+        log = logs.get_logger("test")
+        for number in range(100):
+            log.info("x" * (10_000 if number == 50 else number), number=number)
+        turn[0]()
+    finally:
+        logs.gather(None)
+    assert 2 < len(writes) < 10
+    assert all(len(text) <= logs.PIPE_BYTES or text.count("\n") == 1 for text in writes)
+    assert all(text.endswith("\n") for text in writes)
+    assert [json.loads(line)["number"] for line in "".join(writes).splitlines()] == list(range(100))
+
+
 def test_what_is_bad_leaves_at_once_with_what_led_to_it() -> None:
     stream = io.StringIO()
     logs.configure("json", "info", stream)
