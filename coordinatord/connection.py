@@ -107,7 +107,11 @@ def encode_response(context: RequestContext, response: Any, out: bytearray) -> N
     out += _frame_head(0, context.correlation_id)
     if codec.response_header_flexible:
         out.append(0)
-    codec.encode_response(response, out)
+    try:
+        codec.encode_response(response, out)
+    except Exception:
+        del out[start:]  # what is before it is whole, and leaves
+        raise
     _pack_size(out, start, len(out) - start - 4)
 
 

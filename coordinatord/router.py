@@ -219,12 +219,12 @@ class Router:
             context = RequestContext(connection, codec, correlation_id, connection.client_id, (buf, pos, end))
             try:
                 response = route.handler(context, request)
+                if response is not None:
+                    connection.answer(context, response)
             except Exception:
                 self._failed(connection, codec)
                 return
-            if response is not None:
-                connection.answer(context, response)
-            elif not context.done:
+            if response is None and not context.done:
                 connection.park(context)
         else:
             size, rest = route.answers[error_code]

@@ -466,6 +466,17 @@ def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> N
     assert wire.transport.closed
 
 
+def test_an_answer_that_cannot_be_encoded_closes_its_connection_behind_those_that_can() -> None:
+    scene = Scene()
+    scene.router.handlers[11] = lambda context, request: JoinGroupResponse(protocol_name="", member_id="m" * 40_000)
+    wire = scene.wire()
+    with capture_logs() as lines:
+        wire.connection.data_received(b"".join(wire.frame(*each) for each in ((HEARTBEAT, 4), (JOIN, 3), (JOIN, 3))))
+    assert [line["log_level"] for line in lines] == ["error"]
+    assert wire.transport.closed
+    assert answer_kinds(wire) == [(1, "HeartbeatResponse")]
+
+
 def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
     def fail(*_: Any) -> int:
         raise RuntimeError("ours")

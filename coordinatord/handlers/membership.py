@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.classic import heartbeat
 from coordinatord.group.events import Join, Leave, Sync
+from coordinatord.group.state import MAX_ID_CHARACTERS
 from coordinatord.handlers.refusals import refuse
 from coordinatord.request import RequestContext
 from protocol.api.heartbeat import HeartbeatRequest
@@ -44,7 +45,10 @@ class Membership:
             return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
         size = 0
         for protocol in request.protocols:
-            size += len(protocol.name) + len(protocol.metadata)
+            name_size = len(protocol.name)
+            if name_size > MAX_ID_CHARACTERS:
+                return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+            size += name_size + len(protocol.metadata)
         if size > self.max_metadata_bytes:
             # More could not be written to the log, and would fail everybody's rebalance when it is.
             return refuse(request, version, ErrorCode.POLICY_VIOLATION)

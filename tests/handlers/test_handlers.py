@@ -131,12 +131,15 @@ def test_the_client_host_is_written_as_java_writes_it() -> None:
         ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"protocols": [JoinGroupRequestProtocol("range", bytes(996))]}, ErrorCode.POLICY_VIOLATION),
+        ({"protocols": [JoinGroupRequestProtocol("r" * 8_001, b"")]}, ErrorCode.POLICY_VIOLATION),
     ],
 )
 def test_joins_out_of_bounds_are_refused_in_every_version(
     version: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
     world = World()
+    if len(fields.get("protocols", [JoinGroupRequestProtocol("", b"")])[0].name) > 1_000:
+        world.membership.max_metadata_bytes = 1 << 20  # a name has a limit of its own
     response = world.ask(join_request("me", **fields), version)
     assert (response.error_code, response.member_id) == (error, "me")
     assert response.protocol_name == (None if version >= 7 else "")
