@@ -87,7 +87,7 @@ def test_two_moments(spark: Any, tmp_path: Path) -> None:
     arguments = ["--out", str(out), "--group", GROUP_ID, "--time", str(early_ms), "--compare", str(late_ms)]
     said = CliRunner().invoke(cli, ["pipeline", "at", *arguments, "--csv", str(csv)])
     assert said.exit_code == 0, said.output
-    assert told == said.output.splitlines()[: len(told)]
+    assert told == said.stdout.splitlines()[: len(told)]
     assert moved in said.output
     assert f"--group {GROUP_ID} --reset-offsets --from-file {csv} --execute" in said.output
     assert csv.read_text().splitlines() == list(csv_lines(early))
