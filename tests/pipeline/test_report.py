@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from coordinatord.cli import cli
+from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.page import page
-from coordinatord.pipeline.report.read import read
+from coordinatord.pipeline.report.read import Held, read
 from coordinatord.pipeline.segments import SourceError
 
 NOW_MS = 1_700_000_000_000
@@ -245,3 +246,21 @@ def test_the_command(out: Path, tmp_path: Path) -> None:
 def test_a_run_without_anything(tmp_path: Path) -> None:
     write(tmp_path / "out", {})
     assert "No group has a committed offset." in page(read(tmp_path / "out", 12))
+
+
+def test_a_young_history_is_seen() -> None:
+    moment = figures.lag([{"topic": "t", "partition": 0, "at_ms": 60_000, "lag": 5}]).figure
+    assert moment.data[0].mode == "lines+markers"
+    hour = figures.churn([{"hour_ms": 3_600_000, "added": 2, "removed": 1}]).figure
+    assert [bar.width for bar in hour.data] == [3_600_000, 3_600_000]
+
+
+def test_a_members_first_assignment_is_shown_though_its_generation_was_stable_before_its_record() -> None:
+    life = {"member_id": "m", "client_id": "c", "host": "/h", "since_ms": 1_006, "until_ms": 9_000,
+            "generations": 2, "partitions": 1}  # fmt: skip
+    held = [Held("m", 1, 1_000, (("t", (0, 1)),)), Held("m", 2, 5_000, (("t", (0,)),))]
+    pieces = figures._pieces([life], held, 10_000)
+    assert [(piece.since_ms, piece.until_ms, piece.text) for piece in pieces] == [
+        (1_006, 5_000, "2"),
+        (5_000, 9_000, "1"),
+    ]

@@ -6,6 +6,7 @@ import html
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from coordinatord.pipeline.report.read import Held, Row
@@ -17,6 +18,9 @@ MAX_PIECES = 2_000
 MAX_BANDS = 300
 """Rebalances in one timeline, the last ones."""
 CURVES = ("#3f7fbf", "#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
+HOUR_MS = 3_600_000
+FEW_MOMENTS = 20
+"""Points of a curve up to which each is shown as one."""
 MAX_CURVES = len(CURVES)
 """Partitions in one plot of lag, those with most of it; the others are summed up."""
 
@@ -162,15 +166,20 @@ def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Pi
     found: list[_Piece] = []
     for row, life in enumerate(shown):
         until_ms = life["until_ms"] or now_ms
-        mine = [each for each in by_member[life["member_id"]] if life["since_ms"] <= each.since_ms < until_ms]
+        # A generation is Stable milliseconds before its record, from which a life counts: what overlaps belongs to it.
+        mine = [
+            (each, max(each.since_ms, life["since_ms"]), until_ms if following is None else following.since_ms)
+            for each, following in pairwise([*by_member[life["member_id"]], None])
+            if each is not None and each.since_ms < until_ms
+        ]
+        mine = [(each, since_ms, end_ms) for each, since_ms, end_ms in mine if since_ms < end_ms]
         if not mine or len(held) > MAX_PIECES:
             count = life["partitions"]
             found.append(_Piece(row, life["since_ms"], until_ms, "" if count is None else str(count), _told(life)))
             continue
-        for each, following in zip(mine, [*mine[1:], None], strict=True):
-            end_ms = until_ms if following is None else min(following.since_ms, until_ms)
+        for each, since_ms, end_ms in mine:
             told = [_told(life), f"from generation {each.generation} on: {html.escape(each.named() or 'nothing')}"]
-            found.append(_Piece(row, each.since_ms, end_ms, str(each.total), "<br>".join(told)))
+            found.append(_Piece(row, since_ms, min(end_ms, until_ms), str(each.total), "<br>".join(told)))
     return found
 
 
@@ -226,7 +235,7 @@ def lag(history: Sequence[Row]) -> Plot:
         figure.add_scatter(
             x=[_date(at_ms) for at_ms in times],
             y=[curves[name][at_ms] for at_ms in times],
-            mode="lines",
+            mode=_mode(times),
             line={"color": colour, "width": 2},
             name=html.escape(name),
         )
@@ -240,13 +249,18 @@ def lag(history: Sequence[Row]) -> Plot:
         figure.add_scatter(
             x=[_date(at_ms) for at_ms in times],
             y=[rest[at_ms] for at_ms in times],
-            mode="lines",
+            mode=_mode(times),
             line={"dash": "dot", "color": GREY},
             name=legend[-1][0],
         )
     figure = _laid_out(figure, 260)
     figure.update_yaxes(rangemode="tozero")
     return Plot("Records unread, by partition", figure, 260, tuple(legend))
+
+
+def _mode(times: Sequence[int]) -> str:
+    """Few moments are shown as such; of one alone there is no line."""
+    return "lines+markers" if len(times) <= FEW_MOMENTS else "lines"
 
 
 def churn(rows: Sequence[Row]) -> Plot:
@@ -260,12 +274,14 @@ def churn(rows: Sequence[Row]) -> Plot:
     times = sorted(hours)
     x = [_date(at_ms) for at_ms in times]
     figure = graph_objects.Figure()
-    figure.add_bar(name="came", x=x, y=[hours[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"})
-    figure.add_bar(name="went", x=x, y=[hours[at_ms][1] for at_ms in times], marker={"color": "#d1495b"})
+    # The hour that a bar counts; by itself plotly draws the bar of a single hour one millisecond wide.
+    hour = {"width": HOUR_MS, "offset": 0}
+    figure.add_bar(name="came", x=x, y=[hours[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"}, **hour)
+    figure.add_bar(name="went", x=x, y=[hours[at_ms][1] for at_ms in times], marker={"color": "#d1495b"}, **hour)
     figure = _laid_out(figure, 260, barmode="relative")
     figure.update_xaxes(type="date")
     if len(times) == 1:  # one bar would be as wide as the plot
-        figure.update_xaxes(range=[_date(times[0] - 6 * 3_600_000), _date(times[0] + 6 * 3_600_000)])
+        figure.update_xaxes(range=[_date(times[0] - 6 * HOUR_MS), _date(times[0] + 6 * HOUR_MS)])
     legend = (("came", "#3f7fbf", 1.0), ("went", "#d1495b", 1.0))
     return Plot("Members that came and went, by hour", figure, 260, legend)
 
