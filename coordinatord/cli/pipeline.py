@@ -58,7 +58,9 @@ def run_options(command: Any) -> Any:
                 type=click.Path(path_type=Path, exists=True, dir_okay=False),
                 help="A file of such lines: a password in it is in no list of processes.",
             ),
-            click.option("--out", required=True, type=click.Path(path_type=Path), help="Where the tables go."),
+            click.option(
+                "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the tables go."
+            ),
             click.option("--groups", help="Only these groups: names by commas, * and ? allowed."),
             click.option("--topics", help="Only commits for these topics."),
             click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
@@ -299,7 +301,12 @@ def tables() -> None:
 
 
 @pipeline.command()
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where `pipeline run` put its tables.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where `pipeline run` put its tables.",
+)
 @click.option("--group", required=True, help="The group.")
 @click.option("--time", "when", required=True, help="03:12 (the last one), 2026-11-21T03:12 or epoch ms; UTC.")
 @click.option("--compare", metavar="TIME", help="And what is otherwise at this time.")
@@ -336,7 +343,10 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
         for line in moments.compare(*found):
             click.echo(line)
     if csv_path is not None:
-        csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])))
+        try:
+            csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])))
+        except OSError as error:
+            fail(f"{csv_path} cannot be written: {error.strerror or error}.")
     click.echo(
         "To reset the group to these offsets, stop its members"
         + ("" if csv_path else ", write them to a file with --csv FILE")
@@ -346,7 +356,12 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
 
 
 @pipeline.command()
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where `pipeline run` put its tables.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where `pipeline run` put its tables.",
+)
 @click.option("--html", "html_path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file.")
 @click.option("--group", "chosen", multiple=True, help="Show this group in full. Can be repeated.")
 @click.option(

@@ -264,3 +264,12 @@ def test_a_members_first_assignment_is_shown_though_its_generation_was_stable_be
         (1_006, 5_000, "2"),
         (5_000, 9_000, "1"),
     ]
+
+
+@pytest.mark.parametrize("command", [["report", "--html", "x.html"], ["run", "--source", "."],
+                                     ["at", "--group", "g", "--time", "03:12"]])  # fmt: skip
+def test_a_file_in_the_place_of_the_tables_is_told_in_a_sentence(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(cli, ["pipeline", *command, "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert f"'{tmp_path / 'file'}' is a file" in result.output
