@@ -261,6 +261,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="which (default: all)")
     parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
+    unknown = set(arguments.names) - {each.name for each in MUTANTS}
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(each.name for each in MUTANTS)}")
     outcomes = hunt_all(arguments.names or PROVEN, arguments.first_seed)
     print(table(outcomes))
     return 0 if all(each.what for each in outcomes) else 1
