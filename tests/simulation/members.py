@@ -193,8 +193,9 @@ class Consumer:
                 if group:
                     wire.close()
         for transition in result.transitions:
-            world.story.say(self.name, f"{transition.old} → {transition.new}, generation "
-                            f"{transition.generation.generation_id} {transition.reason}")  # fmt: skip
+            why = f": {transition.reason}" if transition.reason else ""
+            generation_id = transition.generation.generation_id
+            world.story.say(self.name, f"{transition.old} → {transition.new}, generation {generation_id}{why}")
         for change in result.changes:
             world.watch.changed(self, change)
             if isinstance(change, Assigned):
