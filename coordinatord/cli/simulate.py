@@ -105,7 +105,7 @@ def simulate(
             raise BadScenario("--html draws a sweep: say --sweep OPTION=A,B,C, too")
         found = sweeps.simulate(scenario, _tell if trace else None)
     except BadScenario as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(str(error) if str(error).endswith("?") else f"{error}.", status=BAD_SETTINGS)
     if trace:
         click.echo()
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found), nl=as_json)

@@ -100,7 +100,7 @@ def test_rates_are_told_in_whole_numbers_where_that_goes(rate: str, told: str) -
         (["--event", "10s:explode:1"], "WHAT is one of crash, restart, stop"),
         (["--event", "2h:crash:1"], "comes after the end, at 1h"),
         (["--deploy", "all", "--deploy-at", "2h"], "change --deploy-at or --duration"),
-        (["--sweep", "sesion=1s,2s"], "there is no option sesion; did you mean session?"),
+        (["--sweep", "sesion=1s,2s"], "there is no option sesion; did you mean session?\n"),
         (["--sweep", "session"], "write OPTION=VALUE,VALUE, as session=10s,30s,45s"),
         (["--sweep", "session=10s,10s"], "a value is there twice"),
         (["--sweep", "session=2s,10s"], "with session 2s: a heartbeat every 3s does not keep"),
