@@ -89,7 +89,7 @@ class GroupActor:
             self.answer(context, response)
         for context in result.dropped:
             # The client asked again, or its member is gone: the earlier request is never answered, in Kafka neither.
-            context.drop()
+            context.abandon()
         if result.transitions or result.changes:
             coordinator.observe(self, result, now_ms)
 

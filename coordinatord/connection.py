@@ -205,6 +205,9 @@ class Connection(asyncio.Protocol):
             self.refuse("oversized", str(error))
             return
         if self._waiting or self._is_blocked:
+            if self._parked is not None and self._parked.done:
+                self.close()  # see abandon
+                return
             self._waiting.extend(frames)
             self._waiting_bytes += len(data)
             self._throttle()
@@ -257,7 +260,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_waiting(self) -> bool:
         """The client waits for an answer of ours: its silence is our doing."""
-        return self._parked is not None or bool(self.held)
+        return (self._parked is not None and not self._parked.done) or bool(self.held)
 
     @property
     def has_unsent(self) -> bool:
@@ -320,6 +323,17 @@ class Connection(asyncio.Protocol):
     def finish(self, context: RequestContext) -> None:
         """Let go of a request that gets no response."""
         self._settle(context)
+
+    def abandon(self, context: RequestContext) -> None:
+        """Let go of a parked request that is never answered, though its client waits. Whatever came behind it cannot be
+        answered either: clients take the next answer for the one that they wait for. Kafka leaves such a connection
+        mute until the client gives up; we hang up as soon as it has something else to say.
+        """
+        self._settle(context)
+        if self._waiting:
+            self.close()
+        elif not self.closed:
+            self._parked = context
 
     def refuse(self, kind: str, reason: str, **what: Any) -> None:
         """Close the connection because of what the peer sent: one log line, and nobody else notices."""

@@ -102,6 +102,10 @@ class RequestContext:
         self._body = NO_BODY
         self.connection.answer_at(self, epoch, response, failure)
 
+    def abandon(self) -> None:
+        """A parked request is never answered: the group has forgotten it."""
+        self.connection.abandon(self)
+
     def drop(self) -> None:
         """There is no response to this request."""
         self.connection.finish(self)

@@ -142,6 +142,27 @@ def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
     assert scene.router.connections == set()
 
 
+@pytest.mark.parametrize("comes", ["before", "after"])
+def test_no_later_answer_is_taken_for_one_that_never_comes(comes: str) -> None:
+    """The member was removed, or asked again elsewhere: silence, and the end as soon as the client says more."""
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(JOIN, 9)
+    if comes == "before":
+        wire.send(HEARTBEAT, 4)
+    assert wire.connection.is_waiting
+    scene.parked[0].abandon()
+    scene.turns.run()
+    if comes == "after":
+        assert not wire.transport.closed
+        assert not wire.connection.is_waiting, "it may be idle, now"
+        wire.send(HEARTBEAT, 4)
+        scene.turns.run()
+    assert wire.transport.closed
+    assert wire.answers == []
+    assert scene.seen == ["join"]
+
+
 def test_a_request_is_answered_once() -> None:
     scene = Scene()
     wire = scene.wire()

@@ -18,6 +18,15 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator
 
+HEARTBEAT_WHILE_LOADING = ErrorCode.NONE
+"""As in Kafka: whether the member is one will be known in a moment, and clients know no such error of Heartbeat."""
+
+SYNC_WHILE_LOADING = ErrorCode.REBALANCE_IN_PROGRESS
+"""The rebalance was in the memory of a coordinator that is gone, so begin with JoinGroup again. Kafka's coordinator has
+said so before it was rewritten; the new one says COORDINATOR_LOAD_IN_PROGRESS, of which Java's consumer makes an
+exception that its application gets from poll().
+"""
+
 
 class Membership:
     """The handlers of the four requests that make a rebalance."""
@@ -60,14 +69,14 @@ class Membership:
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
         """Parked until the leader's has come, unless the group is stable already."""
-        actor = self._actor(context, request)
+        actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
         return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
         """The request is the event."""
-        actor = self._actor(context, request)
+        actor = self._actor(context, request, HEARTBEAT_WHILE_LOADING)
         return None if actor is None else actor.respond(context, actor.tell(request))
 
     def heartbeat_at_once(self, request: HeartbeatRequest, now_ms: int) -> int | None:
@@ -89,10 +98,17 @@ class Membership:
         response = actor.tell(Leave.of(request, context.api_version))
         return actor.respond(context, response)
 
-    def _actor(self, context: RequestContext, request: Any) -> Any:
+    def _actor(
+        self,
+        context: RequestContext,
+        request: Any,
+        while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ) -> Any:
         """The actor of the request's group; where there is none the request is answered here."""
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
+            if actor is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                actor = while_loading
             context.reply(refuse(request, context.api_version, actor))
             return None
         return actor

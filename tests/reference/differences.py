@@ -75,6 +75,17 @@ ALLOWED = (
         "coordinatord/transactions/steps.py",
     ),
     Known(
+        "SyncGroup while the group's partition is being loaded",
+        "Kafka 4 says COORDINATOR_LOAD_IN_PROGRESS, which its consumer does not expect there: poll() raises; we say "
+        "REBALANCE_IN_PROGRESS, as Kafka's former coordinator did, and the member joins again",
+        "coordinatord/handlers/membership.py",
+    ),
+    Known(
+        "a request behind a parked one that is never answered (its member was removed, or asked again elsewhere)",
+        "Kafka does not look at it and leaves the connection mute until the client's patience ends; we hang up",
+        "coordinatord/connection.py",
+    ),
+    Known(
         "TxnOffsetCommit while the group's partition is being loaded",
         "Kafka looks first whether the group takes part in the transaction, then whether its partition is loaded; we "
         "say COORDINATOR_LOAD_IN_PROGRESS first: the log that tells who takes part is the one that is being read",

@@ -51,14 +51,12 @@ async def joined(daemon: Daemon, group: str, topics: dict[str, int]) -> RawMembe
 
 
 async def come_back(daemon: Daemon, member: RawMember) -> ErrorCode:
-    """The same member on another connection: what its heartbeat hears as soon as its groups are loaded."""
+    """The same member on another connection: what its heartbeat hears once its groups are loaded. Before that it would
+    hear nothing bad whoever it is.
+    """
     member.line = await connect(daemon, worker_of_group(member.group, daemon.workers))
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        error = await asyncio.wait_for(member.heartbeat(), PATIENCE_S)
-        if error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline_s:
-            return error
-        await asyncio.sleep(0.02)
+    await asyncio.wait_for(offsets_of(member.line, member.group), PATIENCE_S)
+    return await asyncio.wait_for(member.heartbeat(), PATIENCE_S)
 
 
 async def offsets_of(line: Line, group: str) -> dict[Partition, int]:
