@@ -22,6 +22,7 @@ from typing import Any
 import coordinatord.loading
 import coordinatord.server
 import coordinatord.timers
+from coordinatord.loading import Loading
 from coordinatord.simulation.engine import START_MS, Engine
 
 SLICE_LOOKS = 4
@@ -173,14 +174,23 @@ class _Looks:
 
 
 @contextlib.contextmanager
-def machine_clock_hidden() -> Iterator[None]:
-    """The places where the daemon measures its own work count looks instead; the collector is left alone."""
+def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
+    """The places where the daemon measures its own work count looks instead; the collector is left alone. Before each
+    partition is loaded, `load_ms` pass.
+    """
+    load = Loading._load
+
+    async def load_slowly(self: Loading, share: Any, partition: int) -> None:
+        if (for_ms := load_ms()) > 0:
+            await asyncio.sleep(for_ms / 1000)
+        await load(self, share, partition)
 
     def nothing(*_args: object) -> None:
         return
 
     slice_s = coordinatord.loading.SLICE_S / SLICE_LOOKS
     replaced: list[tuple[Any, str, Any]] = [
+        (Loading, "_load", load_slowly),
         (coordinatord.timers, "perf_counter", _Looks(coordinatord.timers.SLICE_S / SLICE_LOOKS)),
         (coordinatord.loading, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
         (coordinatord.server, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),

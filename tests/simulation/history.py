@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 OPEN = 1 << 62
 NOTHING_COMMITTED = -1
 
-REMEMBERED_MS = 120_000
-"""How long a commit that was overwritten is kept in mind: it may be what is left after a power failure."""
+REMEMBERED_MS = 700_000
+"""How long a commit that was overwritten is kept in mind: it may be what is left after a power failure, and what a
+fetch shows whose answer has been under way since. A fetch may have lain behind a join for the rebalance timeout.
+"""
 
 ANYTHING = -2
 """A disk has lost what it had not flushed: what is there now may be any older commit, or none."""
@@ -28,6 +30,7 @@ class Entry:
     sent_ms: int
     over_ms: int = OPEN  # it takes effect before that, if it does
     acknowledged: bool = False
+    overwritten_ms: int = OPEN
 
 
 @dataclass(slots=True)
@@ -47,8 +50,11 @@ class Register:
         entry.over_ms, entry.acknowledged = min(entry.over_ms, now_ms), True
         stay = [each for each in self.entries if each is entry or each.over_ms >= entry.sent_ms]
         if len(stay) < len(self.entries):
-            self.past = [each for each in self.past if each.over_ms > now_ms - REMEMBERED_MS]
-            self.past += [each for each in self.entries if each not in stay]
+            self.past = [each for each in self.past if each.overwritten_ms > now_ms - REMEMBERED_MS]
+            for each in self.entries:
+                if each not in stay:
+                    each.overwritten_ms = now_ms
+                    self.past.append(each)
             self.entries = stay
 
     def refused(self, entry: Entry) -> None:
@@ -76,12 +82,13 @@ class Register:
 
     def may_be(self, value: int, began_ms: int) -> bool:
         """Whether a fetch that was sent at `began_ms` may show this."""
-        certain = [each for each in self.entries if each.acknowledged and each.over_ms <= began_ms]
+        known = self.past + self.entries
+        certain = [each for each in known if each.acknowledged and each.over_ms <= began_ms]
         if value == NOTHING_COMMITTED and not certain:
             return True
         return any(
             each.value in (value, ANYTHING) and not any(other.sent_ms > each.over_ms for other in certain)
-            for each in self.entries
+            for each in known
         )
 
     def told(self) -> str:

@@ -16,10 +16,11 @@ from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import COMPLETING_REBALANCE, EMPTY, STABLE, Cause, Group
 from coordinatord.log import replay
 from coordinatord.member.result import Assigned, Lost, Revoked, Send
+from coordinatord.member.subscription import decode_assignment
 from coordinatord.timers import TICK_MS
 from coordinatord.topics.names import OFFSETS_TOPIC
 from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
+from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.api.offset_commit import OffsetCommitRequest
 from protocol.api.offset_fetch import OffsetFetchRequest
 from protocol.api.sync_group import SyncGroupRequest
@@ -27,6 +28,7 @@ from protocol.errors import ErrorCode
 from protocol.records.keys import decode_key, decode_value
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
+from tests.simulation.sharing import Shares, Sharing
 
 if TYPE_CHECKING:
     from tests.simulation.members import Consumer
@@ -80,6 +82,7 @@ class Watch:
         self.arrived: dict[Send, int] = {}
         self.stable_since: dict[tuple[int, str], int] = {}
         self.commits: dict[Send, list[tuple[Register, Entry]]] = {}
+        self.sharing: dict[str, Sharing] = {}
         self.checks = 0
         self.rebalances = 0
         self.expelled = 0
@@ -132,7 +135,7 @@ class Watch:
                 f"{transition.generation_id}: {transition.reason}",
             )
             if transition.new is COMPLETING_REBALANCE:
-                self._generation_begins(life, group)
+                self._generation_begins(life, group, result)
             elif transition.new is STABLE:
                 self.rebalances += 1
                 self.stable_since[life, group.group_id] = now_ms
@@ -160,13 +163,16 @@ class Watch:
             self.begun.pop((node.life, group_id), None)
             self.leaders = {each: leader for each, leader in self.leaders.items() if each[1] != group_id}
 
-    def _generation_begins(self, life: int, group: Group) -> None:
+    def _generation_begins(self, life: int, group: Group, result: Result) -> None:
         generation_id, group_id = group.generation_id, group.group_id
         floor = max(self.durable_generation.get(group_id, 0), self.last_generation.get((life, group_id), 0))
         if generation_id <= floor:
             self.fail(f"{group_id} begins generation {generation_id} after it has been at {floor}")
         self.last_generation[life, group_id] = generation_id
         self.begun[life, group_id] = generation_id, self.world.engine.now_ms
+        told = [result.reply, *(answer for _, answer in result.replies)]
+        if not any(type(each) is JoinGroupResponse and each.member_id == group.leader_id for each in told):
+            self.fail(f"{group_id} begins generation {generation_id} with a leader that has not rejoined")
 
     def _expelled(self, node: Node, group: Group, dropped: Dropped, now_ms: int) -> None:
         self.expelled += 1
@@ -210,6 +216,8 @@ class Watch:
 
     def sent(self, who: Consumer, send: Send, cable: Cable) -> None:
         request = send.request
+        if type(request) is SyncGroupRequest and request.assignments:
+            self._assigns(who, request)
         if self.world.story.is_traced and type(request) is not HeartbeatRequest:
             self.world.story.say(who.name, f"→ {cable.server.name}: {_told(request)}")
         if type(request) is OffsetCommitRequest:
@@ -295,6 +303,8 @@ class Watch:
         group_id = who.group.group_id
         generation_id = who.member.generation.generation_id
         if change.partitions:
+            if type(change) is Revoked and who.member.cooperative and not who.stopping:
+                self._gives_up(who, change)
             words = {Assigned: "takes", Revoked: "gives up", Lost: "has lost"}[type(change)]
             numbers = ", ".join(str(number) for _, number in change.partitions)
             self.world.story.say(who.name, f"{words} {numbers} (generation {generation_id})")
@@ -308,6 +318,22 @@ class Watch:
                 if other is not who and other.alive and its == generation_id:
                     self.fail(f"{topic}-{number} has two owners in generation {its}: {other.name} and {who.name}")
             holders[who] = generation_id
+
+    def _assigns(self, who: Consumer, request: SyncGroupRequest) -> None:
+        shares = {each.member_id: frozenset(decode_assignment(each.assignment)) for each in request.assignments}
+        wrong = self._sharing(who).assigned(Shares(request.generation_id, shares))
+        if wrong is not None and who.member.cooperative:
+            self.fail(f"generation {request.generation_id} of {who.group.group_id}: {wrong}")
+
+    def _gives_up(self, who: Consumer, change: Revoked) -> None:
+        member, its = who.member, who.member.generation
+        wrong = self._sharing(who).revoked(its.member_id, its.generation_id, change.partitions, member.subscription)
+        self.checks += 1
+        if wrong is not None:
+            self.fail(f"generation {its.generation_id} of {who.group.group_id}: {wrong}")
+
+    def _sharing(self, who: Consumer) -> Sharing:
+        return self.sharing.setdefault(who.group.group_id, Sharing(self.world.plan.topic_partitions))
 
     def poll_failed(self, who: Consumer, polled: Any) -> None:
         self.world.story.say(who.name, f"poll raises {polled.error.name}: {polled.what}")
@@ -357,8 +383,11 @@ class Watch:
                 if group.state is STABLE:
                     self._look_for_dead(node, group, now_ms)
             for connection in daemon.router.connections:
+                connection.look()
                 parked = connection._parked
-                if parked is not None and parked not in remembered and parked.codec.api_key in (11, 14):
+                if parked is None or parked.done or parked.codec.api_key not in (11, 14):
+                    pass
+                elif parked not in remembered:
                     self.fail(f"{node.name} has forgotten a parked {parked.codec.name} of {connection.client_id}")
                 if connection.held and connection.held[0].epoch <= daemon.writer.flushed_epoch:
                     self.fail(f"{node.name} holds an answer for {connection.client_id} that is durable")

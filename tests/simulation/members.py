@@ -17,8 +17,10 @@ from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.member.wire import Wire
 from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.metadata import MetadataRequest
 from protocol.errors import DecodeError
 from tests.simulation.clocks import Clock
+from tests.simulation.hasty import Hasty, is_for_the_leader
 from tests.simulation.network import Cable
 from tests.simulation.nodes import Node
 
@@ -81,6 +83,8 @@ class Consumer:
         self.disturbed_ms = 0
         self.wires: dict[tuple[int, bool], MemberWire] = {}
         self.unanswered: dict[Send, tuple[int, MemberWire]] = {}
+        self.hasty = Hasty(self, world.lives)
+        self.metadata_stalls_ms = 0  # the next answer about metadata is so late
         self._wakes_at_ms = NEVER
         self.tell(Subscribe([group.topic]))
         self.engine.at(self.engine.now_ms + 1, self._poll)
@@ -196,6 +200,7 @@ class Consumer:
             why = f": {transition.reason}" if transition.reason else ""
             generation_id = transition.generation.generation_id
             world.story.say(self.name, f"{transition.old} → {transition.new}, generation {generation_id}{why}")
+            self.hasty.heard(transition.generation)
         for change in result.changes:
             world.watch.changed(self, change)
             if isinstance(change, Assigned):
@@ -245,6 +250,15 @@ class Consumer:
         wire = self.wires.get(key)
         if wire is None:
             wire = self.wires[key] = MemberWire(self.world, self, node)
+        if self.metadata_stalls_ms and type(send.request) is MetadataRequest:
+            wire.cable.stall(self.metadata_stalls_ms)
+            self.metadata_stalls_ms = 0
+        self.write(send, wire)
+        if send.group:
+            self.hasty.follow(wire, send)
+
+    def write(self, send: Send, wire: MemberWire) -> None:
+        """Ask, and wait for an answer."""
         self.unanswered[send] = (self.engine.now_ms, wire)
         self.engine.at(self.engine.now_ms + send.timeout_ms, self.soon, self._timed_out, send)
         self.world.watch.sent(self, send, wire.cable)
@@ -256,6 +270,11 @@ class Consumer:
         if not self.alive:
             return
         self.world.watch.answered(self, send, response, sent_ms, wire.cable.life)
+        if send in self.hasty.sends:
+            self.hasty.sends.discard(send)
+            return
+        if is_for_the_leader(send, response):
+            self.hasty.leads()
         if response is not None:
             self.tell(Received(send, response))
         elif not send.abandoned:

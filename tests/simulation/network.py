@@ -61,6 +61,7 @@ class Path:
         self.latency_ms = latency_ms
         self.is_cut = False
         self.disturbed_ms = 0  # when it was last mended; from far ahead while it is cut
+        self.stalled_until_ms = 0  # one of its connections is
         self.cables: set[Cable] = set()
 
 
@@ -88,7 +89,7 @@ class Network:
     def mend(self, path: Path) -> None:
         """What was held up arrives now."""
         path.is_cut = False
-        path.disturbed_ms = self.engine.now_ms
+        path.disturbed_ms = max(self.engine.now_ms, path.stalled_until_ms)
         for cable in sorted(path.cables, key=lambda each: each.number):
             cable.go_on()
 
@@ -116,6 +117,7 @@ class Cable:
         self._arrived_ms = [0, 0]
         self._waiting: tuple[deque[tuple[Any, Any]], deque[tuple[Any, Any]]] = (deque(), deque())
         self._inbox: deque[Any] = deque()
+        self.stalled = False
         self.reading = True
         self.unread: deque[Any] = deque()
         self.on_delivered: Callable[[Cable, Any], None] | None = None
@@ -136,7 +138,7 @@ class Cable:
         if not self.client_open:
             return
         server = self.server
-        if self.path.is_cut:
+        if self.path.is_cut or self.stalled:
             self._waiting[TO_NODE].append((self._knock, None))
         elif server.listens:
             self.accepted()
@@ -178,15 +180,30 @@ class Cable:
         self.engine.at(when_ms, self._arrive, direction, data, meta)
 
     def _arrive(self, direction: int, data: Any, meta: Any) -> None:
-        if self.path.is_cut or self._waiting[direction]:
+        if self.path.is_cut or self.stalled or self._waiting[direction]:
             self._waiting[direction].append((data, meta))
         elif direction == TO_NODE:
             self._at_node(data, meta)
         else:
             self._at_client(data)
 
+    def stall(self, for_ms: int) -> None:
+        """A packet was lost, and those that repeat it: nothing arrives for a while, on this connection alone."""
+        self.stalled = True
+        path = self.path
+        path.stalled_until_ms = max(path.stalled_until_ms, self.engine.now_ms + for_ms)
+        path.disturbed_ms = max(path.disturbed_ms, path.stalled_until_ms)
+        self.engine.at(self.engine.now_ms + for_ms, self._flow)
+
+    def _flow(self) -> None:
+        self.stalled = False
+        if not self.path.is_cut:
+            self.go_on()
+
     def go_on(self) -> None:
         """The path is mended."""
+        if self.stalled:
+            return
         for direction in (TO_NODE, FROM_NODE):
             waiting = self._waiting[direction]
             while waiting:
@@ -343,6 +360,7 @@ class ServerEnd:
 
     def write(self, data: Any) -> None:
         if self.cable.server_open:
+            self.cable.connection.leaves(data)
             self.cable.send(FROM_NODE, bytes(data))
 
     def close(self) -> None:

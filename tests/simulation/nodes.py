@@ -31,6 +31,7 @@ from coordinatord.topics import Topics
 from coordinatord.topics.catalogue import Catalogue
 from tests.simulation.clocks import Clock, NodeLoop
 from tests.simulation.disk import DiskWorker
+from tests.simulation.gate import WatchedConnection
 from tests.simulation.network import Cable
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Node:
     def accept(self, cable: Cable) -> Connection:
         assert self.daemon is not None
         cable.life = self.life
-        return Connection(self.daemon.router, LISTENER)
+        return WatchedConnection(self, LISTENER)
 
     # Its process
 
@@ -201,6 +202,7 @@ class Node:
         daemon.begin()
         loop.create_task(self._live(daemon))
         self.listens = True
+        world.node_started()
         backlog, self.backlog = self.backlog, []
         for cable in backlog:
             cable.accepted()

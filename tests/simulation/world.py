@@ -94,6 +94,8 @@ class World:
         self.troubles = Troubles(self)
         self.operator = Operator(self)
         self.asleep: set[str] = set()  # groups without members for a while
+        self.is_mayhem = False
+        self.loads = self.engine.chance("loads")
 
     def next_serial(self) -> int:
         self.serial += 1
@@ -134,12 +136,23 @@ class World:
             self.engine.run_until(min(end_ms, self.engine.now_ms + LOOK_MS))
             self.watch.look()
 
+    def load_ms(self) -> int:
+        """How long a disk takes until a partition can be read."""
+        return self.loads.choice((0, 0, 1, 20, 200, 1_000))
+
+    def node_started(self) -> None:
+        """Somebody wants to know at once what became of the offsets."""
+        if self.loads.random() < 0.5:
+            self.engine.at(self.engine.now_ms + self.loads.choice((1, 10, 100, 500)), self.operator.look_at_offsets)
+
     def _mayhem(self) -> None:
         self.story.say("world", "mayhem")
+        self.is_mayhem = True
         end_ms = self.engine.now_ms + self.plan.mayhem_ms
         while self.engine.now_ms < end_ms:
             self.pass_time(1 + int(self.random.expovariate(self.plan.troubles_per_minute) * MINUTE_MS))
             self.troubles.befall()
+        self.is_mayhem = False
 
     def _calm(self) -> None:
         """Mend everything; all must be well within the bound."""
@@ -249,8 +262,7 @@ class World:
             self.troubles.work()
             if self.random.random() < 0.3:
                 self.troubles.kill_member()
-        self._settle_logs()
-        self.watch.at_rest()
+        self._rest()
         self._calm()
 
     def _send_to_sleep(self) -> None:
@@ -344,7 +356,7 @@ def simulated(machine: Machine) -> Iterator[None]:
     Router._failed = staticmethod(failed)  # type: ignore[assignment]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     try:
-        with machine_clock_hidden(), chance_of(machine):
+        with machine_clock_hidden(machine.world.load_ms), chance_of(machine):
             yield
     finally:
         Router._failed = staticmethod(before)  # type: ignore[assignment]

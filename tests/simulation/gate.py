@@ -1,0 +1,54 @@
+"""The durability gate as it can be seen at a node's door: which answer leaves when.
+
+Answers that wait for the log say for which epoch of it. None may leave before that is durable, unless the log has
+failed and it says so; and answers leave in the order of their requests, whatever each of them waits for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.connection import Connection
+from coordinatord.request import RequestContext
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import Node
+
+_head = struct.Struct(">ii").unpack_from
+
+
+class WatchedConnection(Connection):
+    """Remembers what each answer waits for."""
+
+    def __init__(self, node: Node, listener: str) -> None:
+        assert node.daemon is not None
+        super().__init__(node.daemon.router, listener)
+        self.node = node
+        self.writer = node.daemon.writer
+        self.waits_for: dict[int, int] = {}  # correlation id -> epoch
+        self.last_id = -1
+
+    def answer_at(self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        self.waits_for[context.correlation_id] = epoch
+        super().answer_at(context, epoch, response, failure)
+
+    def leaves(self, data: bytes) -> None:
+        """Whole frames, on their way out."""
+        at = 0
+        while at < len(data):
+            size, correlation_id = _head(data, at)
+            at += 4 + size
+            epoch = self.waits_for.pop(correlation_id, 0)
+            fail = self.node.machine.world.watch.fail
+            if epoch > self.writer.flushed_epoch and not self.writer.failed:
+                fail(f"{self.node.name} answers {self.client_id} before what it says is durable")
+            if correlation_id <= self.last_id:
+                fail(f"{self.node.name} answers {self.client_id} out of order")
+            self.last_id = correlation_id
+
+    def look(self) -> None:
+        """Nothing that could be looked at is left lying."""
+        if self._waiting and not self._is_blocked and not self._resume_due and not self.closed:
+            self.node.machine.world.watch.fail(f"{self.node.name} leaves requests of {self.client_id} lying")
