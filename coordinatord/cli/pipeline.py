@@ -163,14 +163,17 @@ def run(**given: Any) -> None:
         from coordinatord.pipeline.delta import delta_settings
         from coordinatord.pipeline.frames import start_spark
         from coordinatord.pipeline.run import run as run_pipeline
-        from coordinatord.pipeline.segments import SourceError
+        from coordinatord.pipeline.segments import OFFSETS_TOPIC, SourceError, find_logs
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
         it = wanted(given)
+        extra = delta_settings() if it.format == "delta" else {}
+        if given["sources"]:
+            find_logs(given["sources"], OFFSETS_TOPIC, None)  # said before Spark starts, and not below its own traces
         with Shown() as progress:
             progress.stage("starting Spark")
-            spark = start_spark(**QUIET, **(delta_settings() if it.format == "delta" else {}))
+            spark = start_spark(**QUIET, **extra)
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
                 summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), progress=progress)

@@ -207,6 +207,7 @@ def test_what_a_user_gets_wrong(spark: Any, tmp_path: Path, arguments: list[str]
     told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *arguments])
     assert told.exit_code == 2, told.output
     assert sentence in told.output
+    assert "starting Spark" not in told.output, "said only when Spark had been waited for"
     assert "Traceback" not in told.output
 
 
