@@ -139,6 +139,7 @@ class Node:
         self.listens = False
         self.stopping = False
         self.disturbed_ms = 0  # when it last stood still, or came back
+        self.gone_ms = 0  # when its process last ended
 
     # As the network sees it
 
@@ -243,6 +244,7 @@ class Node:
     def _gone(self, *, told: bool) -> None:
         assert self.loop is not None
         daemon, self.daemon = self.daemon, None
+        self.gone_ms = self.machine.world.engine.now_ms
         self.listens = False
         self.loop.end()
         self.worker.end()
