@@ -86,6 +86,7 @@ class Watch:
         self.checks = 0
         self.rebalances = 0
         self.expelled = 0
+        self.lost_lives = 0  # what these have promised, a disk has lost
         self.needed_ms: dict[str, int] = {}  # when a group last had members, by its node's clock
 
     def fail(self, what: str) -> None:
@@ -243,7 +244,7 @@ class Watch:
             self._fetched(who, response, sent_ms)
         elif kind is JoinGroupRequest and not response.error_code:
             self._joined(send, response, life)
-        elif kind is SyncGroupRequest and not response.error_code:
+        elif kind is SyncGroupRequest and not response.error_code and life > self.lost_lives:
             group_id = request.group_id
             known = self.durable_generation.get(group_id, 0)
             self.durable_generation[group_id] = max(known, request.generation_id)
@@ -257,7 +258,7 @@ class Watch:
         if not any(errors) and its < begun and begun_ms < self.arrived.get(send, 0):
             self.fail(f"{who.name} commits in generation {its} of {request.group_id} after {begun} has begun")
         for (register, entry), error in zip(self.commits.pop(send), errors, strict=True):
-            if not error:
+            if not error and life > self.lost_lives:
                 register.acknowledged(entry, now_ms)
             elif error in NOT_DONE:
                 register.refused(entry)
@@ -354,6 +355,7 @@ class Watch:
     def disk_lost(self) -> None:
         """The power has failed where not everything was flushed before it was acknowledged."""
         now_ms = self.world.engine.now_ms
+        self.lost_lives = self.world.lives  # answers may still be under way
         sure_ms = 0
         nodes = self.world.machine.workers
         # A process that had ended before has left to nobody what it had not flushed.
