@@ -275,13 +275,15 @@ class World:
                     consumer.stop()
 
     def _is_idle(self) -> bool:
-        """Whether heartbeats are all that there is to do until somebody's next deadline."""
+        """Whether heartbeats are all that there is to do until somebody's next deadline, and none is under way: a late
+        answer would set the session of its member, who is put off, back to now.
+        """
         now_ms = self.engine.now_ms
         return (
             len(self.consumers) == sum(each.members for each in self.plan.groups if each.group_id not in self.asleep)
             and self.unsettled() is None
             and all(now_ms > node.disturbed_ms for node in self.machine.workers)
-            and all(now_ms > consumer.disturbed_ms for consumer in self.consumers.values())
+            and all(now_ms > each.disturbed_ms and not each.unanswered for each in self.consumers.values())
         )
 
     def _skip(self, for_ms: int) -> None:
