@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
@@ -21,11 +21,20 @@ GROUPS = 4
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 
 
+def joined(bootstrap: str, group: str) -> KafkaConsumer:
+    """A consumer that has read what there is. One long poll: short ones give up Metadata that comes late, again and
+    again.
+    """
+    consumer = KafkaConsumer(
+        "orders", group_id=group, bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    assert consumer.poll(60_000)
+    return consumer
+
+
 def rebalance(bootstrap: str) -> None:
     for number in range(GROUPS):
-        consumer = KafkaConsumer("orders", group_id=f"group-{number}", bootstrap_servers=bootstrap)
-        wait(lambda: consumer.poll(100) is not None and bool(consumer.assignment()))  # noqa: B023  # called at once
-        consumer.close()
+        joined(bootstrap, f"group-{number}").close()
 
 
 def wait(done: Callable[[], bool], seconds: float = 30) -> None:
@@ -57,6 +66,10 @@ def create_topic(bootstrap: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     admin.create_topics([NewTopic("orders", 3, 1)])
     admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    producer.send("orders", b"there is something to read", partition=0)
+    producer.flush()
+    producer.close()
 
 
 def check(daemon: Daemon) -> None:
@@ -74,8 +87,7 @@ def check(daemon: Daemon) -> None:
     # A second look begins where the first one ended.
     nexts = {partition: offset + 1 for partition, offset, _, _ in found}
     assert entries(of_broker, nexts) == []
-    consumer = KafkaConsumer("orders", group_id="group-1", bootstrap_servers=daemon.bootstrap)
-    wait(lambda: consumer.poll(100) is not None and bool(consumer.assignment()))
+    consumer = joined(daemon.bootstrap, "group-1")
     wait(lambda: bool(entries(of_broker, nexts)))
     consumer.close()
     wait(lambda: "empty" in outcomes(entries(of_broker, nexts))["group-1"])
