@@ -132,6 +132,7 @@ def test_every_difference_has_its_reason() -> None:
 
 @pytest.mark.reference
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(3600)
 def test_a_thousand_programs(kafka_libs: Path) -> None:
     first = int(os.environ.get("COORDINATORD_RANDOM_FIRST", "1"))

@@ -53,13 +53,13 @@ class Sweep:
     broken: tuple[str, ...]
 
 
-def sweep(first_seed: int, for_s: float) -> Sweep:
-    """World after world, for so much of a core's time."""
+def sweep(first_seed: int, worlds: int, for_s: float) -> Sweep:
+    """World after world, so many, or for so much of a core's time."""
     began_s = time.process_time()
     counts: list[Counts] = []
     broken = []
     seed = first_seed
-    while time.process_time() - began_s < for_s:
+    while seed < first_seed + worlds and time.process_time() - began_s < for_s:
         world, error = play(seed)
         counts.append(world.counts)
         if error is not None:

@@ -18,6 +18,7 @@ from tests.simulation.validate import broker, differences, is_close
 ALL: list[Lived] = [(name, story(name), kafka_python) for name in STORIES]
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "which",
