@@ -86,6 +86,12 @@ ALLOWED = (
         "coordinatord/connection.py",
     ),
     Known(
+        "DescribeGroups of a group with pending members only",
+        "Kafka describes what is durable and writes nothing for them: GROUP_ID_NOT_FOUND until anybody's next record "
+        "in the same partition of its log, Empty afterwards; we say Empty at once",
+        "coordinatord/handlers/admin.py",
+    ),
+    Known(
         "TxnOffsetCommit while the group's partition is being loaded",
         "Kafka looks first whether the group takes part in the transaction, then whether its partition is loaded; we "
         "say COORDINATOR_LOAD_IN_PROGRESS first: the log that tells who takes part is the one that is being read",

@@ -9,7 +9,7 @@ import pytest
 from tests.reference.record import but_for_a_second, play_on_kafka
 from tests.reference.story import Story, all_stories
 
-pytestmark = pytest.mark.reference
+pytestmark = [pytest.mark.reference, pytest.mark.alone]
 
 
 def differing(stories: list[Story]) -> list[Story]:
