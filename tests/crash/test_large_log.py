@@ -22,6 +22,7 @@ from protocol.records.batch import build_batch
 from protocol.records.keys import encode_key, encode_value
 from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.clients.raw import Line
+from tests.clients.waiting import wait_until
 from tests.daemon import HOST, Daemon
 from tests.log.world import HandLoop, HandWorker
 
@@ -97,6 +98,8 @@ def test_a_large_partition_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     daemon.start()
     try:
         took = asyncio.run(watch(daemon))
+        # It is said when everything is loaded, which is a moment after the large partition's groups are served.
+        wait_until(lambda: daemon.events("groups loaded"), "the end of loading")
         [loaded] = daemon.events("groups loaded")
     finally:
         daemon.stop()

@@ -26,6 +26,7 @@ from kafka.structs import OffsetAndMetadata
 
 from protocol.records.batch import iterate_batches
 from protocol.records.compression import Compression
+from tests.clients.waiting import wait_until
 from tests.daemon import REPOSITORY, Daemon
 from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
@@ -272,6 +273,7 @@ def to_ours(found: Journey, shell: Shell, first: BrokerDirectory, daemon: Daemon
     assert "codec-gzip" in before
     assert "codec-gzip" in after
     found.on_ours = describe(tool_for(broker, daemon))
+    wait_until(lambda: daemon.events("groups loaded"), "the end of loading")
     found.unread = daemon.events("records of the offsets log are kept and not read")
     found.resumed_on_ours = {
         "classic-empty": resume(daemon.bootstrap, "classic-empty"),
