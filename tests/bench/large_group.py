@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import struct
 import time
+from collections.abc import Callable
 
 from protocol.errors import ErrorCode
 from tests.bench import frames, groups
@@ -45,6 +46,15 @@ class Seat:
         self.joined = self.done = False
 
 
+def _undisturbed(timed: Callable[[], float]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        return timed()
+    finally:
+        gc.enable()
+
+
 class LargeGroup:
     """See the module's docstring."""
 
@@ -73,12 +83,7 @@ class LargeGroup:
 
     def rebalance(self) -> float:
         """Seconds from the first join sent to the last sync answered."""
-        gc.collect()
-        gc.disable()
-        try:
-            return self._rebalance()
-        finally:
-            gc.enable()
+        return _undisturbed(self._rebalance)
 
     def _rebalance(self, first_later_s: float = 0.0) -> float:
         self.generation += 1
@@ -130,3 +135,49 @@ class LargeGroup:
         self.poller.close()
         for seat in self.seats:
             seat.line.close()
+
+
+class BareGroup:
+    """As many requests, as large and in the same order, for the bare limit: what of a rebalance is system calls.
+
+    It answers each as if it were a heartbeat, so its answers are small and a member's join waits for nobody's.
+    """
+
+    def __init__(self, server: Server, size: int) -> None:
+        group = f"large-group-{size}"
+        members = [f"bench-{number:036}" for number in range(size)]
+        self.lines = groups.lines(server, size)
+        self.joins = [frames.frame(frames.join(group, each, frames.subscription(b"odd"))) for each in members]
+        self.syncs = [
+            frames.frame(frames.sync(group, 1, each, members if each is members[0] else [])) for each in members
+        ]
+        self.poller = Poller(line.sock for line in self.lines)
+        self.by_fd = {line.sock.fileno(): number for number, line in enumerate(self.lines)}
+        self.answer = self.lines[0].ask_bytes(self.joins[0])
+
+    def rebalance(self) -> float:
+        """Seconds from the first join sent to the last sync answered."""
+        return _undisturbed(self._rebalance)
+
+    def _rebalance(self) -> float:
+        lines, joined = self.lines, [False] * len(self.lines)
+        began_s = time.perf_counter()
+        for line, request in zip(lines, self.joins, strict=True):
+            line.sock.sendall(request)
+        left = len(lines)
+        while left:
+            for fd, _ in self.poller.wait():
+                number = self.by_fd[fd]
+                if lines[number].sock.recv(READ_BYTES) != self.answer:
+                    raise WrongAnswer("the bare limit gave another answer")
+                if joined[number]:
+                    left -= 1
+                else:
+                    joined[number] = True
+                    lines[number].sock.sendall(self.syncs[number])
+        return time.perf_counter() - began_s
+
+    def close(self) -> None:
+        self.poller.close()
+        for line in self.lines:
+            line.close()

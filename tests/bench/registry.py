@@ -37,6 +37,8 @@ def ours(key: str = "ours", label: str = "coordinatord", **settings: str) -> Col
 OURS = ours()
 OURS_NEVER = ours(label="coordinatord, flush=never", log_flush="never")
 OURS_ALWAYS = ours(label="coordinatord, flush=always", log_flush="always")
+OURS_FLUSHED = ours("ours-always", "coordinatord, flush=always", log_flush="always")
+"""Shown beside `OURS_NEVER`, which is what is compared: the others do not flush."""
 LIMIT, KAFKA, KFAKE = (Column(kind, kind, KINDS[kind].label) for kind in ("limit", "kafka", "kfake"))
 
 
