@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail
@@ -18,6 +19,9 @@ from coordinatord.pipeline.analysis.load import LOAD_RATE
 
 STEP_BYTES = 256 << 20
 STEP_RECORDS = 2_000_000
+OF_FOLLOWERS = ("interval", "stuck_after", "storm", "expiring_within")
+MOST = 2**31 - 1
+"""Kafka's own settings of this sort are of 32 bits."""
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -69,35 +73,35 @@ def run_options(command: Any) -> Any:
                 "--window",
                 default=600,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="Seconds that a status looks back.",
             ),
             click.option(
                 "--min-lag",
                 default=1,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="Fewer unread records are nothing to speak of.",
             ),
             click.option(
                 "--retention-minutes",
                 default=10_080,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="offsets.retention.minutes of the cluster.",
             ),
             click.option(
                 "--consumer-session-ms",
                 default=45_000,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="group.consumer.session.timeout.ms of the cluster.",
             ),
             click.option(
                 "--slo-lag",
                 default=1_000,
                 show_default=True,
-                type=click.IntRange(0),
+                type=click.IntRange(0, MOST),
                 help="Records: up to this lag a minute is good.",
             ),
             click.option(
@@ -111,7 +115,7 @@ def run_options(command: Any) -> Any:
                 "--load-rate",
                 default=LOAD_RATE,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="Records a second that the cluster's coordinators load at a start.",
             ),
             click.option("--follow", is_flag=True, help="Go on until Ctrl-C, and tell what changes."),
@@ -119,21 +123,21 @@ def run_options(command: Any) -> Any:
                 "--interval",
                 default=30.0,
                 show_default=True,
-                type=click.FloatRange(0.1),
+                type=click.FloatRange(0.1, 86_400),
                 help="With --follow: seconds from one look to the next.",
             ),
             click.option(
                 "--stuck-after",
                 default=300,
                 show_default=True,
-                type=click.IntRange(1),
+                type=click.IntRange(1, MOST),
                 help="With --follow: seconds without a new offset, while the partition grows.",
             ),
             click.option(
                 "--storm",
                 default=(5, 600),
                 show_default=True,
-                type=(click.IntRange(2), click.IntRange(1)),
+                type=(click.IntRange(2, MOST), click.IntRange(1, MOST)),
                 metavar="N SECONDS",
                 help="With --follow: so many rebalances within so long.",
             ),
@@ -141,7 +145,7 @@ def run_options(command: Any) -> Any:
                 "--expiring-within",
                 default=24.0,
                 show_default=True,
-                type=click.FloatRange(0, min_open=True),
+                type=click.FloatRange(0, 1_000_000, min_open=True),
                 help="With --follow: hours before offsets are forgotten.",
             ),
         ]
@@ -160,18 +164,19 @@ def run(**given: Any) -> None:
     stuck, rebalances all the time or will lose its offsets, and when that is over.
     """
     try:
+        from coordinatord.pipeline.before import check_run
         from coordinatord.pipeline.delta import delta_settings
         from coordinatord.pipeline.frames import start_spark
         from coordinatord.pipeline.run import run as run_pipeline
-        from coordinatord.pipeline.segments import OFFSETS_TOPIC, SourceError, find_logs
+        from coordinatord.pipeline.segments import SourceError
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
         it = wanted(given)
+        _check_followers(given)
         extra = delta_settings() if it.format == "delta" else {}
-        if given["sources"]:
-            find_logs(given["sources"], OFFSETS_TOPIC, None)  # said before Spark starts, and not below its own traces
         with Shown() as progress:
+            check_run(it, progress)
             progress.stage("starting Spark")
             spark = start_spark(**QUIET, **extra)
             spark.sparkContext.setLogLevel("ERROR")
@@ -188,6 +193,16 @@ def run(**given: Any) -> None:
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         click.echo(f"{quarantined:,} stretches could not be decoded: see {it.out / 'facts' / 'quarantine'}", err=True)
+
+
+def _check_followers(given: dict[str, Any]) -> None:
+    """What nobody would heed is refused. SourceError."""
+    from coordinatord.pipeline.segments import SourceError
+
+    context = click.get_current_context()
+    for name in OF_FOLLOWERS:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and not given["follow"]:
+            raise SourceError(f"--{name.replace('_', '-')} is for --follow, which is not given")
 
 
 def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
@@ -241,7 +256,7 @@ def wanted(given: dict[str, Any]) -> Any:
     """The Run that the options ask for. SourceError."""
     from coordinatord.pipeline.analysis.status import Rules
     from coordinatord.pipeline.frames import Source
-    from coordinatord.pipeline.options import broker_settings
+    from coordinatord.pipeline.options import broker_settings, check_address
     from coordinatord.pipeline.run import Run
     from coordinatord.pipeline.segments import SourceError
     from coordinatord.pipeline.tables import TABLES
@@ -250,12 +265,14 @@ def wanted(given: dict[str, Any]) -> Any:
     sources, bootstrap = given["sources"], given["bootstrap"]
     if bool(sources) == bool(bootstrap):
         raise SourceError("say where the log is: --source DIR, or --bootstrap HOST:PORT, one of both")
+    if bootstrap:
+        check_address("--bootstrap", bootstrap)
     for name in given["tables"]:
         if name not in TABLES:
             raise SourceError(f"there is no table {name}; there are {', '.join(TABLES)}")
     file = given["broker_config"]
     broker = _properties(file) if file is not None else {}
-    broker |= dict(_assignment(text) for text in given["broker_options"])
+    broker |= dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
     # In steps: each is held in memory or on Spark's disk, and afterwards one can say how far it is.
     steps = {"maxRecordsPerTrigger": STEP_RECORDS} if bootstrap else {"maxBytesPerTrigger": STEP_BYTES}
     source = Source(
@@ -275,22 +292,34 @@ def wanted(given: dict[str, Any]) -> Any:
         load_rate=given["load_rate"],
     )
     ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
+    if broker and not bootstrap and (ends is None or Path(ends).is_dir()):
+        raise SourceError(
+            "--broker-option and --broker-config are for a broker, and there is none: give --bootstrap or "
+            "--end-offsets HOST:PORT"
+        )
     return Run(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def _assignment(text: str, where: str) -> tuple[str, str]:
     from coordinatord.pipeline.segments import SourceError
 
     name, equals, value = text.partition("=")
     if not equals:
-        raise SourceError(f"--broker-option {text}: NAME=VALUE is wanted")
-    return name, value
+        raise SourceError(f"{where}: NAME=VALUE is wanted")
+    return name.strip(), value
 
 
 def _properties(file: Path) -> dict[str, str]:
-    """Lines of NAME=VALUE; those that begin with # say nothing."""
-    lines = [line.strip() for line in file.read_text().splitlines()]
-    return dict(_assignment(line) for line in lines if line and not line.startswith("#"))
+    """Lines of NAME=VALUE; those that begin with # say nothing. A wrong one is not shown: it may be a password."""
+    from coordinatord.pipeline.segments import SourceError
+
+    try:
+        lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"--broker-config {file} cannot be read: {error}") from None
+    numbered = ((line, f"--broker-config {file}, line {number}") for number, line in enumerate(lines, 1))
+    found = (_assignment(*each) for each in numbered if each[0] and not each[0].startswith("#"))
+    return {name: value.lstrip() for name, value in found}
 
 
 @pipeline.command()
@@ -330,6 +359,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     try:
         now_ms = int(time.time() * 1000)
         times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
+        moments.check_kept(out)
         found = []
         with Shown() as progress:
             progress.stage("starting Spark")
@@ -347,7 +377,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
             click.echo(line)
     if csv_path is not None:
         try:
-            csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])))
+            csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])), "utf-8")
         except OSError as error:
             fail(f"{csv_path} cannot be written: {error.strerror or error}.")
     click.echo(
@@ -392,7 +422,7 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
     except SourceError as error:
         fail(f"{error}.", status=BAD_SETTINGS)
     try:
-        html_path.write_text(text)
+        html_path.write_text(text, "utf-8")
     except OSError as error:
         fail(f"{html_path} cannot be written: {error.strerror or error}.")
     click.echo(f"{html_path}: {len(text) / 1e6:.1f} MB; open it in a browser")

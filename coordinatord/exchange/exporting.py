@@ -62,6 +62,8 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
     given. ExchangeError or LogDamaged says why not.
     """
     metadata_directories = list(controllers) or [target]
+    if not source.is_dir():
+        raise ExchangeError(f"{source}, where coordinatord's log would be, is no directory: name it with --data-dir.")
     with contextlib.ExitStack() as held:
         for directory in (source, target, *controllers):
             held.enter_context(unused(directory))
@@ -85,9 +87,11 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
 
 
 def _check_source(source: Path) -> None:
-    properties(source)
     if not (source / catalogue_file.FILE).exists():
-        raise ExchangeError(f"{source} has no {catalogue_file.FILE}: it is not a data directory of coordinatord.")
+        raise ExchangeError(
+            f"{source} has no {catalogue_file.FILE}: no data directory of coordinatord: name that with --data-dir."
+        )
+    properties(source)
     names = [entry.name for entry in source.iterdir()]
     if checkpoint.CLEAN_SHUTDOWN not in names or journal_names(names):
         raise ExchangeError(f"{source} was not left in order: start coordinatord on it and stop it with SIGTERM once.")

@@ -62,24 +62,37 @@ class Moment:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """`03:12` is the last time that it was so late (UTC); else ISO 8601, UTC unless it says otherwise, or epoch ms."""
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    """`03:12` is the last time that it was so late (UTC); else ISO 8601, UTC unless it says otherwise, or epoch ms.
+    SourceError.
+    """
     try:
-        if re.fullmatch(r"\d{11,}", text):
-            return int(text)
-        if _CLOCK.fullmatch(text):
-            then = datetime.combine(now.date(), time.fromisoformat(text.zfill(5 if len(text) < 6 else 8)), UTC)
-            return round((then if then <= now else then - timedelta(days=1)).timestamp() * 1000)
-        then = datetime.fromisoformat(text)
-    except ValueError:
+        at_ms = _time_ms(text, now_ms)
+        datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # of a year that no calendar has
         raise SourceError(f"{text} is no time: 03:12, 2026-11-21T03:12 (UTC) or milliseconds since 1970 are") from None
+    return at_ms
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if re.fullmatch(r"\d{11,}", text):
+        return int(text)
+    if _CLOCK.fullmatch(text):
+        then = datetime.combine(now.date(), time.fromisoformat(text.zfill(5 if len(text) < 6 else 8)), UTC)
+        return round((then if then <= now else then - timedelta(days=1)).timestamp() * 1000)
+    then = datetime.fromisoformat(text)
     return round((then if then.tzinfo is not None else then.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def check_kept(out: Path) -> None:
+    """SourceError where no run has kept anything."""
+    if not (out / "facts").is_dir():
+        raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
 
 
 def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
     """The group's state at a moment, of what runs have kept in `out`. SourceError when they never heard of it."""
-    if not (out / "facts").exists():
-        raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
+    check_kept(out)
     inputs = Inputs(spark, out, {}, now_ms=at_ms, options=Options())
     is_group = F.col("group_id") == group
     made = F.coalesce("commit_timestamp_ms", "timestamp_ms")
@@ -165,5 +178,12 @@ def csv_lines(it: Moment) -> Iterator[str]:
 
 
 def clock(at_ms: int) -> str:
-    """2026-11-21 03:12:00.123Z"""
+    """2026-11-21 03:12:00.123Z; of a time that no calendar has, as a log may, the number."""
+    try:
+        return _clock(at_ms)
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+
+
+def _clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -17,8 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from coordinatord.pipeline.end_offsets import Ending, from_broker, from_directories
-from coordinatord.pipeline.options import BROKER_PREFIX, broker_settings, name_list
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.options import BROKER_PREFIX, broker_settings, check_address, name_list
 from coordinatord.pipeline.wanted import Names
 
 NAME = "partition_ends"
@@ -165,7 +164,7 @@ def sampler(
     if now_ms is not None:
         options["nowMs"] = now_ms
     if location is not None:
-        if not is_directory and (":" not in location or location.startswith(("/", "."))):
-            raise SourceError(f"--end-offsets {location}: a broker's log directory or HOST:PORT is wanted")
+        if not is_directory:
+            check_address("--end-offsets", location, or_else="a broker's log directory")
         options["path" if is_directory else "bootstrap"] = location
     return spark.readStream.format(NAME).options(**options).load()

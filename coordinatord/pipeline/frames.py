@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -67,7 +68,10 @@ def start_spark(**settings: str) -> SparkSession:
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SystemExit(f"Spark does not start, and has said why above: {error}") from None
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:

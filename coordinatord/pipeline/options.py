@@ -76,6 +76,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         raise SourceError(
             'say where the log is: load("DIRECTORY") for segments or the option bootstrap="HOST:PORT", one of both'
         )
+    if bootstrap:
+        check_address("bootstrap", bootstrap)
     if broker and not bootstrap:
         raise SourceError(f"{min(broker)} is for a broker, and there is no bootstrap=")
     if bootstrap and options.get("maxbytespertrigger"):
@@ -104,6 +106,15 @@ def read_options(given: Mapping[str, str]) -> Options:
         fail_on_data_loss=_boolean("failOnDataLoss", options.get("failondataloss", "true")),
         patience_s=_positive("patienceSeconds", options.get("patienceseconds")) or PATIENCE_S,
     )
+
+
+def check_address(option: str, text: str, or_else: str = "") -> None:
+    """One broker or several, by commas; the option wants that `or_else` something. SourceError."""
+    for each in text.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            wanted = f"{or_else} or HOST:PORT" if or_else else "HOST:PORT"
+            raise SourceError(f"{option} {text}: {wanted} is wanted")
 
 
 def name_list(text: str) -> list[str]:

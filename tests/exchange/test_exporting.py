@@ -147,6 +147,12 @@ def test_what_is_refused(ours: Path, broker: Path, tmp_path: Path) -> None:
         return said
 
     assert "is not a directory" in refused(tmp_path / "nowhere", "--data-dir", ours)
+    nowhere = refused(broker, "--data-dir", tmp_path / "nowhere")
+    assert (
+        f"{tmp_path / 'nowhere'}, where coordinatord's log would be, is no directory: name it with --data-" in nowhere
+    )
+    (tmp_path / "empty").mkdir()
+    assert "has no topics.json" in refused(broker, "--data-dir", tmp_path / "empty")
     assert "has no topics.json" in refused(broker, "--data-dir", tmp_path / "kafka")
     (ours / ".kafka_cleanshutdown").rename(ours / "aside")
     assert "stop it with SIGTERM once" in refused(broker, "--data-dir", ours)

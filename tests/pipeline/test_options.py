@@ -27,6 +27,9 @@ from coordinatord.pipeline.wanted import Names
         ({"path": "a", "onReplaced": "ignore"}, "onReplaced=ignore: one of reread, fail"),
         ({"path": "a", "groups": "[1]"}, "is not a JSON list of names"),
         ({"path": "a", "kafka.security_protocol": "SSL"}, "there is no bootstrap"),
+        ({"bootstrap": "a"}, "bootstrap a: HOST:PORT is wanted"),
+        ({"bootstrap": "a:1,b:kafka"}, "bootstrap a:1,b:kafka: HOST:PORT is wanted"),
+        ({"bootstrap": "a:0"}, "bootstrap a:0: HOST:PORT is wanted"),
         ({"bootstrap": "a:1", "maxBytesPerTrigger": "9"}, "use maxRecordsPerTrigger"),
     ],
 )

@@ -241,6 +241,9 @@ def test_the_command(out: Path, tmp_path: Path) -> None:
     nothing = CliRunner().invoke(cli, ["pipeline", "report", "--out", str(tmp_path), "--html", str(path)])
     assert nothing.exit_code == 2
     assert "has no tables: run `coordinatord pipeline run" in nothing.output
+    (tmp_path / "state.json").write_text("{")
+    broken = CliRunner().invoke(cli, ["pipeline", "report", "--out", str(tmp_path), "--html", str(path)])
+    assert "state.json cannot be read: remove it" in broken.output
 
 
 def test_a_run_without_anything(tmp_path: Path) -> None:

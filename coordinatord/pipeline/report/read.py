@@ -65,8 +65,10 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     """
     try:
         state = json.loads((out / "state.json").read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first") from None
+    except ValueError:
+        raise SourceError(f"{out / 'state.json'} cannot be read: remove it, and a run makes all tables anew") from None
     if any((out / "tables" / name / "_delta_log").exists() for name in OF_ALL):
         raise SourceError("a report is made of Parquet tables, and these are Delta's: run once with --format parquet")
     tables = Tables(int(state["at_ms"]), int(state["runs"]))

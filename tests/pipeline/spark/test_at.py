@@ -101,6 +101,13 @@ def test_two_moments(spark: Any, tmp_path: Path) -> None:
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     arguments = ["pipeline", "at", "--out", str(tmp_path), "--group", "g", "--time"]
-    wrong = CliRunner().invoke(cli, [*arguments, "sometime"])
-    assert wrong.exit_code == 2
-    assert "sometime is no time" in wrong.output
+    for text, sentence in (
+        ("sometime", "sometime is no time"),
+        ("9" * 20, f"{'9' * 20} is no time"),
+        ("0001-01-01T00:00+23:00", "is no time"),
+        ("03:12", f"{tmp_path} has no facts: run `coordinatord pipeline run --out {tmp_path}` first"),
+    ):
+        wrong = CliRunner().invoke(cli, [*arguments, text])
+        assert wrong.exit_code == 2
+        assert sentence in wrong.output
+        assert "starting Spark" not in wrong.output

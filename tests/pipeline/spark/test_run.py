@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.pipeline import ingest
+from coordinatord.pipeline import before, ingest
 from coordinatord.pipeline import run as run_module
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import Source
@@ -200,15 +200,52 @@ def test_tables_md_is_current() -> None:
         (["--source", "/none"], "/none does not exist"),
         (["--bootstrap", "127.0.0.1:1", "--table", "lags"], "there is no table lags; there are lag, "),
         (["--bootstrap", "127.0.0.1:1", "--broker-option", "sasl"], "NAME=VALUE is wanted"),
+        (["--bootstrap", "broker"], "--bootstrap broker: HOST:PORT is wanted"),
+        (["--source", "DATA", "--end-offsets", "ends"], "--end-offsets ends: a broker's log directory or HOST:PORT is"),
+        (["--source", "DATA", "--interval", "5"], "--interval is for --follow, which is not given"),
+        (["--source", "DATA", "--broker-option", "a=b"], "are for a broker, and there is none: give --bootstrap"),
+        (["--source", "DATA", "--out", "DATA/t-0/topic.log/out"], "topic.log/out cannot be made: Not a directory"),
         (["--source", "/", "--format", "delta"], "the format delta needs Delta Lake for Spark 4."),
     ],
 )
-def test_what_a_user_gets_wrong(spark: Any, tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_what_a_user_gets_wrong(
+    spark: Any, data: tuple[Path, Log], tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    (data[0] / "t-0" / "topic.log").touch()
+    arguments = [argument.replace("DATA", str(data[0])) for argument in arguments]
     told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *arguments])
     assert told.exit_code == 2, told.output
     assert sentence in told.output
     assert "starting Spark" not in told.output, "said only when Spark had been waited for"
     assert "Traceback" not in told.output
+
+
+def test_a_broker_that_is_not_there_is_asked_before_spark_is_started(
+    spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(before, "QUICKLY_S", 1)
+    monkeypatch.setattr(before, "PATIENCE_S", 1)
+    for where in (["--bootstrap", "127.0.0.1:1"], ["--source", str(data[0]), "--end-offsets", "127.0.0.1:1"]):
+        told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *where])
+        assert told.exit_code == 2, told.output
+        assert told.output.splitlines() == [
+            "  looking at the source …",
+            "  no broker answers at 127.0.0.1:1: connection refused; asking again for 1 s …",
+            "coordinatord: no broker answers at 127.0.0.1:1: connection refused.",
+        ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_line_that_is_no_setting_is_not_shown(tmp_path: Path) -> None:
+    config = tmp_path / "reader.properties"
+    for text, sentence in (
+        (b"# who\nsecret", "reader.properties, line 2: NAME=VALUE is wanted"),
+        (b"\xff", "cannot be read"),
+    ):
+        config.write_bytes(text)
+        arguments = ["--bootstrap", "127.0.0.1:1", "--broker-config", str(config), "--out", str(tmp_path / "out")]
+        told = CliRunner().invoke(cli, ["pipeline", "run", *arguments])
+        assert (told.exit_code, sentence in told.output, "secret" in told.output) == (2, True, False), told.output
 
 
 def test_a_table_that_is_not_there(spark: Any, tmp_path: Path) -> None:
