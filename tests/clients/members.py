@@ -24,7 +24,7 @@ from tests.daemon import REPOSITORY
 POLL_TIMEOUT_MS = 100
 # When new metadata makes kafka-python 3.0.12 join again and its poll times out before the answer, it drops the answer:
 # it is in the new generation and does not know it, for good. A poll that outlasts the rebalance does not.
-PATIENT_POLL_TIMEOUT_MS = 1_000
+PATIENT_POLL_TIMEOUT_MS = 2_000
 POSITION_TIMEOUT_MS = 2_000
 INTERRUPTED_S = 0.05
 

@@ -16,6 +16,8 @@ from tests.daemon import logged_at_s
 
 PARTITIONS = 6
 RECORDS = 600
+EXPELLED_LATE_S = 10.0
+"""By which a busy machine may tell of it later; a rebalance timeout is a minute and more."""
 
 
 def test_three_consumers_and_a_producer_with_default_settings(
@@ -108,7 +110,7 @@ def test_the_others_take_over_from_a_killed_member(
     if broker.daemon is not None:
         transitions = broker.daemon.events("group transition", group=group, new="PreparingRebalance")
         expelled_s = next(logged_at_s(each) - killed_at_s for each in transitions if logged_at_s(each) > killed_at_s)
-        assert expelled_s <= session_timeout_ms / 1000 + 1
+        assert expelled_s <= session_timeout_ms / 1000 + EXPELLED_LATE_S
     assert {each.terminate() for each in processes[1:]} == {0}
 
 
@@ -137,9 +139,10 @@ def test_more_members_than_partitions(
     members = [member(group, topic) for _ in range(2)]
     wait_until(lambda: sorted(len(each.assignment) for each in members) == [0, 1], "one with the partition")
     wait_until(lambda: len({each.generation for each in members}) == 1, "one generation")
-    busy, idle = sorted(members, key=lambda each: -len(each.assignment))
     values = produce(topic, 10)
-    wait_for_values([busy], values)
+    wait_for_values(members, values)
+    # Who has the partition is known for certain by who has read: what members say may be of the generation before.
+    busy, idle = sorted(members, key=lambda each: -len(each.values))
     busy.close()
     values = produce(topic, 10)
     wait_for_values([idle], values)
@@ -195,7 +198,7 @@ def test_consumers_without_a_group(
     topic = make_topic(2)
     values = produce(topic, 40, 2)
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+        bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest", consumer_timeout_ms=40_000
     )
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
     seen = [record.value for _, record in zip(values, consumer, strict=False)]

@@ -148,7 +148,7 @@ def test_seeking(
 def test_pause_and_resume(make_topic: Callable[[int], str], produce: Produce, member: Callable[..., Member]) -> None:
     """A paused partition gives nothing and is kept: its member goes on sending heartbeats."""
     topic = make_topic(2)
-    reader = member(topic + "-group", topic, session_timeout_ms=2_000)
+    reader = member(topic + "-group", topic, session_timeout_ms=10_000)
     wait_for_assignment([reader], 2)
     generation = reader.generation
     paused, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -207,7 +207,7 @@ def test_commits_that_are_refused(
     partition = TopicPartition(make_topic(1), 0)
     reader = consumer(name("group"), partition)
     with pytest.raises(OffsetMetadataTooLargeError):
-        reader.commit({partition: OffsetAndMetadata(1, "x" * 5_000, -1)}, timeout_ms=2_000)
+        reader.commit({partition: OffsetAndMetadata(1, "x" * 5_000, -1)}, timeout_ms=30_000)
     assert reader.committed(partition) is None
     reader.commit({partition: OffsetAndMetadata(1, "x" * 4_096, -1)})
     assert reader.committed(partition) == 1
@@ -234,7 +234,7 @@ def test_an_expelled_member_cannot_commit(
 
     def expel_and_commit(consumer: KafkaConsumer) -> None:
         admin.remove_group_members(group, [MemberToRemove(member_id=member_id, reason="test")])
-        consumer.commit(timeout_ms=5_000)
+        consumer.commit(timeout_ms=30_000)
 
     with pytest.raises(CommitFailedError):
         reader.call(expel_and_commit)

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionError
 
-from tests.clients.members import polled
+from tests.clients.members import PATIENT_POLL_TIMEOUT_MS, polled
 from tests.clients.waiting import wait_until
 
 CODECS = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
@@ -203,7 +203,10 @@ def test_a_topic_comes_into_being_when_it_is_subscribed_to(
         auto_offset_reset="earliest",
         metadata_max_age_ms=300,
     )
-    wait_until(lambda: consumer.poll(timeout_ms=100) or len(consumer.assignment()) == 2, "the new topic's partitions")
+    wait_until(
+        lambda: consumer.poll(timeout_ms=PATIENT_POLL_TIMEOUT_MS) or len(consumer.assignment()) == 2,
+        "the new topic's partitions",
+    )
     producer.send(topic, b"the first").get(timeout=20)
     records: list[Any] = []
     wait_until(lambda: records.extend(polled(consumer)) or records, "the record")

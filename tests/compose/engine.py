@@ -31,9 +31,9 @@ PACKAGES = {
 NEEDS = "a container engine with docker-compose"
 
 INSTALL_TIMEOUT_S = 300
-START_TIMEOUT_S = 30
-STOP_TIMEOUT_S = 20
-COMMAND_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+COMMAND_TIMEOUT_S = 90
 # A package manager that another process runs at the same time holds its lock for a while.
 APT = ("apt-get", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2", "-qq", "-y")
 OUTPUT_SHOWN = 4000  # characters of a failed command's output in its error

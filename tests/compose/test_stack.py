@@ -23,7 +23,7 @@ pytestmark = [
 
 SESSION_TIMEOUT_S = 6
 REBALANCE_S = 60  # more than any rebalance takes on a machine that does other things too
-DRAIN_S = 5
+DRAIN_S = 10  # what Docker gives by itself
 OWN_LAYERS_MAX_MB = 60
 
 

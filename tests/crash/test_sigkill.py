@@ -38,7 +38,7 @@ SETTINGS = {
     "log.cleaner.min.cleanable.ratio": "0",
     "log.cleaner.delete.retention.ms": "1000",
 }
-ROUND_TIMEOUT_S = 40.0
+ROUND_TIMEOUT_S = 90.0
 READ_TOPIC, READ_PARTITIONS = "records", 4
 COMMIT_TOPIC, COMMIT_PARTITIONS = "commits", 6
 TABLE_TOPIC, TABLE_PARTITIONS = "table", 2
@@ -329,7 +329,7 @@ def seed() -> int:
     return chosen
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("kills", "flush", "real"),
     [

@@ -19,7 +19,8 @@ from tests.clients.raw import Line
 from tests.clients.waiting import wait_until
 from tests.daemon import HOST, Daemon, logged_at_s, running
 
-STOP_LIMIT_S = 5.0
+STOP_LIMIT_S = 15.0
+"""What is parked would wait for 25 s and more."""
 PARTITIONS = 4
 
 

@@ -16,8 +16,9 @@ COMMAND = [sys.executable, "-m", "tests.demo"]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_demo_runs_to_its_end() -> None:
-    done = subprocess.run(COMMAND, cwd=REPOSITORY, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(COMMAND, cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every acknowledged commit survived" in done.stdout
@@ -41,11 +42,11 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            if "Generation 1" in line:
+            if "Generation " in line:  # the second one where a consumer took its time to start
                 break
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
-        assert process.wait(20) == 130, rest
+        assert process.wait(60) == 130, rest
     finally:
         if process.poll() is None:
             process.kill()

@@ -41,7 +41,7 @@ def test_compaction_without_flushes_leaves_a_prefix_compacted(flush: FlushPolicy
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("flush", "kind", "seeds"),
     [

@@ -73,7 +73,7 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
             transactions(confluent_kafka, broker.bootstrap, f"transactional-{codec}")
         topic = create_topic(confluent_kafka, broker.bootstrap, "expiring")
         asyncio.run(commit_for_a_moment(broker.port, "expiring", topic))
-        wait(lambda: has_expired(broker.data_dir, "expiring"), "a tombstone", 100, pause_s=0.2)
+        wait(lambda: has_expired(broker.data_dir, "expiring"), "a tombstone", 600, pause_s=0.2)
         open_transaction(confluent_kafka, broker.bootstrap, "left-open")
         described = describe(broker.tool).offsets
         broker.stop()
@@ -191,7 +191,7 @@ def commit(library: Any, consumer: Any, topic: str) -> bool:
     return bool(mine)
 
 
-def wait(done: Callable[[], bool], what: str, polls: int = 300, pause_s: float = 0) -> None:
+def wait(done: Callable[[], bool], what: str, polls: int = 900, pause_s: float = 0) -> None:
     for _ in range(polls):
         if done():
             return
@@ -232,7 +232,7 @@ async def commit_for_a_moment(port: int, group: str, topic: str) -> None:
     """As old clients could: a commit that says how long it shall be kept."""
     client = await RawClient.connect("127.0.0.1", port, client_id="old")
     offset = OffsetCommitRequestPartition(0, 5, -1, "")
-    for _ in range(50):  # until the coordinator has loaded the group's partition
+    for _ in range(600):  # until the coordinator has loaded the group's partition
         topics = [OffsetCommitRequestTopic(topic, partitions=[offset])]
         request = OffsetCommitRequest(group, retention_time_ms=1, topics=topics)
         answer = await client.ask(request, version=2)

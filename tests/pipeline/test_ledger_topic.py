@@ -37,7 +37,7 @@ def rebalance(bootstrap: str) -> None:
         joined(bootstrap, f"group-{number}").close()
 
 
-def wait(done: Callable[[], bool], seconds: float = 30) -> None:
+def wait(done: Callable[[], bool], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline

@@ -44,6 +44,8 @@ from tests.reference.raw_client import RawClient
 from tests.reference.record import coordinator_ready
 
 AT_ONCE = 350
+FEWER_AT_ONCE = 40
+"""For those that a busy machine was late for."""
 ATTEMPTS = 3
 """How often Kafka may play a program until it was in time, or says the same twice."""
 TIE_MS = 100
@@ -270,6 +272,12 @@ def _compare(
     outcome: Outcome,
 ) -> None:
     stories = asyncio.run(on_kafka(broker, programs, until_s))
+    late = [number for number, story in enumerate(stories) if story is None]
+    if late and time.monotonic() < until_s:
+        say(f"not in time: {len(late)} programs of {len(programs)}; again, fewer at once")
+        played = asyncio.run(_on_ready_kafka(broker, [programs[number] for number in late], FEWER_AT_ONCE))
+        for number, story in zip(late, played, strict=True):
+            stories[number] = story
     pairs = [(it, story) for it, story in zip(programs, stories, strict=True) if story is not None]
     outcome.played += len(pairs)
     outcome.late += len(programs) - len(pairs)
@@ -295,8 +303,9 @@ def again(
     return differences(pairs, settings)
 
 
-async def _on_ready_kafka(broker: KafkaBroker, programs: list[Program]) -> list[Played | None]:
+async def _on_ready_kafka(broker: KafkaBroker, programs: list[Program], at_once: int = AT_ONCE) -> list[Played | None]:
     kafka = Kafka(broker)
+    kafka.turns = asyncio.Semaphore(at_once)
     client = await kafka.connect("setup")
     described = await client.ask(MetadataRequest(None), 12)
     client.close()

@@ -42,7 +42,7 @@ PARTITIONS = 3
 RECORDS = 120
 OFFSETS_PARTITIONS = 5
 SEGMENT_BYTES = 1 << 20
-WAIT_S = 30
+WAIT_S = 90
 
 KAFKA = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),

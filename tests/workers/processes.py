@@ -74,7 +74,10 @@ async def offsets_of(line: Line, group: str) -> dict[Partition, int]:
 
 
 def kill_worker(daemon: Daemon, worker: int) -> int:
-    """SIGKILL; its process id. The supervisor has buried it when this returns."""
+    """SIGKILL, when it has been started again after the last one; its process id. It is dead when this returns, and the
+    supervisor is about to hear of it.
+    """
+    wait_until(lambda: is_running(daemon.worker_pid(worker)))
     pid = daemon.worker_pid(worker)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid))

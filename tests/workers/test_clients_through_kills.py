@@ -63,7 +63,8 @@ class Reader(Client):
         self.acknowledged: dict[int, int] = {}
         self.errors: list[str] = []
         self.assignments = 0
-        self.is_assigned = threading.Event()
+        self.assigned: frozenset[int] = frozenset()
+        """Partitions, as of its last rebalance."""
 
 
 class KafkaPythonReader(Reader):
@@ -77,10 +78,11 @@ class KafkaPythonReader(Reader):
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_assigned(self, assigned: Any) -> None:
+                reader.assigned = frozenset(each.partition for each in assigned)
                 reader.assignments += 1
-                reader.is_assigned.set()
 
-            def on_partitions_revoked(self, revoked: Any) -> None: ...
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                reader.assigned = frozenset()
 
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest",
@@ -114,11 +116,14 @@ class ConfluentReader(Reader):
             }
         )  # fmt: skip
 
-        def assigned(_consumer: Any, _partitions: Any) -> None:
+        def assigned(_consumer: Any, partitions: Any) -> None:
+            self.assigned = frozenset(each.partition for each in partitions)
             self.assignments += 1
-            self.is_assigned.set()
 
-        consumer.subscribe([self.topic], on_assign=assigned)
+        def revoked(_consumer: Any, _partitions: Any) -> None:
+            self.assigned = frozenset()
+
+        consumer.subscribe([self.topic], on_assign=assigned, on_revoke=revoked)
         while not self.stopping.is_set():
             message = consumer.poll(0.2)
             if message is None:
@@ -203,8 +208,8 @@ def test_one_of_two_workers_dies_again_and_again(tmp_path: Path, reader: type[Re
         everybody = [each for several in readers.values() for each in several]
         for each in everybody:
             each.start()
-        for each in everybody:
-            wait_until(each.is_assigned.is_set, "an assignment")
+        for several in readers.values():
+            wait_until(lambda several=several: is_shared(several), "everybody to know of its last rebalance")
         wait_until(lambda: all(each.acknowledged for each in everybody), "a first commit of everybody")
         before = {worker: transitions(daemon, group) for worker, group in groups.items()}
         assert {changes[-1]["new"] for changes in before.values()} == {"Stable"}
@@ -237,6 +242,11 @@ def test_one_of_two_workers_dies_again_and_again(tmp_path: Path, reader: type[Re
             for partition, offset in acknowledged.items():
                 assert found[group][partition] >= offset, f"{group}, partition {partition}"
         assert len(daemon.events("worker died", worker=VICTIM, how="SIGKILL")) == KILLS
+
+
+def is_shared(several: list[Reader]) -> bool:
+    """Whether each has some partitions, and no two have the same: nobody is still where another one has come since."""
+    return all(each.assigned for each in several) and sum(len(each.assigned) for each in several) == PARTITIONS
 
 
 def transitions(daemon: Daemon, group: str) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from tests.clients.brokers import QUICK_SETTINGS, Broker
 from tests.clients.families.clients import Client
-from tests.clients.families.conftest import SESSION_TIMEOUT_MS
 from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
 from tests.clients.waiting import wait_until
 from tests.daemon import running
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.clients
 
 PARTITIONS = 6
 RECORDS = 120
+KILLED_SESSION_TIMEOUT_MS = 5_000  # the end of it is waited for
 # Long enough that nobody is expelled on a busy machine while a static member is away.
 STATIC_SESSION_TIMEOUT_MS = 20_000
 
@@ -89,7 +90,7 @@ def test_one_is_killed(
     client: Client, broker: Broker, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
 ) -> None:
     """It is expelled when its session ends, and the others go on where it had committed."""
-    members = [join(broker.bootstrap, group, topic) for _ in range(3)]
+    members = [join(broker.bootstrap, group, topic, session_timeout_ms=KILLED_SESSION_TIMEOUT_MS) for _ in range(3)]
     wait_for_assignment(members, PARTITIONS)
     values = produce(topic, RECORDS, PARTITIONS)
     wait_for_values(members, values)
@@ -103,7 +104,7 @@ def test_one_is_killed(
     first_half = [value.decode() for value in values[:RECORDS]]
     seen = Counter(value for each in members for value in each.values)
     assert {seen[value] for value in first_half} == {1}, "what was committed is not read again"
-    print(f"\n{client.name}: takeover {takeover_s:.2f} s after SIGKILL, session timeout {SESSION_TIMEOUT_MS} ms")
+    print(f"\n{client.name}: takeover {takeover_s:.2f} s after SIGKILL, session timeout {KILLED_SESSION_TIMEOUT_MS} ms")
 
 
 @pytest.mark.scenario("resume")
@@ -168,7 +169,13 @@ def test_a_static_member_restarts(
         return {each["group_instance_id"]: each["member_id"] for each in described["members"]}
 
     def rebalances() -> int:
-        return len(broker.daemon.events("group transition", group=group)) if broker.daemon is not None else 0
+        """Lines that tell of them, once the last one has its end: that is written a moment after clients know."""
+        daemon = broker.daemon
+        if daemon is None:
+            return 0
+        told = functools.partial(daemon.events, "group transition", group=group)
+        wait_until(lambda: told()[-1:] and told()[-1]["new"] == "Stable", "the end of the rebalance to be told")
+        return len(told())
 
     members = [static(0), static(1)]
     wait_for_assignment(members, PARTITIONS)

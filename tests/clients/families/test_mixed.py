@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 PARTITIONS = 24
 RECORDS = 480
-SESSION_TIMEOUT_MS = 6_000
+SESSION_TIMEOUT_MS = 15_000
 ALONE = {
     "kafkajs 2.2.4": "its assignor is called RoundRobinAssigner, and nobody else has one of that name",
     "kafka-go 0.4.51": "its subscriptions say version 1 and end before the owned partitions: others cannot read them",
