@@ -48,8 +48,10 @@ class GroupActor:
         result = step(self.group, event, now_ms)
         if result.offsets:
             self._log_offsets(result, now_ms)
-        if result.records or result.replies or result.timers or result.transitions or result.changes or result.dropped:
+        if result.records or result.replies or result.timers or result.transitions or result.dropped:
             self.apply(result, now_ms)
+        elif result.changes:  # a member is here again, for whom others wait
+            self.coordinator.observe(self, result, now_ms)
         if not self.group.exists:
             self.coordinator.forget(self)
         return result.reply
@@ -105,7 +107,9 @@ class GroupActor:
         return response
 
     def answer(self, context: RequestContext, response: Any) -> None:
-        """Answer a parked request; the answer of a connection that has gone is dropped."""
-        response = self.respond(context, response)
-        if response is not None:
-            context.reply(response)
+        """Answer a parked request, as `respond` does; the answer of a connection that has gone is dropped."""
+        response = for_version(response, context.api_version)
+        if self.epoch > self.coordinator.writer.flushed_epoch:
+            context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
+        else:
+            context.connection.answer(context, response)

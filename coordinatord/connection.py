@@ -356,7 +356,7 @@ class Connection(asyncio.Protocol):
         self._dirty = False
         if self._out and not self.closed:
             out, self._out = self._out, bytearray()
-            self.router.sent(len(out))
+            self.router.metrics.bytes_sent += len(out)
             self._transport.write(out)
 
     # Order and back-pressure
@@ -401,7 +401,7 @@ class Connection(asyncio.Protocol):
         """What is answered outside of `data_received` goes out at the end of the event loop's turn."""
         if not (self._dispatching or self._dirty or self.closed):
             self._dirty = True
-            self.router.call_soon(self.flush)
+            self.router.flush_soon(self)
 
     @property
     def _is_blocked(self) -> bool:

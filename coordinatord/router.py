@@ -130,6 +130,7 @@ class Router:
         self.metrics = metrics
         self._requests = metrics.requests
         self.connections: set[Connection] = set()
+        self._unsent: list[Connection] = []
         self.draining = False
         self._offered: list[ApiVersion] | None = None
 
@@ -152,6 +153,19 @@ class Router:
         """A connection is being closed because of what its peer sent."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def flush_soon(self, connection: Connection) -> None:
+        """Have its answers leave at the end of the event loop's turn: one callback for all, a rebalance answers each
+        member on a connection of its own.
+        """
+        if not self._unsent:
+            self.call_soon(self._flush)
+        self._unsent.append(connection)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for connection in unsent:
+            connection.flush()
 
     def sent(self, size: int) -> None:
         """Response bytes have been handed to a transport."""

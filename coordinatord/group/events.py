@@ -36,15 +36,8 @@ class Join:
         cls, request: JoinGroupRequest, version: int, reply_to: Any, client_id: str | None, client_host: str
     ) -> Join:
         """v0 has no rebalance timeout and uses the session timeout; a null client id counts as an empty one."""
-        return cls(
-            request,
-            reply_to,
-            client_id or "",
-            client_host,
-            require_known_member_id=version >= 4,
-            supports_skipping_assignment=version >= 9,
-            rebalance_timeout_ms=request.session_timeout_ms if version == 0 else None,
-        )
+        rebalance_timeout_ms = request.session_timeout_ms if version == 0 else None
+        return cls(request, reply_to, client_id or "", client_host, version >= 4, version >= 9, rebalance_timeout_ms)
 
 
 @dataclass(slots=True)
@@ -58,7 +51,7 @@ class Sync:
     @classmethod
     def of(cls, request: SyncGroupRequest, version: int, reply_to: Any) -> Sync:
         """From a request of that version."""
-        return cls(request, reply_to, require_protocol=version >= 5)
+        return cls(request, reply_to, version >= 5)
 
 
 @dataclass(slots=True)

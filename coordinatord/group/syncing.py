@@ -71,7 +71,8 @@ def _refusal(group: Group, event: Sync) -> ErrorCode | None:
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
+    asked, is_so = (request.protocol_type, request.protocol_name), (group.protocol_type, group.protocol_name)
+    if asked != is_so and any(map(_differs, asked, is_so)):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group.state is PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS

@@ -64,7 +64,7 @@ class Membership:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        event = Join.of(request, version, context, context.client_id, context.client_host)
+        event = Join.of(request, version, context, context.client_id, context.connection.client_host)
         return actor.respond(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:

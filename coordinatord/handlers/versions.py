@@ -31,7 +31,7 @@ _fetched = maker(OffsetFetchResponse)
 def for_version(response: Any, version: int) -> Any:
     """The response as clients of `version` know it; the same object unless something has to change."""
     if type(response) is JoinGroupResponse:
-        return _join_response(response, version)
+        return response if response.protocol_name else _join_response(response, version)
     if type(response) is LeaveGroupResponse:
         return _leave_response(response, version)
     return response
@@ -39,8 +39,6 @@ def for_version(response: Any, version: int) -> Any:
 
 def _join_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     """No protocol name is null from v7 and the empty string before."""
-    if response.protocol_name:
-        return response
     protocol_name = None if version >= 7 else ""
     return response if response.protocol_name == protocol_name else replace(response, protocol_name=protocol_name)
 

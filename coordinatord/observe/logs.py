@@ -176,10 +176,7 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
     _output = output = _Output(stream)
     console = form == "console" or (form == "auto" and stream.isatty())
     structlog.configure(
-        processors=[
-            _add_origin,
-            *_rendering(console, colors=stream.isatty()),
-        ],
+        processors=_rendering(console, colors=stream.isatty()),
         wrapper_class=_wrapper(_LEVELS[level]),
         logger_factory=lambda *names: _Lines(output, *names),
         cache_logger_on_first_use=True,
@@ -218,34 +215,31 @@ def _rendering(console: bool, colors: bool) -> list[Any]:
         renderer = structlog.dev.ConsoleRenderer(
             colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
         )
-        return [_cut, _visible, renderer]
+        return [_add_origin, _cut, _visible, renderer]
     return [_to_json]
 
 
 def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Who says it, how bad it is, and when: UTC, to the microsecond."""
+    global _second
     if logger.name:
         event["logger"] = logger.name
     event["level"] = method
-    event["timestamp"] = _timestamp()
+    now_us = time.time_ns() // 1_000
+    began_us, text = _second  # most lines are of the same second as the one before
+    if not 0 <= now_us - began_us < 1_000_000:
+        second = now_us // 1_000_000
+        began_us, text = _second = second * 1_000_000, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+    event["timestamp"] = f"{text}.{now_us - began_us:06}Z"
     return event
 
 
 _second: tuple[int, str] = (0, "")
 
 
-def _timestamp() -> str:
-    """UTC, to the microsecond. Most lines are of the same second as the one before."""
-    global _second
-    second, microsecond = divmod(time.time_ns() // 1_000, 1_000_000)
-    known, text = _second
-    if second != known:
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _second = second, text
-    return f"{text}.{microsecond:06}Z"
-
-
 def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
     """One object a line, in ASCII: no terminal acts on what JSON leaves as it is."""
+    _add_origin(logger, method, event)
     if "exc_info" in event:
         event = structlog.processors.format_exc_info(logger, method, event)
     try:
