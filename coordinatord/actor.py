@@ -13,15 +13,18 @@ busy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.classic import step
+from coordinatord.group.offsets import commit_again
 from coordinatord.group.result import Cancel, Result
 from coordinatord.group.state import Group
 from coordinatord.handlers.refusals import unavailable
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
+from protocol.commit_shape import CommitShape, Numbers
 from protocol.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
@@ -55,6 +58,16 @@ class GroupActor:
         if not self.group.exists:
             self.coordinator.forget(self)
         return result.reply
+
+    def commit_again(self, shape: CommitShape, numbers: Numbers) -> bool:
+        """A commit like one before; False where it has to be told of as a `Commit`."""
+        coordinator = self.coordinator
+        now_ms = coordinator.now_ms()
+        if not commit_again(self.group, shape, numbers, now_ms):
+            return False
+        self.epoch = coordinator.append_offsets(self.partition, shape.bodies(numbers, now_ms), now_ms)
+        coordinator.metrics.offset_commits += len(numbers)
+        return True
 
     def _log_offsets(self, result: Result, now_ms: int) -> None:
         """Log what a commit has set, all of it in one batch. Such a step has no other records."""
@@ -94,6 +107,13 @@ class GroupActor:
             context.abandon()
         if result.transitions or result.changes:
             coordinator.observe(self, result, now_ms)
+
+    def respond_at(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
+        """`respond`, where there is something to say if the log fails."""
+        if self.epoch > self.coordinator.writer.flushed_epoch:
+            context.answer_at(self.epoch, response, failure)
+            return None
+        return response
 
     def respond(self, context: RequestContext, response: Any) -> Any:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""

@@ -65,6 +65,11 @@ class RequestContext:
         return self.codec.decode_request(*self._body)
 
     @property
+    def where(self) -> Body:
+        """Where the request lies, without its header; until it waits for the log."""
+        return self._body
+
+    @property
     def body(self) -> bytes:
         """The request as bytes, without its header."""
         buf, start, end = self._body

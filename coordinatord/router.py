@@ -37,6 +37,9 @@ Handler = Callable[[RequestContext, Any], Any]
 AtOnce = Callable[[Any, int], int | None]
 """(request, now_ms) -> the error code that is all of its response, or None: not now, ask the handler."""
 
+Decoder = Callable[[Codec], Callable[[bytes, int, int], Any]]
+"""codec -> what reads its requests: as the codec does, or what else their handler knows how to take."""
+
 _read_head = struct.Struct(">Iih").unpack_from
 HEAD_BYTES = 10
 
@@ -70,10 +73,13 @@ class _Answers(dict[int, tuple[int, bytes]]):
 class Route:
     """One API in one version: its codec, its handlers, and how often it was asked for."""
 
-    __slots__ = ("answers", "at_once", "codec", "count", "handler", "seconds")
+    __slots__ = ("answers", "at_once", "codec", "count", "decode", "handler", "seconds")
 
-    def __init__(self, codec: Codec, handler: Handler, at_once: AtOnce | None, seconds: Histogram) -> None:
+    def __init__(
+        self, codec: Codec, handler: Handler, at_once: AtOnce | None, decoder: Decoder | None, seconds: Histogram
+    ) -> None:
         self.codec = codec
+        self.decode = codec.decode_request if decoder is None else decoder(codec)
         self.handler = handler
         self.at_once = at_once
         self.answers = _Answers(codec)
@@ -84,10 +90,17 @@ class Route:
 class Routes(dict[int, Route]):
     """Routes by a frame's first four bytes (api key and version), made when first asked for."""
 
-    def __init__(self, handlers: Mapping[int, Handler], at_once: Mapping[int, AtOnce], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        at_once: Mapping[int, AtOnce],
+        decoders: Mapping[int, Decoder],
+        metrics: Metrics,
+    ) -> None:
         super().__init__()
         self.handlers = handlers
         self.at_once = at_once
+        self.decoders = decoders
         self.metrics = metrics
 
     def __missing__(self, key: int) -> Route:
@@ -95,8 +108,8 @@ class Routes(dict[int, Route]):
         if handler is None:
             raise UnknownApiError(f"api key {key >> 16} is not served")
         api_key = key >> 16
-        seconds = self.metrics.request_seconds[api_key]
-        made = self[key] = Route(registry.CODECS[key], handler, self.at_once.get(api_key), seconds)
+        at_once, decoder = self.at_once.get(api_key), self.decoders.get(api_key)
+        made = self[key] = Route(registry.CODECS[key], handler, at_once, decoder, self.metrics.request_seconds[api_key])
         return made
 
 
@@ -115,13 +128,15 @@ class Router:
         metrics: Metrics,
         features: Mapping[str, int] | None = None,
         at_once: Mapping[int, AtOnce] | None = None,
+        decoders: Mapping[int, Decoder] | None = None,
     ) -> None:
         """`features`: names that clients look for in ApiVersions, and the levels that are in effect (KIP-584).
         `at_once`: by api key, for APIs whose response is an error code and nothing else: asked before the handler.
+        `decoders`: by api key, for APIs whose handler takes more than what codecs make.
         """
         self.handlers: dict[int, Handler] = {**handlers, API_VERSIONS: self.api_versions}
         self.features = features or {}
-        self.routes = Routes(self.handlers, at_once or {}, metrics)
+        self.routes = Routes(self.handlers, at_once or {}, decoders or {}, metrics)
         self.max_frame_bytes = max_frame_bytes
         self.max_connections = max_connections
         self.now_ms = now_ms
@@ -214,7 +229,7 @@ class Router:
                     _, pos = read_tags(buf, pos, end)
                 else:
                     pos += 1
-            request = codec.decode_request(buf, pos, end)
+            request = route.decode(buf, pos, end)
         except (DecodeError, IndexError) as error:
             self._undecodable(connection, buf, start, end, error)
             return

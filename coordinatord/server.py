@@ -170,9 +170,11 @@ class Daemon:
             max_metadata_bytes=settings.group_max_member_metadata_bytes,
         )
         self.loading = Loading(self.data, self.topics.transactional, self.metrics)
+        offsets = Offsets(self.coordinator, self.topics)
         self.router = Router(
-            self._handlers(),
+            {**self._handlers(), **offsets.handlers()},
             at_once=self.membership.at_once(),
+            decoders=offsets.decoders(),
             max_frame_bytes=settings.socket_request_max_bytes,
             max_connections=settings.max_connections,
             now_ms=self.now_ms,
@@ -204,7 +206,6 @@ class Daemon:
             **self.topics.handlers(),
             **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
             **self.membership.handlers(),
-            **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
             **TransactionApis(
                 self.transactions,

@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinatord.connection import Connection
 from coordinatord.observe.metrics import Metrics
-from coordinatord.router import AtOnce, Handler, Router
+from coordinatord.router import AtOnce, Decoder, Handler, Router
 from protocol import registry
 from protocol.headers import RequestHeader, write_request_header
 from protocol.lengths import read_tags
@@ -169,6 +169,7 @@ def make_router(
     max_connections: int = 10,
     now_ms: Callable[[], int] = lambda: 1_000_000,
     at_once: dict[int, AtOnce] | None = None,
+    decoders: dict[int, Decoder] | None = None,
 ) -> Router:
     """A router whose loop and log are the test's."""
     return Router(
@@ -180,6 +181,7 @@ def make_router(
         hold=(gate or Gate()).hold,
         metrics=Metrics(),
         at_once=at_once,
+        decoders=decoders,
     )
 
 

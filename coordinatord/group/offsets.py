@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable
 from coordinatord.group.bury import bury
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
-from coordinatord.group.replay import write, write_offsets
+from coordinatord.group.replay import replay_offsets, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
@@ -48,6 +48,7 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from protocol.commit_shape import CommitShape, Numbers
 from protocol.errors import ErrorCode
 from protocol.make import maker
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
@@ -64,7 +65,7 @@ _value = maker(OffsetCommitValue)
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
     """Log the offsets of a commit that is allowed; one that is too long in metadata fails by itself."""
     request = event.request
-    error = _commit_refusal(group, event)
+    error = _commit_refusal(group, request, event.absent_error)
     if error is not None:
         return Result(reply=commit_error(request, error))
     result = Result()
@@ -99,6 +100,24 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
             write_offsets(group, topic.name, values, result)
     result.reply = AllCommitted(request) if all_fit else _partly_committed(request, max_metadata)
     return result
+
+
+def commit_again(group: Group, shape: CommitShape, numbers: Numbers, now_ms: int) -> bool:
+    """`commit` of a request that has a shape, where that needs nothing but to be applied and logged. False, and nothing
+    has happened, where it is refused, or has to do with more than its member and its offsets.
+    """
+    request = shape.request
+    if not group.exists or _commit_refusal(group, request, ErrorCode.NONE) is not None:
+        return False
+    if group.state is STABLE or group.state is PREPARING_REBALANCE:
+        member = group.members[request.member_id]
+        deadline_ms = now_ms + member.session_timeout_ms
+        if deadline_ms < member.timer_ms:
+            return False  # its timer has to be set
+        member.session_deadline_ms = deadline_ms
+    for topic, values in shape.values(numbers, now_ms):
+        replay_offsets(group, topic, values)
+    return True
 
 
 class AllCommitted(OffsetCommitResponse):
@@ -287,13 +306,12 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
     return result
 
 
-def _commit_refusal(group: Group, event: Commit) -> ErrorCode | None:
-    request = event.request
+def _commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: ErrorCode) -> ErrorCode | None:
     generation_id = request.generation_id_or_member_epoch
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not group.exists:
-        return None if generation_id < 0 else event.absent_error
+        return None if generation_id < 0 else absent_error
     if generation_id < 0 and group.state is EMPTY:
         return None
     if generation_id >= 0 or request.member_id or request.group_instance_id is not None:

@@ -12,6 +12,7 @@ from coordinatord.actor import GroupActor
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets import AllCommitted, fetch_offsets, find_offsets
 from coordinatord.group.state import DEAD, Group
+from coordinatord.handlers.commit_shapes import Again, CommitShapes
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.request import RequestContext
@@ -68,15 +69,30 @@ class Offsets:
     def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
         self.coordinator = coordinator
         self.topics = topics
+        self.shapes = CommitShapes(topics, coordinator.now_ms)
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
         return {8: self.commit, 9: self.fetch, 47: self.delete}
 
+    def decoders(self) -> dict[int, Any]:
+        """By api key: what reads requests in place of their codec (see router.Decoder)."""
+        return {8: self.shapes.decoder}
+
     # OffsetCommit
 
-    def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
+    def commit(self, context: RequestContext, request: OffsetCommitRequest | Again) -> Any:
         """Answered when the offsets are durable."""
+        if type(request) is tuple:
+            known, shape, numbers = request
+            if self.shapes.is_right(known):
+                here = self.coordinator.actors.get(shape.request.group_id)
+                if here is not None and here.commit_again(shape, numbers):
+                    return here.respond_at(context, shape.answer, known.failure)
+            request = context.request
+        return self._commit(context, request)  # type: ignore[arg-type]
+
+    def _commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
         version = context.api_version
         refused = self._resolve(request, version)
         if not request.topics:
@@ -91,6 +107,7 @@ class Offsets:
             _merge(refused, response.topics)
             response = OffsetCommitResponse(topics=refused)
         elif type(response) is AllCommitted:
+            self.shapes.learn(request, version, context.where)
             response = all_committed(request.topics, version)
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 

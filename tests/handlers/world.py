@@ -94,11 +94,12 @@ class World:
         if active:
             self.coordinator.partitions = [ACTIVE] * PARTITIONS
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
+        self.offsets = Offsets(self.coordinator, self.topics)
         self.router = make_router(
             {
                 **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
                 **self.membership.handlers(),
-                **Offsets(self.coordinator, self.topics).handlers(),
+                **self.offsets.handlers(),
                 **GroupAdmin(self.coordinator).handlers(),
             },
             self.turns,
@@ -106,6 +107,7 @@ class World:
             max_frame_bytes=1 << 20,
             max_connections=100,
             at_once=self.membership.at_once(),
+            decoders=self.offsets.decoders(),
         )
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:

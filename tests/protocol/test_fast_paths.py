@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.api.offset_commit import (
+    OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -19,6 +23,7 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from protocol.commit_shape import FIRST_VERSION, CommitShape
 from protocol.compiler import encode_message
 from protocol.make import maker
 from protocol.offset_bodies import MANY, all_committed, all_fetched
@@ -70,6 +75,96 @@ def test_bodies_make_the_batch_that_their_records_make(
         by_record.extend(records, time_ms)
         by_body.extend_bodies([record_body(key, value) for key, value in records], time_ms)
     assert by_body.finish(7, leader_epoch=3) == by_record.finish(7, leader_epoch=3)
+
+
+def with_numbers(request: OffsetCommitRequest, numbers: list[tuple[int, int]]) -> OffsetCommitRequest:
+    rest = iter(numbers)
+    return replace(
+        request,
+        topics=[
+            replace(
+                topic,
+                partitions=[
+                    OffsetCommitRequestPartition(each.partition_index, *next(rest), each.committed_metadata)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+plain_topics = st.builds(
+    OffsetCommitRequestTopic,
+    name=names,
+    topic_id=topic_ids,
+    partitions=st.lists(
+        st.builds(OffsetCommitRequestPartition, int32s, committed_metadata=st.sampled_from(["", None])),
+        min_size=1,
+        max_size=4,
+    ),
+)
+many_numbers = st.integers(0, 1 << 32).map(
+    lambda seed: [
+        (each := random.Random(seed + at)) and (each.getrandbits(63), each.getrandbits(31)) for at in range(8)
+    ]
+)
+
+
+@given(
+    st.builds(
+        OffsetCommitRequest,
+        names,
+        int32s,
+        names,
+        st.none() | names,
+        topics=st.lists(plain_topics, min_size=1, max_size=2),
+    ),
+    st.integers(FIRST_VERSION, 10),
+    many_numbers,
+    many_numbers,
+    int64s,
+    st.binary(max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_a_commit_through_its_shape_is_what_its_declarations_say(
+    request: OffsetCommitRequest,
+    version: int,
+    first: list[tuple[int, int]],
+    then: list[tuple[int, int]],
+    time_ms: int,
+    before: bytes,
+    rng: random.Random,
+) -> None:
+    shape = CommitShape(with_numbers(request, first), version)
+    later = with_numbers(request, then)
+    body = encode_message(later, version)
+    numbers = shape.numbers(before + body + b"next", len(before), len(before) + len(body))
+    assert numbers is not None
+    values = [
+        (
+            topic.name,
+            [
+                (
+                    each.partition_index,
+                    OffsetCommitValue(
+                        each.committed_offset, each.committed_leader_epoch, "", time_ms, -1, topic.topic_id
+                    ),
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in later.topics
+    ]
+    assert list(shape.values(numbers, time_ms)) == values
+    bodies = [body for topic in values for body in encode_offsets(request.group_id, *topic)]
+    assert shape.bodies(numbers, time_ms) == bodies
+    assert shape.answer == all_committed(later.topics, version)
+    # One byte that differs is a number's, or it is another request.
+    position = rng.randrange(len(body))
+    other = body[:position] + bytes([body[position] ^ 1]) + body[position + 1 :]
+    assert shape.numbers(other, 0, len(other)) != numbers
+    assert shape.numbers(body, 0, len(body) - 1) is None
 
 
 @given(values)

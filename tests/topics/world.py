@@ -58,8 +58,12 @@ class Context:
     def body(self) -> bytes:
         return encode_message(self.request, self.api_version)
 
-    def keep(self) -> tuple[bytes, int, int]:
+    @property
+    def where(self) -> tuple[bytes, int, int]:
         return self.body, 0, len(self.body)
+
+    def keep(self) -> tuple[bytes, int, int]:
+        return self.where
 
     def reply(self, response: Any) -> None:
         self.answers += 1
