@@ -95,15 +95,16 @@ def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
     check_kept(out)
     inputs = Inputs(spark, out, {}, now_ms=at_ms, options=Options())
     is_group = F.col("group_id") == group
-    made = F.coalesce("commit_timestamp_ms", "timestamp_ms")
-    commits = inputs.commits.where(is_group).select("topic", "partition", "committed_offset", "at", made.alias("ms"))
+    commits = inputs.commits.where(is_group).select(
+        "topic", "partition", "committed_offset", "log_offset", F.col("effective_ms").alias("ms")
+    )
     log = inputs.facts(GROUP_GENERATIONS).where(is_group).select("log_offset", *GENERATION_COLUMNS)
     found = Moment(at_ms)
     is_known = _who_had_what(inputs, found, log, group)
     last = (
         commits.where(F.col("ms") <= at_ms)
         .groupBy("topic", "partition")
-        .agg(F.max_by(F.struct("committed_offset", "ms"), "at").alias("last"))
+        .agg(F.max_by(F.struct("committed_offset", "ms"), "log_offset").alias("last"))
     )
     for row in last.collect():
         if row["last"]["committed_offset"] is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class Place:
 
     path: str | None
     bootstrap: str | None
-    broker: dict[str, object]
+    broker: dict[str, object] = field(repr=False)  # there are passwords in it
     topics: tuple[str, ...]
     now_ms: int | None
 

@@ -76,24 +76,23 @@ def start_spark(**settings: str) -> SparkSession:
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
     """`commits` with `outcome`: "plain" outside of transactions, else what the first marker of the same producer behind
-    it in the log says, "COMMIT" or "ABORT", or "open" while there is none; and `outcome_log_offset`, the marker's.
-    A transactional commit takes effect at its marker, not before.
+    it in the log says, "COMMIT" or "ABORT", or "open" while there is none; and `outcome_log_offset` and
+    `outcome_timestamp_ms`, the marker's. A transactional commit takes effect at its marker, not before.
     """
     keys = ["log_partition", "producer_id"]
     inside = commits.where("transactional").select(*keys, "log_offset")
-    ends = markers.select(*keys, "log_offset", F.col("marker"))
-    both = inside.withColumn("marker", F.lit(None).cast("string")).unionByName(ends)
+    end = F.struct("marker", "log_offset", "timestamp_ms").alias("end")
+    both = inside.unionByName(markers.select(*keys, "log_offset", end), allowMissingColumns=True)
     behind = Window.partitionBy(*keys).orderBy("log_offset").rowsBetween(0, Window.unboundedFollowing)
-    is_end = F.col("marker").isNotNull()
     resolved = (
-        both.withColumn("outcome", F.first("marker", ignorenulls=True).over(behind))
-        .withColumn("outcome_log_offset", F.first(F.when(is_end, F.col("log_offset")), ignorenulls=True).over(behind))
-        .where(~is_end)
+        both.withColumn("its", F.first("end", ignorenulls=True).over(behind))
+        .where("end is null")
         .select(
             F.col("log_partition").alias("_partition"),
             F.col("log_offset").alias("_offset"),
-            "outcome",
-            "outcome_log_offset",
+            F.col("its.marker").alias("outcome"),
+            F.col("its.log_offset").alias("outcome_log_offset"),
+            F.col("its.timestamp_ms").alias("outcome_timestamp_ms"),
         )
     )
     # A segment outside of a partition's directory has no partition: null is equal to null here.

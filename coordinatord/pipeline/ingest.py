@@ -40,7 +40,7 @@ class Run:
     source: Source
     out: Path
     end_offsets: str | None = None
-    broker: dict[str, Any] = field(default_factory=dict)
+    broker: dict[str, Any] = field(default_factory=dict, repr=False)  # there are passwords in it
     options: Options = field(default_factory=Options)
     tables: tuple[str, ...] = ()
     format: str = "parquet"

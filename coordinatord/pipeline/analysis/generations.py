@@ -117,7 +117,7 @@ def generation_of(row: Mapping[str, Any]) -> Generation | None:
     members = (_member(each) for each in row["members"])
     return Generation(
         int(row["generation"]),
-        int(row["timestamp_ms"]),
+        int(row["timestamp_ms"] or row["current_state_timestamp_ms"] or 0),
         row["current_state_timestamp_ms"],
         row["protocol"],
         row["leader"],

@@ -1,6 +1,7 @@
 """How far one group is behind in one partition: now, and in the course of time.
 
-Lag is never negative: a commit that is beyond the end offset that was looked up a moment earlier has caught up.
+Lag is never negative: a commit that is beyond the end offset that was looked up a moment earlier has caught up. One
+that is beyond an end that was looked up later is of another log than that which is there: nobody knows what is unread.
 """
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from coordinatord.pipeline.analysis.burrow import Commit
-from coordinatord.pipeline.analysis.curve import Point, end_offset_at, rate_per_s, time_lag
+from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, end_offset_at, rate_per_s, time_lag
 
 MAX_STEPS = 500
 """Points of one history at most: more than a plot shows. The step between them grows instead."""
+
+
+CLOCKS_MS = 60_000
+"""Commits are timed by the coordinator's clock, looks at ends by another: they may be so far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,12 @@ class Ends:
     log_start_offset: int | None
     end_offset: int
     sampled_ms: int
+
+    def is_of_another_log(self, commit: Commit) -> bool:
+        """Whether the commit is of an offset that the partition had not reached afterwards: the topic was deleted and
+        made again, or records were lost.
+        """
+        return commit.offset > self.end_offset and self.sampled_ms - commit.time_ms > CLOCKS_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,8 @@ def lag_now(
     committed = commits[-1].offset
     produced = rate_per_s(points, now_ms - window_ms)
     consumed = _consumed_per_s(commits, now_ms - window_ms)
+    if ends is not None and ends.is_of_another_log(commits[-1]):
+        return Lag(None, None, UNKNOWN, None, None, None, consumed, produced, None, _is_idle(produced))
     if ends is None:
         told = time_lag(committed, committed + 1, now_ms, points, record_ms)
         return Lag(None, None, told.method, None, None, None, consumed, produced, None, _is_idle(produced))
@@ -86,7 +100,7 @@ def _is_idle(produced: float | None) -> bool | None:
 
 def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
     recent = [commit for commit in commits if commit.time_ms >= since_ms]
-    if len(recent) < 2 or recent[-1].time_ms == recent[0].time_ms:
+    if len(recent) < 2 or recent[-1].time_ms <= recent[0].time_ms:
         return None
     return max(0, recent[-1].offset - recent[0].offset) * 1000 / (recent[-1].time_ms - recent[0].time_ms)
 
@@ -109,7 +123,7 @@ def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) ->
     first_ms = max(commits[0].time_ms, points[0].time_ms)
     last_ms = points[-1].time_ms
     step_ms = max(step_ms, -(-(last_ms - first_ms) // MAX_STEPS))
-    times = [commit.time_ms for commit in commits]
+    times = list(accumulate((commit.time_ms for commit in commits), max))  # where the clock went back, later ones count
     at_ms = -(-first_ms // step_ms) * step_ms
     while at_ms <= last_ms:
         committed = commits[bisect_right(times, at_ms) - 1].offset

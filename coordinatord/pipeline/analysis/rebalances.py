@@ -331,7 +331,7 @@ def _somebody_went(
     known = [(member, silence) for member, silence in silences if silence is not None]
     if not known:
         return _nothing_committed(removed, added)
-    member, silence = min(known, key=lambda each: each[1] / each[0].session_timeout_ms)
+    member, silence = min(known, key=lambda each: each[1] / max(each[0].session_timeout_ms, 1))
     expired = silence >= member.session_timeout_ms - HEARTBEAT_MS
     told = f"{names_of([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
     sure = _how_sure(silence, member.session_timeout_ms, expired=expired)

@@ -13,6 +13,9 @@ from coordinatord.pipeline.tables.table import Column, Table
 HOT = 2.0
 """An offsets partition is hot when it has so many times the records of the average one."""
 
+MOST = float(2**63 - 1024)
+"""The greatest double that is a bigint."""
+
 COLUMNS = (
     Column("group_id", "string", ""),
     Column("topic", "string", ""),
@@ -54,11 +57,12 @@ KEYS = ("group_id", "topic", "partition")
 
 
 def _commits(inputs: Inputs) -> DataFrame:
-    place = Window.partitionBy(*KEYS).orderBy("at", "log_offset")
-    time = F.coalesce("commit_timestamp_ms", "timestamp_ms")
+    place = Window.partitionBy(*KEYS).orderBy("log_offset")
     before = F.lag("committed_offset").over(place)
-    rows = inputs.commits.withColumn("_ms", time).withColumn("_before", before)
-    back = F.col("_before") - F.col("committed_offset")
+    rows = inputs.commits.withColumn("_ms", F.col("made_ms")).withColumn("_before", before)
+    # Not in integers: a client may commit what it likes, and a sum that overflows would end the run.
+    back = F.col("_before").cast("double") - F.col("committed_offset").cast("double")
+    rewound = F.least(F.sum(F.when(back > 0, back)), F.lit(MOST)).cast("bigint")
     seconds = (F.max("_ms") - F.min("_ms")) / 1000
     live = rows.withColumn("_ms", F.when(~F.col("tombstone"), F.col("_ms")))
     return (
@@ -68,9 +72,9 @@ def _commits(inputs: Inputs) -> DataFrame:
             F.min("_ms").alias("first_ms"),
             F.max("_ms").alias("last_ms"),
             F.when((F.count("_ms") > 1) & (seconds > 0), (F.count("_ms") - 1) / seconds).alias("commits_per_s"),
-            F.count_if(back == 0).alias("no_op_commits"),
-            F.count_if(back > 0).alias("rewinds"),
-            F.coalesce(F.sum(F.when(back > 0, back)), F.lit(0)).alias("rewound_records"),
+            F.count_if(F.col("_before") == F.col("committed_offset")).alias("no_op_commits"),
+            F.count_if(F.col("_before") > F.col("committed_offset")).alias("rewinds"),
+            F.coalesce(rewound, F.lit(0)).alias("rewound_records"),
             F.count_if("tombstone").alias("forgotten"),
             F.sum(F.col("record_bytes").cast("bigint")).alias("bytes"),
         )
@@ -80,7 +84,7 @@ def _commits(inputs: Inputs) -> DataFrame:
 
 def _load(inputs: Inputs) -> DataFrame:
     what = ["group_id", "log_partition", "log_offset", "tombstone", "record_bytes"]
-    time = F.when(~F.col("tombstone"), F.coalesce("commit_timestamp_ms", "timestamp_ms"))
+    time = F.when(~F.col("tombstone"), F.col("made_ms"))
     commits = inputs.commits.select(*what, "topic", "partition", time.alias("commit_ms"))
     generations = inputs.facts(GROUP_GENERATIONS).select(*what)
     both = commits.unionByName(generations, allowMissingColumns=True)

@@ -12,7 +12,7 @@ COLUMNS = (
     Column("group_id", "string", ""),
     Column("topic", "string", ""),
     Column("partition", "int", ""),
-    Column("committed_offset", "bigint", ""),
+    Column("committed_offset", "bigint", "null where it is negative, which is none to any client"),
     Column("committed_ms", "bigint", ""),
     Column(
         "counts_from",
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def _build(inputs: Inputs) -> DataFrame:
-    newest = Window.partitionBy("group_id", "topic", "partition").orderBy(F.col("at").desc())
+    newest = Window.partitionBy("group_id", "topic", "partition").orderBy(F.col("log_offset").desc())
     last = inputs.commits.withColumn("_rank", F.row_number().over(newest)).where("_rank = 1 and not tombstone")
     groups = inputs.last_generations.select(
         "group_id",
@@ -49,7 +49,6 @@ def _build(inputs: Inputs) -> DataFrame:
         rows = rows.join(inputs.consumer_topics.select("group_id", read), "group_id", "left")
     else:
         rows = rows.withColumn("_read", F.lit(None).cast("array<string>"))
-    committed_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
     in_use = F.coalesce("_has_members", F.lit(False))
     subscribed = ~F.coalesce("_consumers", F.lit(False)) | F.array_contains("_topics", F.col("topic"))
     counts_from = (
@@ -64,14 +63,14 @@ def _build(inputs: Inputs) -> DataFrame:
     retention = F.lit(inputs.options.retention_ms)
     expires = (
         F.when(F.col("counts_from") == "explicit", F.col("expire_timestamp_ms"))
-        .when(F.col("counts_from") == "empty", F.greatest("_since_ms", "committed_ms") + retention)
-        .when(F.col("counts_from") != "in use", F.col("committed_ms") + retention)
+        .when(F.col("counts_from") == "empty", F.try_add(F.greatest("_since_ms", "committed_ms"), retention))
+        .when(F.col("counts_from") != "in use", F.try_add("committed_ms", retention))
     )
     return (
-        rows.withColumn("committed_ms", committed_ms)
+        rows.withColumn("committed_ms", F.col("made_ms"))
         .withColumn("counts_from", counts_from)
         .withColumn("expires_ms", expires)
-        .withColumn("expires_in_ms", F.col("expires_ms") - F.lit(inputs.now_ms))
+        .withColumn("expires_in_ms", F.try_subtract("expires_ms", F.lit(inputs.now_ms)))
         .withColumn("abandoned", ~in_use)
     )
 

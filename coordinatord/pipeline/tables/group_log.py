@@ -82,7 +82,7 @@ def consumer_texts(inputs: Inputs, where: str = "true") -> dict[str, DataFrame]:
 
 def commit_times(inputs: Inputs) -> DataFrame:
     """When each partition was committed."""
-    time = F.coalesce("commit_timestamp_ms", "timestamp_ms").alias("time_ms")
+    time = F.col("made_ms").alias("time_ms")
     return inputs.commits.where("not tombstone").select("group_id", "topic", "partition", time)
 
 

@@ -104,17 +104,23 @@ class Inputs:
 
     @cached_property
     def commits(self) -> DataFrame:
-        """Commits that have taken effect, and tombstones (`committed_offset` null), with `at`: their place in the order
-        in which they did. One of a transaction does so at its marker.
+        """Commits that have taken effect, and tombstones, in the order of `log_offset`; with `made_ms`, when the commit
+        was made, and `effective_ms`, when it took effect: one of a transaction does so at its marker.
+
+        `committed_offset` is null of a tombstone, and where it is negative, which is no offset to any client.
         """
         commits = self.facts(OFFSET_COMMITS)
+        made_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
+        effective_ms = made_ms
         if commits.where("transactional").limit(1).count():
-            commits = with_outcome(commits, self.facts(TRANSACTION_MARKERS))
-            commits = commits.where(F.col("outcome").isin("plain", "COMMIT"))
-            place = F.coalesce("outcome_log_offset", "log_offset")
-        else:
-            place = F.col("log_offset")
-        return commits.withColumn("at", place)
+            commits = _effective(with_outcome(commits, self.facts(TRANSACTION_MARKERS)))
+            effective_ms = F.greatest(made_ms, "outcome_timestamp_ms")
+        offset = F.when(F.col("committed_offset") >= 0, F.col("committed_offset"))
+        return (
+            commits.withColumn("made_ms", made_ms)
+            .withColumn("effective_ms", effective_ms)
+            .withColumn("committed_offset", offset)
+        )
 
     @cached_property
     def last_generations(self) -> DataFrame:
@@ -218,6 +224,18 @@ class Inputs:
 
 def _ddl(schema: Any) -> str:
     return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
+
+
+def _effective(commits: DataFrame) -> DataFrame:
+    """Those that have ever been the group's offset. As in Kafka one of a transaction has, unless something that was
+    written after it was already when its marker came: a commit outside of it, a tombstone. So they take effect in the
+    order of the log, whatever the order of the markers.
+    """
+    place = F.coalesce("outcome_log_offset", "log_offset")
+    before = Window.partitionBy("log_partition", "group_id", "topic", "partition").orderBy(place, "log_offset")
+    newest = F.max("log_offset").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    done = commits.where(F.col("outcome").isin("plain", "COMMIT")).withColumn("_newest", newest)
+    return done.where("_newest is null or log_offset > _newest").drop("_newest")
 
 
 def _last(rows: DataFrame, *keys: str) -> DataFrame:

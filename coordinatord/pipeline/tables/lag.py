@@ -29,11 +29,16 @@ WHERE = (
 LAG_COLUMNS = (
     *WHERE,
     Column("committed_offset", "bigint", "the next offset that the group will read"),
-    Column("committed_ms", "bigint", "when it was committed"),
+    Column("committed_ms", "bigint", "when it was committed; of a transaction, when that was"),
     Column("end_offset", "bigint", "of the partition; null where nobody looked"),
     Column("end_offset_ms", "bigint", "when that was looked at"),
     Column("log_start_offset", "bigint", "the first offset that retention has left"),
-    Column("lag", "bigint", "records that are there and unread; never negative; null where the end is not known"),
+    Column(
+        "lag",
+        "bigint",
+        "records that are there and unread; never negative; null where the end is not known, or is before an offset "
+        "that was committed a minute earlier or more: the topic was deleted and made again, or has lost records",
+    ),
     Column("time_lag_ms", "bigint", "milliseconds since the oldest unread record was appended"),
     Column(
         "time_lag_method",
@@ -126,7 +131,7 @@ def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -
         return pd.DataFrame(rows, columns=names).astype(object)
 
     commits = inputs.commits.select(
-        "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "at"
+        "group_id", "topic", "partition", "committed_offset", "effective_ms", "log_offset"
     ).join(F.broadcast(inputs.members), "group_id", "left")
     keys = ["topic", "partition"]
     return commits.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInPandas(apply, ddl)
@@ -134,15 +139,13 @@ def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -
 
 def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
     """The commits of a group for a partition in the order of the log, as long as they are not gone."""
-    rows = rows.sort_values("at")
+    rows = rows.sort_values("log_offset")
     commits: list[Commit] = []
-    for offset, committed_ms, timestamp_ms in zip(
-        rows["committed_offset"], rows["commit_timestamp_ms"], rows["timestamp_ms"], strict=True
-    ):
+    for offset, committed_ms in zip(rows["committed_offset"], rows["effective_ms"], strict=True):
         if pd.isna(offset):
             commits.clear()
         else:
-            commits.append(Commit(int(offset), int(timestamp_ms if pd.isna(committed_ms) else committed_ms), None))
+            commits.append(Commit(int(offset), int(committed_ms), None))
     return commits
 
 
@@ -175,10 +178,13 @@ def _row(
     found = status.partition_status(
         recent, lag.lag, now_ms, has_members=partition.has_members[group_id], rules=options.rules
     )
+    if ends is not None and ends.is_of_another_log(last):
+        why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
+        found = status.Status(status.UNKNOWN, why)
     compatible = None
-    if lag.lag is not None:
+    if ends is not None:
         ends_seen = [point.offset for point in points[-burrow.WINDOW :]]
-        compatible = burrow.partition_status(recent[-burrow.WINDOW :], ends_seen, lag.lag, now_ms // 1000)
+        compatible = burrow.partition_status(recent[-burrow.WINDOW :], ends_seen, lag.lag or 0, now_ms // 1000)
     return (
         group_id,
         partition.topic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
-from coordinatord.pipeline.analysis.lag import MAX_STEPS, Ends, history, lag_now, with_lags
+from coordinatord.pipeline.analysis.lag import CLOCKS_MS, MAX_STEPS, Ends, history, lag_now, with_lags
 
 NOW_MS = 100_000
 POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second
@@ -24,6 +24,24 @@ def test_a_group_that_gains() -> None:
 def test_a_commit_beyond_a_stale_end_offset_is_no_negative_lag() -> None:
     lag = lag_now(COMMITS, Ends(0, 1_200, NOW_MS), POINTS, NOW_MS, 60_000)
     assert (lag.lag, lag.time_lag_ms, lag.zero_in_s) == (0, 0, 0)
+
+
+def test_an_offset_that_the_partition_never_reached_again_is_not_called_caught_up() -> None:
+    """The topic was deleted and made again: all that is there may be unread."""
+    later = Ends(0, 40, COMMITS[-1].time_ms + CLOCKS_MS + 1)
+    lag = lag_now(COMMITS, later, [], later.sampled_ms, 60_000)
+    assert (lag.lag, lag.time_lag_ms, lag.time_lag_method) == (None, None, "unknown")
+    at_once = Ends(0, 40, COMMITS[-1].time_ms + CLOCKS_MS)
+    assert lag_now(COMMITS, at_once, [], at_once.sampled_ms, 60_000).lag == 0
+
+
+def test_history_where_the_coordinators_clock_went_back() -> None:
+    """Another broker took the group over at 60 s, and its clock is half a minute behind: its commits are later ones."""
+    told = [(500, 20_000), (900, 60_000), (1_000, 30_000), (1_100, 50_000), (1_500, 90_000)]
+    commits = [Commit(offset, time_ms, None) for offset, time_ms in told]
+    found = {at_ms: offset for at_ms, offset, _ in history(commits, POINTS, 20_000)}
+    assert lag_now(commits[1:3], None, [], 100_000, 90_000).consumed_per_s is None, "in no time at all"
+    assert found == {20_000: 500, 40_000: 500, 60_000: 1_100, 80_000: 1_100, 100_000: 1_500}
 
 
 def test_what_retention_took_is_lost_and_no_lag() -> None:

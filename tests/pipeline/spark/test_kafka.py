@@ -23,7 +23,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
 from coordinatord.cli import cli
+from coordinatord.pipeline.ends_source import sampler
 from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.ingest import Run
 from coordinatord.pipeline.ranges import SegmentReplaced, plan
 from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
 from tests.clients.recording_proxy import RecordingProxy
@@ -209,17 +211,61 @@ def test_what_is_wrong_is_one_sentence(spark: Any, kafka: Kafka, changed: dict[s
     assert options["kafka.sasl_plain_password"] not in str(told.value)
 
 
-def test_passwords_are_shown_nowhere(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> None:
-    options = kafka.secure_options()
-    frame = Source(bootstrap=kafka.secure, **options).read(spark, "offset_commits")
+@contextlib.contextmanager
+def told_at_info(spark: Any) -> Iterator[Any]:
+    """What Spark's JVM logs at INFO, all of it, as a java.io.StringWriter."""
+    jvm = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    core, info = log4j.core, log4j.Level.INFO
+    context = log4j.LogManager.getContext(False)
+    root = context.getConfiguration().getRootLogger()
+    writer, before = jvm.java.io.StringWriter(), root.getLevel()
+    layout = core.layout.PatternLayout.createDefaultLayout()
+    appender = core.appender.WriterAppender.createAppender(layout, None, writer, "told", False, True)
+    appender.start()
+    root.addAppender(appender, info, None)
+    root.setLevel(info)
+    context.updateLoggers()
     try:
-        frame.explain("extended")
+        yield writer
+    finally:
+        root.removeAppender("told")
+        root.setLevel(before)
+        context.updateLoggers()
+
+
+def test_passwords_are_shown_nowhere(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> None:
+    with told_at_info(spark) as log:
+        shown = what_is_shown(spark, kafka, tmp_path, capfd)
+    logged = log.toString()
+    assert "Reading table" in logged
+    assert "from DataSourceV2 named 'consumer_offsets'" in logged
+    assert "consumer_offsets" in shown
+    assert WORD not in shown
+    assert WORD not in logged
+
+
+def what_is_shown(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> str:
+    """Plans, descriptions, progress, checkpoints of reads with SASL that succeed."""
+    options = kafka.secure_options()
+    source = Source(bootstrap=kafka.secure, **options)
+    broker = {name.removeprefix("kafka."): value for name, value in options.items()}
+    ends = sampler(spark, kafka.secure, broker, is_directory=False)
+    frame = source.read(spark, "offset_commits")
+    try:
+        for mode in ("extended", "formatted", "cost"):
+            frame.explain(mode)
+        ends.explain("extended")
         assert frame.count() > 0
-        stream = Source(bootstrap=kafka.secure, **options).read_stream(spark, "offset_commits")
+        stream = source.read_stream(spark, "offset_commits")
         query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = query.trigger(availableNow=True).start()
         assert query.awaitTermination(WAIT_S)
         query.explain(extended=True)
+        sampling = ends.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ends checkpoint"))
+        sampling = sampling.trigger(availableNow=True).start()
+        assert sampling.awaitTermination(WAIT_S)
+        sampling.explain(extended=True)
         listed = ", ".join(f"'{name}' '{value}'" for name, value in {"bootstrap": kafka.secure, **options}.items())
         spark.sql(f"CREATE TABLE secured USING consumer_offsets OPTIONS ({listed})")
         described = spark.sql("DESCRIBE EXTENDED secured").collect() + spark.sql("SHOW CREATE TABLE secured").collect()
@@ -227,13 +273,12 @@ def test_passwords_are_shown_nowhere(spark: Any, kafka: Kafka, tmp_path: Path, c
     finally:
         spark.sql("DROP TABLE IF EXISTS secured")
     captured = capfd.readouterr()
-    shown = "\n".join(
+    return "\n".join(
         [captured.out, captured.err, str(described), str(query.lastProgress), query.status["message"]]
+        + [str(sampling.lastProgress), repr(Run(source, tmp_path, kafka.secure, broker))]
         + [frame._jdf.queryExecution().toString()]
-        + [path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+        + [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     )
-    assert "consumer_offsets" in shown
-    assert WORD not in shown
 
 
 def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
