@@ -278,6 +278,7 @@ def test_the_offsets_topic_can_be_read(
     committer = consumer(group, TopicPartition(topic, 0))
     committer.commit({TopicPartition(topic, 0): OffsetAndMetadata(4, "noted", -1)})
     reader = consumer(None)
+    wait_until(lambda: reader.partitions_for_topic("__consumer_offsets"), "its partitions")
     partitions = reader.partitions_for_topic("__consumer_offsets")
     assert len(partitions) == 50
     reader.assign([TopicPartition("__consumer_offsets", number) for number in partitions])

@@ -37,6 +37,7 @@ def read_all(bootstrap: str) -> Callable[..., list[Any]]:
 
     def read(topic: str, count: int, **settings: Any) -> list[Any]:
         consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **settings)
+        wait_until(lambda: consumer.partitions_for_topic(topic), f"the partitions of {topic}")
         consumer.assign([TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)])
         records: list[Any] = []
 

@@ -28,6 +28,7 @@ from protocol.api.describe_groups import DescribedGroup
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 from tests.group.world import World, subscription
 from tests.reference.raw_client import RawClient
@@ -263,6 +264,7 @@ def test_groups_why_tells_it_in_plain_words(daemon: Daemon) -> None:
 
     consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest")
     try:
+        wait_until(lambda: consumer.partitions_for_topic("__rebalances"), "its partitions")
         partitions = consumer.partitions_for_topic("__rebalances")
         consumer.assign([TopicPartition("__rebalances", partition) for partition in partitions])
         consumer.seek_to_beginning()

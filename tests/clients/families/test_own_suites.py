@@ -1,6 +1,8 @@
 """Clients' own integration tests, as their source distributions on PyPI carry them, against the daemon.
 
-Some of them look once at what a broker does a moment later: those that fail are run once more, by themselves.
+Those that fail are run again, by themselves: kafka-python 3.0.12 loses a subscription that is made while it asks for
+metadata (its set_topics has a TODO about that), in one of 250 new consumers here, and hears of the topic five minutes
+later.
 
 They are downloaded into the tests' cache and run there by a pytest of their own, with a plugin of ours in the place of
 what starts a broker for them. What is left out is named here with its reason. aiokafka's source distributions (0.10 to
@@ -25,7 +27,8 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 VERSION = "3.0.12"
 STAND_INS = Path(__file__).parent / "stand_ins"
-SUITE_TIMEOUT_S = 500
+ATTEMPTS = 3
+SUITE_TIMEOUT_S = 350
 TEST_TIMEOUT_S = 60
 
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
@@ -89,7 +92,9 @@ def failures(report: Path) -> list[str]:
     if not report.exists():
         return []
     cases = ET.parse(report).getroot().iter("testcase")
-    return sorted({case.attrib["name"].split("[")[0] for case in cases if case.find("failure") is not None})
+    return sorted(
+        {case.attrib["name"].split("[")[0] for case in cases if {"failure", "error"} & {each.tag for each in case}}
+    )
 
 
 def test_kafka_python(tmp_path: Path) -> None:
@@ -99,9 +104,14 @@ def test_kafka_python(tmp_path: Path) -> None:
         daemon.start()
         try:
             done = run_suite(daemon, tmp_path / "report.xml")
-            if failed := failures(tmp_path / "report.xml"):
-                print(f"\nonce more: {', '.join(failed)}\n{done.stdout[-4_000:]}")
-                done = run_suite(daemon, tmp_path / "again.xml", only=failed)
+            failed = failures(tmp_path / "report.xml")
+            for attempt in range(1, ATTEMPTS):
+                if not failed:
+                    break
+                print(f"\nagain: {', '.join(failed)}\n{done.stdout[-4_000:]}")
+                report = tmp_path / f"report-{attempt}.xml"
+                done = run_suite(daemon, report, only=failed)
+                failed = failures(report)
         except ToolMissing as missing:
             if os.environ.get("CI") == "true":
                 raise
