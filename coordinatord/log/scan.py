@@ -58,7 +58,8 @@ def scan(
     size = chunk_bytes
     new, unpack = tuple.__new__, HEADER.unpack_from
     while position < end:
-        buffer = file.pread(min(size, end - position), position)
+        wanted = min(size, end - position)
+        buffer = file.pread(wanted, position)
         view = memoryview(buffer)
         have = len(buffer)
         at = 0
@@ -73,6 +74,8 @@ def scan(
                 or crc32c(view[at + ATTRIBUTES_AT : at + LENGTH_OVERHEAD + header.length]) != header.crc
             ):
                 rest = _more_of(buffer, at, path, position, end)
+                if rest and have < wanted and not at:
+                    raise LogDamaged(path, position, f"the file ends at {position + have}, {end} bytes were expected")
                 if rest:
                     size = max(rest, chunk_bytes)
                     break

@@ -7,6 +7,7 @@ import pytest
 from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, replay
 from coordinatord.log.disk import read_text
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from protocol.records.batch import build_batch, write_crc
@@ -137,6 +138,19 @@ def test_damage_that_replay_meets() -> None:
         list(replay(again.log()))
     assert damage.value.path == damaged
     assert 0 < damage.value.position <= 200
+
+
+@pytest.mark.parametrize("left", [0, 7, 61, 80, 200])
+def test_a_file_that_has_become_shorter_is_damage(left: int) -> None:
+    """Somebody has cut it since its size was known. What is not there is not waited for."""
+    disk = SimulatedDisk(1)
+    file = disk.open("/000.log", create=True)
+    batch = bytes(build_batch([(b"key", b"v" * 100)], 1))
+    file.pwrite(batch + batch, 0)
+    size = file.size()
+    file.truncate(left)
+    with pytest.raises(LogDamaged, match=r"the file ends|cut short"):
+        list(scan(file, "/000.log", 0, size))
 
 
 def test_offsets_that_go_back_are_damage() -> None:
