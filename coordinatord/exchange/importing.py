@@ -2,7 +2,9 @@
 
 Partitions are copied as they are, indexes too where the broker was stopped in order. Names, ids, partitions and
 settings of topics come from the broker's copy of the cluster's metadata; without one (a broker before KRaft) names, ids
-and partitions come from the directories. Everything is written beside the target and renamed at the end.
+and partitions come from the directories. Everything is written beside the target and renamed at the end. A target that
+is a mount point (a container's volume) cannot be replaced: there it is written into a directory within, whose entries
+are moved up at the end; for as long as that directory is there, nobody starts on the target.
 """
 
 from __future__ import annotations
@@ -243,31 +245,49 @@ def _write_own_files(
 
 
 def _check_target(target: Path, sources: Sequence[Path]) -> None:
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if (target / checkpoint.IMPORTING).is_dir():
+        raise ExchangeError(f"{target} holds an import that did not end: remove what is in it and try again.")
+    if target.exists() and (not target.is_dir() or _entries_of(target)):
         raise ExchangeError(f"{target} is there and not empty: name a directory that is not there yet (--data-dir).")
     inside = [source for source in sources if source.resolve() in target.resolve().parents]
     if inside:
         raise ExchangeError(f"{target} lies in {inside[0]}, which is only to be read: name another (--data-dir).")
-    aside = _aside(target)
+    aside = _aside(target.resolve())
     if aside.exists():
         raise ExchangeError(f"{aside} was left behind by an import that did not end: remove it and try again.")
 
 
+def _entries_of(target: Path) -> list[Path]:
+    """What a directory holds, but for what a file system has in its root from the beginning."""
+    return sorted(entry for entry in target.iterdir() if entry.name != "lost+found")
+
+
 def _aside(target: Path) -> Path:
-    return target.with_name(target.name + ".importing")
+    return target / checkpoint.IMPORTING if target.is_mount() else target.with_name(target.name + checkpoint.IMPORTING)
 
 
 @contextlib.contextmanager
 def _in_place_of(target: Path) -> Iterator[Path]:
     """A directory to fill, which becomes `target` at the end, and is gone after a failure."""
-    target = target.absolute()
+    target = target.resolve()
     aside = _aside(target)
     aside.mkdir(parents=True)
+    moved: list[Path] = []
     try:
         yield aside
         DISK.sync_dir(str(aside))
-        os.replace(aside, target)
+        if aside.parent == target:
+            for entry in sorted(aside.iterdir()):
+                moved.append(target / entry.name)
+                os.rename(entry, moved[-1])
+            DISK.sync_dir(str(target))
+            aside.rmdir()
+            DISK.sync_dir(str(target))
+        else:
+            os.replace(aside, target)
     except BaseException:
+        for entry in moved:
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
         raise
     DISK.sync_dir(str(target.parent))

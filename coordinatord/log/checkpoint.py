@@ -25,6 +25,8 @@ PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_TEXT = '{"version":0,"brokerEpoch":-1}'
 LOCK = ".lock"
+#: Where `coordinatord import` fills a data directory that nothing can be renamed to (exchange/importing.py).
+IMPORTING = ".importing"
 
 TopicPartition = tuple[str, int]
 

@@ -371,6 +371,8 @@ def _make_durably(disk: Disk, path: str) -> None:
 def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) -> dict[str, str]:
     """meta.properties: made when there is none, otherwise it has to be of our version, node and cluster."""
     file = f"{path}/{checkpoint.META_PROPERTIES}"
+    if disk.is_dir(f"{path}/{checkpoint.IMPORTING}"):
+        raise DataDirectoryError(f"{path} holds an import that did not end: remove what is in it, and import again")
     try:
         properties = checkpoint.read_properties(disk, file)
         if properties is None:

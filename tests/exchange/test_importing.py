@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from coordinatord.config import load
-from coordinatord.log import DataDirectory, epochs, replay
+from coordinatord.log import DataDirectory, DataDirectoryError, epochs, replay
 from coordinatord.log.disk import OsDisk
 from protocol.records.cluster_metadata import (
     AbortTransactionRecord,
@@ -234,6 +235,62 @@ def test_what_is_refused(broker: Path, target: Path, tmp_path: Path) -> None:
     assert list(target.iterdir()) == []
     assert run("import", broker, "--data-dir", target)[0] == 0
     assert "is coordinatord's own already" in run("import", target, "--data-dir", tmp_path / "third")[2]
+
+
+def test_a_target_that_is_a_link_is_filled_where_it_leads(broker: Path, target: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target.symlink_to("elsewhere")
+    assert run("import", broker, "--data-dir", target)[0] == 0
+    assert target.is_symlink()
+    assert (tmp_path / "elsewhere" / "orders-0" / FIRST_SEGMENT).exists()
+
+
+@pytest.fixture
+def volume(target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A target that is a mount point, as a container's volume is: nothing can be renamed to it."""
+    (target / "lost+found").mkdir(parents=True)
+    monkeypatch.setattr(Path, "is_mount", lambda self: self == target)
+    return target
+
+
+def test_a_target_that_is_a_mount_point_is_filled_from_within(broker: Path, volume: Path, tmp_path: Path) -> None:
+    before, inode = contents(broker), volume.stat().st_ino
+    assert run("import", broker, "--data-dir", tmp_path / "other")[0] == 0
+    assert run("import", broker, "--data-dir", volume)[0] == 0
+    assert contents(broker) == before
+    assert volume.stat().st_ino == inode
+    names = {path.name for path in volume.iterdir()}
+    assert names == {path.name for path in (tmp_path / "other").iterdir()} | {"lost+found"}
+    data = DataDirectory.open(str(volume))
+    log = data.get("orders", 0)
+    assert log is not None
+    assert log.end_offset == 4
+    data.close()
+
+
+def test_an_import_into_a_mount_point_that_did_not_end(
+    broker: Path, volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves nothing when it fails; when it was killed, nobody takes what there is for the whole."""
+    rename, left = os.rename, [2]
+
+    def fails(source: Path, goal: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(5, "Input/output error", str(goal))
+        rename(source, goal)
+
+    monkeypatch.setattr(os, "rename", fails)
+    code, _, said = run("import", broker, "--data-dir", volume)
+    assert code == 1
+    assert "Input/output error. Nothing was left behind." in said
+    assert left[0] < 0
+    assert [path.name for path in volume.iterdir()] == ["lost+found"]
+    (volume / ".importing").mkdir()
+    (volume / "orders-0").mkdir()
+    assert "holds an import that did not end" in run("import", broker, "--data-dir", volume)[2]
+    with pytest.raises(DataDirectoryError, match="holds an import that did not end"):
+        DataDirectory.open(str(volume))
 
 
 def test_damage_of_a_cleanly_stopped_broker_is_refused_and_nothing_is_left(broker: Path, target: Path) -> None:
