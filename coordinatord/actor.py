@@ -8,7 +8,8 @@ The durability gate is here: `epoch` is that of the last record that the group w
 every answer of this group waits, reads included, since each may show what that record says. Answers of other groups do
 not wait. The one exception is a heartbeat's: it shows nothing of offsets, so it waits for `membership_epoch`, that of
 the last record about anything else, and a member that commits all the time is not thought dead because the disk is
-busy.
+busy. Members in good standing (group/standing.py) need not ask: they lose it when such a record is written, and get it
+back with the first heartbeat that does not have to wait.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class GroupActor:
             else:
                 self.epoch = coordinator.append_pending(self, encoded, *result.producer)
             self.membership_epoch = self.epoch
+            self.group.lose_standing()
             coordinator.count(result)
         timers = coordinator.timers
         for timer in result.timers:

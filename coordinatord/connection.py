@@ -297,9 +297,9 @@ class Connection(asyncio.Protocol):
             self.router.sent(parts.size)
             self._transport.writelines(parts.in_order())
 
-    def answer_error(self, correlation_id: int, size: int, rest: bytes) -> None:
+    def answer_at_once(self, size: bytes, correlation_id: bytes, rest: bytes) -> None:
         """Send a prebuilt response, of a request that nothing is in line before."""
-        self._out += _frame_head(size, correlation_id) + rest
+        self._out += size + correlation_id + rest
         if not self._dispatching:
             self._flush_soon()
 
@@ -432,6 +432,7 @@ class Connection(asyncio.Protocol):
         self._resume_due = False
         if self.closed or self._is_blocked:
             return
+        self.last_active_ms = self.router.now_ms()  # requests that have waited count from now on, as in Kafka
         waiting = self._waiting
         self._dispatching = True
         left = TURN_REQUESTS

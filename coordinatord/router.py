@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from coordinatord.connection import Connection
+from coordinatord.group.state import Member, Standings
 from coordinatord.observe.metrics import Histogram, Metrics
 from coordinatord.request import RequestContext
 from protocol import registry
@@ -34,8 +35,11 @@ from protocol.schema import Versions
 
 Handler = Callable[[RequestContext, Any], Any]
 
-AtOnce = Callable[[Any, int], int | None]
-"""(request, now_ms) -> the error code that is all of its response, or None: not now, ask the handler."""
+AtOnce = Callable[[Any, int, bytes, Standings], int | None]
+"""(request, now_ms, its bytes, standings) -> the error code that is all of its response, or None: not now, ask the
+handler. `standings` is where it may leave a member whose next request, if it is the same bytes, is answered without an
+error and without being decoded. The bytes are all that is behind the correlation id: the client id is among them.
+"""
 
 Decoder = Callable[[Codec], Callable[[bytes, int, int], Any]]
 """codec -> what reads its requests: as the codec does, or what else their handler knows how to take."""
@@ -56,24 +60,24 @@ GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 15, 42, 47})
 """Requests that are a step of a group, which Kafka measures as event-processing-time."""
 
 
-class _Answers(dict[int, tuple[int, bytes]]):
-    """Error code -> (size of the response, its bytes after the correlation id), encoded when it is first needed."""
+class _Answers(dict[int, tuple[bytes, bytes]]):
+    """Error code -> (the response's size, its bytes after the correlation id), encoded when it is first needed."""
 
     def __init__(self, codec: Codec) -> None:
         super().__init__()
         self._codec = codec
 
-    def __missing__(self, error_code: int) -> tuple[int, bytes]:
+    def __missing__(self, error_code: int) -> tuple[bytes, bytes]:
         out = bytearray(b"\0" if self._codec.response_header_flexible else b"")
         self._codec.encode_response(self._codec.response(error_code=error_code), out)
-        made = self[error_code] = 4 + len(out), bytes(out)
+        made = self[error_code] = (4 + len(out)).to_bytes(4, "big"), bytes(out)
         return made
 
 
 class Route:
-    """One API in one version: its codec, its handlers, and how often it was asked for."""
+    """One API in one version: its codec, its handlers, how often it was asked for, and who need not ask."""
 
-    __slots__ = ("answers", "at_once", "codec", "count", "decode", "handler", "seconds")
+    __slots__ = ("answers", "at_once", "codec", "count", "decode", "handler", "seconds", "standings")
 
     def __init__(
         self, codec: Codec, handler: Handler, at_once: AtOnce | None, decoder: Decoder | None, seconds: Histogram
@@ -85,6 +89,7 @@ class Route:
         self.answers = _Answers(codec)
         self.count = 0
         self.seconds = seconds
+        self.standings: Standings = {}
 
 
 class Routes(dict[int, Route]):
@@ -204,12 +209,17 @@ class Router:
     # Requests
 
     def dispatch(self, connection: Connection, buf: bytes, start: int, end: int) -> None:
-        """Decode the request in `buf[start:end]` and hand it to its handler."""
+        """Answer the request in `buf[start:end]`, or see to it that it is answered later."""
         try:
             if end - start < HEAD_BYTES:
                 raise TruncatedError(f"a request of {end - start} bytes has no header")
             key, correlation_id, size = _read_head(buf, start)
             route = self.routes[key]
+            if route.standings and not connection.held:
+                member = route.standings.get(buf[start + 8 : end])
+                if member is not None:
+                    self._again(connection, route, member, buf[start + 4 : start + 8])
+                    return
             codec = route.codec
             pos = start + HEAD_BYTES
             if size > 0:
@@ -237,31 +247,45 @@ class Router:
         count = route.count = route.count + 1
         is_timed = count <= TIMED_ALL or not count % TIMED_EVERY
         began_s = perf_counter() if is_timed else 0.0
-        error_code = None
-        if route.at_once is not None and not connection.held:
-            try:
-                error_code = route.at_once(request, connection.last_active_ms)
-            except Exception:
-                self._failed(connection, codec)
-                return
-        if error_code is None:
-            context = RequestContext(connection, codec, correlation_id, connection.client_id, (buf, pos, end))
-            try:
+        try:
+            if route.at_once is None or not self._at_once(connection, route, request, buf, start, end):
+                context = RequestContext(connection, codec, correlation_id, connection.client_id, (buf, pos, end))
                 response = route.handler(context, request)
                 if response is not None:
                     connection.answer(context, response)
-            except Exception:
-                self._failed(connection, codec)
-                return
-            if response is None and not context.done:
-                connection.park(context)
-        else:
-            size, rest = route.answers[error_code]
-            connection.answer_error(correlation_id, size, rest)
-            if error_code:
-                self.metrics.error(codec.api_key, error_code)
+                elif not context.done:
+                    connection.park(context)
+        except Exception:
+            self._failed(connection, codec)
+            return
         if is_timed:
             self._timed(route, perf_counter() - began_s)
+
+    def _again(self, connection: Connection, route: Route, member: Member, correlation_id: bytes) -> None:
+        """The heartbeat of a member in good standing: the same bytes as before, and the same answer."""
+        self._requests[route.codec.api_key] += 1
+        count = route.count = route.count + 1
+        is_timed = count <= TIMED_ALL or not count % TIMED_EVERY
+        began_s = perf_counter() if is_timed else 0.0
+        member.beats(connection.last_active_ms)
+        size, rest = route.answers[0]
+        connection.answer_at_once(size, correlation_id, rest)
+        if is_timed:
+            self._timed(route, perf_counter() - began_s)
+
+    def _at_once(self, connection: Connection, route: Route, request: Any, buf: bytes, start: int, end: int) -> bool:
+        """Answer a request whose response is an error code, if nothing has to be waited for."""
+        if connection.held:
+            return False
+        assert route.at_once is not None
+        error_code = route.at_once(request, connection.last_active_ms, buf[start + 8 : end], route.standings)
+        if error_code is None:
+            return False
+        size, rest = route.answers[error_code]
+        connection.answer_at_once(size, buf[start + 4 : start + 8], rest)
+        if error_code:
+            self.metrics.error(route.codec.api_key, error_code)
+        return True
 
     def _timed(self, route: Route, took_s: float) -> None:
         """Note how long a request took; not counting the time for which it is parked or held."""

@@ -47,15 +47,17 @@ class FrameSplitter:
         pos = 0
         end = len(data)
         wanted = 4
+        limit = self.max_frame_bytes
         while end - pos >= 4:
             (size,) = _size(data, pos)
-            if size < 0 or size > self.max_frame_bytes:
-                raise errors.LengthError(f"a frame of {size} bytes, the limit is {self.max_frame_bytes}")
-            stop = pos + 4 + size
+            if not 0 <= size <= limit:
+                raise errors.LengthError(f"a frame of {size} bytes, the limit is {limit}")
+            start = pos + 4
+            stop = start + size
             if stop > end:
                 wanted = 4 + size
                 break
-            frames.append((data, pos + 4, stop))
+            frames.append((data, start, stop))
             pos = stop
         if pos < end:
             self._parts.append(data[pos:] if pos else data)

@@ -8,6 +8,7 @@ from coordinatord.group.state import DEAD, NEVER, Group
 
 def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
     """The group is gone: no member, no timer, nothing parked (that has been answered)."""
+    group.transition_to(DEAD, reason, now_ms, result)  # while it still has the members that lose their standing
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
     for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):
@@ -21,4 +22,3 @@ def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
     group.supported_protocols.clear()
     group.join_deadline_ms = group.sync_deadline_ms = NEVER
     group.exists = False
-    group.transition_to(DEAD, reason, now_ms, result)

@@ -15,7 +15,7 @@ The table of states is in state.py, what a rejoin does in each of them in joinin
 step, the shell forgets it.
 
 Heartbeats are nearly all the traffic: a heartbeat moves `member.session_deadline_ms` and returns a constant. The timer
-of a member is set again when it fires before that deadline.
+of a member is set again when it fires before that deadline. Most are not even decoded: standing.py.
 """
 
 from __future__ import annotations

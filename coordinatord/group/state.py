@@ -128,6 +128,19 @@ class Member:
     is_new: bool = False  # has never been answered: its parked join expires
     session_deadline_ms: int = NEVER  # the truth about its expiry
     timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
+    standings: Standings | None = field(default=None, repr=False)  # where it is kept while in good standing
+    heartbeat: bytes = b""  # and under what
+
+    def beats(self, now_ms: int) -> None:
+        """The heartbeat of a member in good standing. Its timer needs no look: it fires before the last deadline."""
+        self.session_deadline_ms = now_ms + self.session_timeout_ms
+
+    def lose_standing(self) -> None:
+        """Its next heartbeat may be answered otherwise than its last one."""
+        if self.standings is not None:
+            self.standings.pop(self.heartbeat, None)
+            self.standings = None
+            self.heartbeat = b""
 
     def metadata(self, protocol_name: str) -> bytes:
         """Its metadata for a protocol that it must support."""
@@ -135,6 +148,10 @@ class Member:
             if name == protocol_name:
                 return metadata
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol_name}")
+
+
+Standings = dict[bytes, Member]
+"""Members in good standing, by the heartbeat that each of them sends over and over: see standing.py."""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,11 +195,18 @@ class Group:
         """The only way to another state. A transition that the table does not have is our bug."""
         old = self.state
         assert state in NEXT_STATES[old], f"group {self.group_id}: no transition from {old.value} to {state.value}"
+        self.lose_standing()
         self.previous_state = old
         self.state = state
         self.current_state_timestamp_ms = now_ms
         self.heartbeat_result = HEARTBEAT_RESULTS[state]
         result.transitions.append(Transition(self.group_id, old, state, self.generation_id, reason))
+
+    def lose_standing(self) -> None:
+        """Whatever a member says next has to be looked at."""
+        for member in self.members.values():
+            if member.standings is not None:
+                member.lose_standing()
 
     def has_all_members_joined(self) -> bool:
         """Whether nobody is missing: neither a member nor an id that was handed out."""

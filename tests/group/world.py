@@ -2,7 +2,8 @@
 
 Whatever a step must keep to is asserted after each one: parked requests are answered or dropped once and only once,
 states follow the table, a generation has one leader and never falls, counts agree with what they count, and the log
-replayed gives the durable state. The rebalance ledger follows each step, and its records fit together.
+replayed gives the durable state. The rebalance ledger follows each step, and its records fit together. Who is in good
+standing would be answered well if somebody looked.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.group import events
-from coordinatord.group.classic import restore, step
+from coordinatord.group.classic import heartbeat, restore, step
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
+from coordinatord.group.standing import stand
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
+    HEARTBEAT_OK,
     NEVER,
     NEXT_STATES,
     PREPARING_REBALANCE,
     STABLE,
     Group,
     GroupSettings,
+    Standings,
 )
 from coordinatord.observe.ledger import Ledger
 from coordinatord.timer_wheel import TimerWheel
@@ -65,6 +69,8 @@ class World:
         self.rebalances: list[dict[str, Any]] = []  # what the ledger has recorded
         self.ledger = self.new_ledger()
         self.expired: list[TimerKey] = []  # taken from the wheel and not yet told
+        self.standings: Standings = {}
+        self.heartbeats: dict[bytes, HeartbeatRequest] = {}  # what the keys of `standings` say
 
     def new_group(self) -> Group:
         return Group(GROUP_ID, self.settings, self.new_id)
@@ -156,6 +162,7 @@ class World:
     def restart(self) -> Result:
         """Lose everything but the log, and load it."""
         self.parked.clear()
+        self.standings = {}
         self.group = self.replayed()
         # A generation that was not logged was never agreed: its number comes again.
         self.leaders = {}
@@ -207,6 +214,7 @@ class World:
         assert (group.leader_id in members) if members else group.leader_id is None
         self._check_state()
         self._check_timers()
+        self._check_standings()
         if group.exists:
             live = (group.offsets, group.pending, group.metadata)
             replayed = self.replayed()
@@ -268,6 +276,19 @@ class World:
         if group.state is COMPLETING_REBALANCE:
             assert group.sync_deadline_ms != NEVER
 
+    def _check_standings(self) -> None:
+        """A heartbeat that need not be looked at is answered, and moves the deadline, as if it had been."""
+        held = {key: member for member in self.group.members.values() for key in [member.heartbeat] if key}
+        assert self.standings == held, "a standing is another's than a member's of the group"
+        for key, member in self.standings.items():
+            before_ms = member.session_deadline_ms
+            looked_at = heartbeat(self.group, self.heartbeats[key], self.now_ms)
+            assert looked_at is HEARTBEAT_OK, f"{member.member_id} is in good standing: {looked_at.reply}"
+            deadline_ms, member.session_deadline_ms = member.session_deadline_ms, before_ms
+            member.beats(self.now_ms)
+            assert (deadline_ms, self.group.members[member.member_id]) == (member.session_deadline_ms, member)
+            member.session_deadline_ms = before_ms
+
     # Requests, with what clients usually send
 
     def join(self, member_id: str = "", *, version: int = 9, client_id: str = "c", **fields: Any) -> Any:
@@ -303,8 +324,13 @@ class World:
         """The error code."""
         if generation_id is None:
             generation_id = self.group.generation_id
-        reply = self.tell(HeartbeatRequest(GROUP_ID, generation_id, member_id, group_instance_id)).reply
-        return int(reply.error_code)
+        request = HeartbeatRequest(GROUP_ID, generation_id, member_id, group_instance_id)
+        error_code = int(self.tell(request).reply.error_code)
+        if not error_code:
+            key = repr(request).encode()
+            self.heartbeats[key] = request
+            stand(self.group, member_id, key, self.standings)
+        return error_code
 
     def leave(self, *member_ids: str, identities: tuple[MemberIdentity, ...] = (), version: int = 5) -> Any:
         members = [*(MemberIdentity(member_id) for member_id in member_ids), *identities]

@@ -164,6 +164,23 @@ async def heartbeat(stage: Stage) -> AsyncIterator[None]:
         yield
 
 
+@script("a heartbeat that is not what its member said before, 8 in a read")
+async def heartbeat_decoded(stage: Stage) -> AsyncIterator[None]:
+    client = Client(stage)
+    members = await groups(stage, client)
+    names = [
+        [
+            request_frame(HeartbeatRequest(group, generation, member), 4, 1, name)
+            for group, member, generation in members
+        ]
+        for name in ("one", "two")
+    ]
+    while True:
+        for frames in names:
+            await stage.send([(client, b"".join(frames[:8])), (client, b"".join(frames[8:]))])
+            yield
+
+
 @script("a commit of 4 partitions, 8 in a read, not flushed")
 async def commit(stage: Stage) -> AsyncIterator[None]:
     client = Client(stage)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.group.state import Member
+from coordinatord.handlers import membership
 from coordinatord.handlers.membership import Membership
 from tests.guard import figures
 from tests.guard.count import ROOT, count
@@ -27,25 +29,37 @@ def test_every_figure_belongs_to_a_script_and_has_a_reason() -> None:
     assert all(entry["why"] for entry in stored.values())
 
 
-def test_a_layer_more_around_a_handler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_more_around_a_handler_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"inner": Membership.heartbeat_at_once}
-    layer = "def heartbeat_at_once(self, request, now_ms):\n    return inner(self, request, now_ms)\n"
-    exec(compile(layer, f"{ROOT}/coordinatord/handlers/layer.py", "exec"), names)
+    layers = (
+        "def layer(*arguments):\n    return inner(*arguments)\n"
+        "def heartbeat_at_once(*arguments):\n    return layer(*arguments)\n"
+    )
+    exec(compile(layers, f"{ROOT}/coordinatord/handlers/layer.py", "exec"), names)
     monkeypatch.setattr(Membership, "heartbeat_at_once", names["heartbeat_at_once"])
-    counted, _ = count(SCRIPTS["heartbeat"])
-    (wrong,) = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
+    counted, _ = count(SCRIPTS["heartbeat_decoded"])
+    (wrong,) = figures.grown("heartbeat_decoded", figures.load()["heartbeat_decoded"], counted)
     assert "calls per request" in wrong
+
+
+def test_a_heartbeat_that_is_looked_at_although_its_member_is_in_good_standing_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(membership, "stand", lambda *_: None)
+    counted, _ = count(SCRIPTS["heartbeat"])
+    wrong = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
+    assert [each.split(" per ")[0] for each in wrong] == ["heartbeat: calls"]
 
 
 def test_blocks_that_are_kept_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
-    inner = Membership.heartbeat_at_once
+    inner = Member.beats
 
-    def keeping(self: Membership, request: Any, now_ms: int) -> int | None:
-        kept.append((request, [now_ms], {}))
-        return inner(self, request, now_ms)
+    def keeping(self: Member, now_ms: int) -> None:
+        kept.append((self, [now_ms], {}))
+        inner(self, now_ms)
 
-    monkeypatch.setattr(Membership, "heartbeat_at_once", keeping)
+    monkeypatch.setattr(Member, "beats", keeping)
     counted, _ = count(SCRIPTS["heartbeat"])
     wrong = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
     assert [each.split(" per ")[0] for each in wrong] == ["heartbeat: held", "heartbeat: kept"]

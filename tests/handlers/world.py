@@ -106,6 +106,7 @@ class World:
             self.gate,
             max_frame_bytes=1 << 20,
             max_connections=100,
+            now_ms=lambda: self.now,
             at_once=self.membership.at_once(),
             decoders=self.offsets.decoders(),
         )

@@ -29,6 +29,7 @@ from protocol.records.keys import decode_key, decode_value
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
 from tests.simulation.sharing import Shares, Sharing
+from tests.simulation.standing import look_for_left_behind, watch_standings
 
 if TYPE_CHECKING:
     from tests.simulation.members import Consumer
@@ -50,7 +51,6 @@ NOT_DONE = frozenset(
 
 LATE_MS = TICK_MS + 30
 """How late a session may end: a tick of the wheel, one of the timer behind it, and drift within both."""
-
 
 FLUSH_MS = 200
 UNDISTURBED_MS = 10_000
@@ -114,6 +114,7 @@ class Watch:
             return append(partition, records)
 
         coordinator.append = append_watched
+        watch_standings(self, node, daemon)
 
     def ended(self, node: Node, daemon: SimulatedDaemon | None) -> None:
         """A process is gone. That may be for a reason that is none."""
@@ -393,6 +394,7 @@ class Watch:
                         self.fail(f"{group.group_id}: the id {member_id} is waited for since {now_ms - since_ms} ms")
                 if group.state is STABLE:
                     self._look_for_dead(node, group, now_ms)
+            look_for_left_behind(self, node, daemon)
             for connection in daemon.router.connections:
                 connection.look()
                 parked = connection._parked
