@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from coordinatord.cli import cli
+from coordinatord.pipeline.analysis.generations import NO_COMMITS, Generation, Member
+from coordinatord.pipeline.analysis.rebalances import rebalances
 from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.page import page
 from coordinatord.pipeline.report.read import Held, read
@@ -244,6 +247,21 @@ def test_the_command(out: Path, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     broken = CliRunner().invoke(cli, ["pipeline", "report", "--out", str(tmp_path), "--html", str(path)])
     assert "state.json cannot be read: remove it" in broken.output
+
+
+def test_what_a_log_does_not_tell_or_tells_of_no_calendars_time(tmp_path: Path) -> None:
+    """Of a compacted log's first generation nobody knows why; an old client may ask for offsets to be kept for ever."""
+    member = Member("m", None, "c", "/h", 45_000, 60_000, frozenset(), frozenset(), frozenset())
+    (first,) = rebalances([Generation(7, NOW_MS, None, "range", "m", {"m": member})], NO_COMMITS)
+    told = {"group_id": "orders", **asdict(first)}
+    unknown = dict.fromkeys(("last_commit_ms", "max_time_lag_ms", "burrow"))
+    expiry = {"group_id": "orders", "counts_from": "explicit", "expires_ms": 9 - 2**63, "expires_in_ms": None}
+    rows = {"group_status": [status("orders", "unknown", None, **unknown)], "rebalances": [told], "expiry": [expiry]}
+    write(tmp_path / "out", rows)
+    text = page(read(tmp_path / "out", 1))
+    assert "<td class='t'>the log does not have the generation before</td>" in text
+    assert "<span class=soft>unknown</span>" in text
+    assert f"<td class='w'>{9 - 2**63} ms</td><td class='n'>due</td>" in text
 
 
 def test_a_run_without_anything(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def _expiring(tables: Tables) -> Iterator[str]:
             [
                 _text(row["group_id"]),
                 (_moment(row["expires_ms"]), "w"),
-                ("in " + _duration(row["expires_in_ms"]) if row["expires_in_ms"] > 0 else "due", "n"),
+                ("in " + _duration(row["expires_in_ms"]) if (row["expires_in_ms"] or 0) > 0 else "due", "n"),
                 _text(row["counts_from"]),
             ]
             for row in rows
@@ -309,7 +309,9 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
     yield f"{row['members']} (+{row['added'] or 0} −{row['removed'] or 0})", "n"
     yield _number(row["partitions_moved"]), "n"
     yield _duration(row["missed_commit_ms"]), "n"
-    sure = "observed" if row["how"] == "observed" else f"inferred, {row['confidence']:.0%}"
+    sure = "observed" if row["how"] == "observed" else "unknown"
+    if row["how"] != "observed" and row["confidence"] is not None:
+        sure = f"inferred, {row['confidence']:.0%}"
     yield f"<span class=soft>{sure}</span>", "w"
 
 
@@ -343,6 +345,13 @@ def _number(value: int | None) -> str:
 def _moment(time_ms: int | None) -> str:
     if time_ms is None:
         return "?"
+    try:
+        return _clock(time_ms)
+    except (ValueError, OverflowError, OSError):  # what a log has need not be in a calendar
+        return f"{time_ms} ms"
+
+
+def _clock(time_ms: int) -> str:
     return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
