@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from coordinatord.cli.options import fail
+from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.wire import Wire, WireError
 from coordinatord.group.result import NO_REASON
 from coordinatord.handlers.find import partition_for
@@ -50,7 +50,7 @@ def groups() -> None:
 
 
 @groups.command()
-@click.argument("group")
+@click.argument("group", callback=utf8)
 @click.option(
     "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="A node of the coordinator."
 )

@@ -71,6 +71,16 @@ def load_or_exit(config: Path | None, assignments: tuple[str, ...], short: dict[
         fail(*error.problems, status=BAD_SETTINGS)
 
 
+def utf8(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    """For names: Kafka's are UTF-8, and what a shell hands over need not be."""
+    for text in (value,) if isinstance(value, str) else value or ():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise click.BadParameter(f"{text!r} is not UTF-8, as every name in Kafka is") from None
+    return value
+
+
 def fail(*sentences: str, status: int = 1) -> NoReturn:
     """Say why on standard error, and exit."""
     for sentence in sentences:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from coordinatord.cli.install import how_to_install
-from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.progress import Shown
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 
@@ -65,8 +65,8 @@ def run_options(command: Any) -> Any:
             click.option(
                 "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the tables go."
             ),
-            click.option("--groups", help="Only these groups: names by commas, * and ? allowed."),
-            click.option("--topics", help="Only commits for these topics."),
+            click.option("--groups", callback=utf8, help="Only these groups: names by commas, * and ? allowed."),
+            click.option("--topics", callback=utf8, help="Only commits for these topics."),
             click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
             click.option("--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet"),
             click.option(
@@ -186,7 +186,7 @@ def run(**given: Any) -> None:
             _follow(spark, it, given)
             return
     except SourceError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
     click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {it.out / 'tables'}:")
     for name, count in summary.rows.items():
         click.echo(f"  {name:<16}{count:>12,} rows")
@@ -339,7 +339,7 @@ def tables() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Where `pipeline run` put its tables.",
 )
-@click.option("--group", required=True, help="The group.")
+@click.option("--group", required=True, callback=utf8, help="The group.")
 @click.option("--time", "when", required=True, help="03:12 (the last one), 2026-11-21T03:12 or epoch ms; UTC.")
 @click.option("--compare", metavar="TIME", help="And what is otherwise at this time.")
 @click.option(
@@ -369,7 +369,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
                 progress.stage("reading what was kept of the group", number, len(times))
                 found.append(moments.moment(spark, out, group, at_ms))
     except SourceError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
     for line in moments.tell(group, found[0]):
         click.echo(line)
     if compare is not None:
@@ -396,7 +396,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     help="Where `pipeline run` put its tables.",
 )
 @click.option("--html", "html_path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file.")
-@click.option("--group", "chosen", multiple=True, help="Show this group in full. Can be repeated.")
+@click.option("--group", "chosen", multiple=True, callback=utf8, help="Show this group in full. Can be repeated.")
 @click.option(
     "--limit", default=12, show_default=True, type=click.IntRange(1, 200), help="Without --group: so many, by urgency."
 )
@@ -420,7 +420,7 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
             progress.stage("drawing", 0, max(1, len(tables.shown)))
             text = page(tables, progress)
     except SourceError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
     try:
         html_path.write_text(text, "utf-8")
     except OSError as error:

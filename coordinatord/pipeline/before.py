@@ -5,13 +5,14 @@ to put tables.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from coordinatord.pipeline.broker import BrokerTail
 from coordinatord.pipeline.ingest import Run
-from coordinatord.pipeline.options import PATIENCE_S, check_address, read_options
+from coordinatord.pipeline.options import PATIENCE_S, Options, check_address, read_options
 from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.segments import SourceError, find_logs
 
@@ -24,7 +25,7 @@ def check_run(it: Run, progress: Progress) -> None:
     progress.stage("looking at the source")
     options = read_options(it.source.options)
     if options.bootstrap is None:
-        find_logs(options.paths, options.topic, options.partitions)
+        _check_logs(options)
     else:
         _patiently(lambda patience_s: BrokerTail(replace(options, patience_s=patience_s)).ends(), progress)
     if it.end_offsets is not None and not it.log_directories:
@@ -32,6 +33,16 @@ def check_run(it: Run, progress: Progress) -> None:
         if it.end_offsets != options.bootstrap:
             _patiently(lambda patience_s: _connect(it, patience_s), progress)
     check_out(it.out)
+
+
+def _check_logs(options: Options) -> None:
+    try:
+        for log in find_logs(options.paths, options.topic, options.partitions):
+            for segment in log.segments():
+                if not os.access(segment.path, os.R_OK):
+                    raise SourceError(f"this user may not read {segment.path}")
+    except OSError as error:
+        raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
 
 
 def _connect(it: Run, patience_s: int) -> None:
@@ -43,9 +54,12 @@ def _connect(it: Run, patience_s: int) -> None:
 
 
 def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
+    began_s = time.monotonic()
     try:
         ask(QUICKLY_S)
     except SourceError as error:
+        if time.monotonic() - began_s < QUICKLY_S / 2:
+            raise  # nobody waited: another attempt would not help
         progress.stage(f"{error}; asking again for {PATIENCE_S} s")
         ask(PATIENCE_S)
 

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from coordinatord.pipeline.segments import SourceError
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_LOG = "_delta_log"
+"""A directory of this name makes another one a Delta table."""
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 

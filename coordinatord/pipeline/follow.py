@@ -21,7 +21,7 @@ from coordinatord.pipeline import events
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.ingest import Run, keep, stream, told
 from coordinatord.pipeline.progress import Progress
-from coordinatord.pipeline.run import Summary, read_state, read_table, refresh
+from coordinatord.pipeline.run import Summary, check_state, read_table, refresh
 from coordinatord.pipeline.tables.inputs import BUCKETS
 
 POLL_S = 0.2
@@ -55,7 +55,7 @@ class Follower:
     def run(self) -> Followed:
         """Until `stop` is set. SourceError."""
         self.it.out.mkdir(parents=True, exist_ok=True)
-        read_state(self.it.out)
+        check_state(self.it)
         if self.it.tables:
             self.it = replace(self.it, tables=tuple(dict.fromkeys((*self.it.tables, *events.REQUIRED_TABLES))))
         every = {"processingTime": f"{self.interval_ms} milliseconds"}

@@ -82,8 +82,20 @@ def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows:
     facts = rows.where(F.col("kind") == kind).select(*place, f"{kind}.*")
     is_of_group = "group_id" in facts.columns
     facts = facts.withColumn("bucket", bucket_of(F.col("group_id")) if is_of_group else F.lit(0))
-    staged = directory.with_name(f"_{directory.name}")
+    staged = staging(directory)
     facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    put(staged, directory)
+
+
+def staging(directory: Path) -> Path:
+    """Where a directory is written before it is put in its place. Spark does not look into it, as it would where it has
+    a `=` in its name, whatever that begins with.
+    """
+    return directory.with_name(f"_{directory.name}".replace("=", "-"))
+
+
+def put(staged: Path, directory: Path) -> None:
+    """There is nothing in its place."""
     os.replace(staged, directory)
 
 

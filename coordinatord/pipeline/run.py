@@ -6,7 +6,7 @@
     OUT/end_offsets/<batch>/                 where partitions ended when that batch looked
     OUT/topic_names.json                     topics by id, where groups of the consumer protocol need them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
-    OUT/state.json                           the last batch that is in the tables
+    OUT/state.json                           the last batch that is in the tables, and which groups and topics are read
 
 The log is read as a stream, so that a run takes up where the last one stopped. A micro-batch that is repeated after a
 crash is written over. Then tables are made anew for the buckets (groups by a hash) in which there is something new, and
@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,21 +31,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.consumer_group import METADATA
-from coordinatord.pipeline.delta import check_delta
+from coordinatord.pipeline.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.ingest import Run as Run
-from coordinatord.pipeline.ingest import keep, merge_ends, stream, told
+from coordinatord.pipeline.ingest import keep, merge_ends, put, staging, stream, told
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
-from coordinatord.pipeline.ledger_topic import ledger_of
-from coordinatord.pipeline.options import read_options
+from coordinatord.pipeline.ledger_topic import Entry, ledger_of
+from coordinatord.pipeline.merging import merge
+from coordinatord.pipeline.options import name_list, read_options
 from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
-from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of
+from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
 from coordinatord.pipeline.topic_names import keep_names, names_from_broker, names_in_directories
 
 STATE_VERSION = 3
 """3: where partitions end is a part of the stream; 2: facts of all kinds of the consumer protocol are kept."""
 PROGRESS_S = 0.25
+LEDGER_STEP = 32 << 20
+"""Characters of the ledger's records that are taken over at once."""
 
 
 @dataclass(slots=True)
@@ -69,7 +74,7 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, progress: Progress | None 
     if it.format == "delta":
         check_delta(spark)
     it.out.mkdir(parents=True, exist_ok=True)
-    read_state(it.out)
+    check_state(it)
     progress.stage("reading the log")
     _ingest(spark, it, summary, now_ms, progress)
     refresh(spark, it, summary, now_ms, progress)
@@ -109,6 +114,9 @@ def refresh(
     summary.buckets = len(changed)
     _learn_names(it)
     merge_ends(spark, it.out)
+    for kind in FACTS:
+        merge(spark, it.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
+    merge(spark, it.out / "ledger", "run", LEDGER_DDL, int(state["runs"]) - 1)
 
     def inputs(buckets: tuple[int, ...] | None) -> Inputs:
         return Inputs(
@@ -126,7 +134,10 @@ def refresh(
     try:
         for number, name in enumerate(names):
             progress.stage(f"making the table {name}", number, len(names))
-            is_whole = TABLES[name].depends_on_time or not (it.out / "tables" / name).exists()
+            path = it.out / "tables" / name
+            if (path / DELTA_LOG).exists() != (it.format == "delta"):
+                shutil.rmtree(path, ignore_errors=True)  # of the other format, which neither reads
+            is_whole = TABLES[name].depends_on_time or not path.exists()
             _build(it, name, everything if is_whole else something)
             if with_counts:
                 summary.rows[name] = read_table(spark, it.out, name, it.format).count()
@@ -135,6 +146,7 @@ def refresh(
         something.release()
     runs = int(state["runs"]) + 1
     state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
+    state |= {"chosen": _chosen(it)}
     _write_state(it.out, state)
 
 
@@ -145,15 +157,30 @@ def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[
     """Take over what the ledger says since the last run. Returns the next offset by partition, for the state."""
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
     path = _ledger_path(it.out, state)
-    shutil.rmtree(path, ignore_errors=True)  # of a run that did not end
-    rows = list(ledger_of(read_options(it.source.options), nexts))
-    if rows:
+    staged = staging(path)
+    for left in (path, staged):  # by a run that did not end
+        shutil.rmtree(left, ignore_errors=True)
+    for rows in _in_steps(ledger_of(read_options(it.source.options), dict(nexts))):
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
         records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
-        staged = path.with_name(f"_{path.name}")
-        records.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
-        os.replace(staged, path)
+        records.repartition(2, "bucket").write.mode("append").partitionBy("bucket").parquet(str(staged))
+    if staged.exists():
+        put(staged, path)
     return {str(partition): offset for partition, offset in nexts.items()}
+
+
+def _in_steps(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """As many at once as this process shall hold: a ledger may have gigabytes."""
+    held: list[Entry] = []
+    size = 0
+    for entry in entries:
+        held.append(entry)
+        size += len(entry[3])
+        if size >= LEDGER_STEP:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
@@ -254,6 +281,22 @@ def read_state(out: Path) -> dict[str, Any]:
             "give an empty directory with --out"
         )
     return state
+
+
+def check_state(it: Run) -> None:
+    """SourceError where the tables of earlier runs cannot be gone on with. What a run leaves out no later one reads."""
+    before, now = read_state(it.out).get("chosen"), _chosen(it)
+    if before is not None and before != now:
+        given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
+        raise SourceError(
+            f"{it.out} was made with {given or 'all groups and topics'}, and no run reads again what is there: do not "
+            "choose others, or give an empty directory with --out"
+        )
+
+
+def _chosen(it: Run) -> dict[str, list[str]]:
+    """What of the log is read: all of it unless names are given."""
+    return {name: sorted(name_list(it.source.options.get(name, ""))) for name in ("groups", "topics")}
 
 
 def _write_state(out: Path, state: dict[str, Any]) -> None:

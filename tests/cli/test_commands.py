@@ -97,6 +97,15 @@ def test_a_mistyped_command_gets_a_suggestion(run: Run) -> None:
     assert "Did you mean" not in run("xyz").output
 
 
+def test_a_name_that_is_not_utf_8_is_told_in_a_sentence(run: Run) -> None:
+    at = ("pipeline", "at", "--out", "out", "--time", "03:12", "--group")
+    report = ("pipeline", "report", "--out", "out", "--html", "x.html", "--group")
+    for command in (("groups", "why"), at, report, ("pipeline", "run", "--out", "out", "--groups")):
+        result = run(*command, "caf\udce9")
+        assert result.exit_code == 2
+        assert r"'caf\udce9' is not UTF-8, as every name in Kafka is" in result.output
+
+
 # ---- serve -----------------------------------------------------------------------------------------------------------
 def test_serve_runs_with_defaults(run: Run, served: types.SimpleNamespace) -> None:
     result = run("serve")

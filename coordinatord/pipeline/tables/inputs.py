@@ -94,11 +94,11 @@ class Inputs:
     def facts(self, kind: str) -> DataFrame:
         """All rows of a kind, with `bucket`."""
         path = self.out / "facts" / kind
-        schema = from_arrow_schema(KINDS[kind].schema)
+        columns = fact_columns(kind)
         if not any(path.glob("batch=*/*")):
-            return self.spark.createDataFrame([], schema).withColumn("bucket", F.lit(None).cast("int"))
-        rows = self.spark.read.schema(f"{_ddl(schema)}, bucket int").parquet(str(path))
-        if self.buckets is not None and "group_id" in schema.names:
+            return self.spark.createDataFrame([], f"{columns}, bucket int")
+        rows = self.spark.read.schema(f"{columns}, bucket int").parquet(str(path))
+        if self.buckets is not None and "group_id" in KINDS[kind].schema.names:
             rows = rows.where(F.col("bucket").isin(*self.buckets))
         return rows
 
@@ -222,7 +222,9 @@ class Inputs:
         self._built.clear()
 
 
-def _ddl(schema: Any) -> str:
+def fact_columns(kind: str) -> str:
+    """In Spark's DDL, without `bucket`."""
+    schema = from_arrow_schema(KINDS[kind].schema)
     return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from coordinatord.pipeline import run as run_module
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
 from tests.daemon import running
@@ -12,7 +15,8 @@ from tests.pipeline.test_ledger_topic import GROUPS, NO_DELAY, all_of, create_to
 from tests.pipeline.test_ledger_topic import read_options as options_of
 
 
-def test_each_record_once(spark: Any, tmp_path: Path) -> None:
+def test_each_record_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "LEDGER_STEP", 1500)  # two records or three at once
     with running(tmp_path / "daemon", NO_DELAY) as daemon:
         create_topic(daemon.bootstrap)
         of_broker = options_of({"bootstrap": daemon.bootstrap})

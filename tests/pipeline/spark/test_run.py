@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.pipeline import before, ingest
+from coordinatord.pipeline import before, ingest, merging
 from coordinatord.pipeline import run as run_module
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import Source
@@ -19,7 +19,7 @@ from coordinatord.pipeline.run import read_table, run
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.describe import markdown
-from coordinatord.pipeline.tables.inputs import Options
+from coordinatord.pipeline.tables.inputs import Inputs, Options
 from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from protocol.records.control import ControlType
 from protocol.records.offsets import (
@@ -162,10 +162,12 @@ def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path)
     assert rows(spark, out, "lag")["stuck"]["lag"] == 510
 
 
+@pytest.mark.timeout(600)  # five runs: a minute, and a busy machine makes four times that of it
 def test_a_run_that_is_cut_off_is_made_up_for(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it stops, the next run's tables are those of a run that was never cut off."""
+    monkeypatch.setattr(merging, "AT_ONCE", 2)
     directory, log = data
     wanted = ("lag", "expiry")
     whole = Run(Source(str(directory)), tmp_path / "whole", str(directory), options=OPTIONS, tables=wanted)
@@ -174,11 +176,13 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     def cut(*_: object, **__: object) -> None:
         raise RuntimeError("cut off")
 
-    for module, place in ((ingest, "_write_facts"), (run_module, "_replace"), (run_module, "_write_state")):
+    for module, place, count in ((run_module, "_replace", 79), (ingest, "put", 79), (run_module, "_write_state", 81)):
         with monkeypatch.context() as patched:
             patched.setattr(module, place, cut)
             with pytest.raises(Exception, match="cut off"):
                 run(spark, broken, now_ms=NOW_MS)
+        kept = Inputs(spark, broken.out, {}, now_ms=NOW_MS, options=OPTIONS).facts("offset_commits")
+        assert kept.count() == count, "what is half done is not there for anybody"
         log.commit("steady", 600, NOW_MS)
     run(spark, broken, now_ms=NOW_MS)
     run(spark, whole, now_ms=NOW_MS)
@@ -186,6 +190,22 @@ def test_a_run_that_is_cut_off_is_made_up_for(
         made = [sorted(map(str, read_table(spark, it.out, name).collect())) for it in (broken, whole)]
         assert made[0] == made[1]
         assert made[0]
+
+
+def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
+    spark: Any, data: tuple[Path, Log], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    it = Run(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
+    (out / "tables" / "commits" / "_delta_log").mkdir(parents=True)  # of a run with --format delta
+    run(spark, it, now_ms=NOW_MS)
+    assert rows(spark, out, "commits").keys() == {"steady", "stuck", "left"}
+    assert not (out / "tables" / "commits" / "_delta_log").exists()
+    again = run(spark, replace(it, source=Source(str(data[0]), groups="left, st*")), now_ms=NOW_MS)
+    assert again.new == {}
+    for source in (Source(str(data[0])), Source(str(data[0]), groups="left")):
+        with pytest.raises(SourceError, match=r"out was made with --groups 'left,st\*', and no run reads again"):
+            run(spark, replace(it, source=source), now_ms=NOW_MS)
 
 
 def test_tables_md_is_current() -> None:
@@ -234,6 +254,18 @@ def test_a_broker_that_is_not_there_is_asked_before_spark_is_started(
             "coordinatord: no broker answers at 127.0.0.1:1: connection refused.",
         ]
     assert not (tmp_path / "out").exists()
+
+
+def test_segments_that_cannot_be_read_are_told_before_spark_is_started(
+    data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["pipeline", "run", "--source", str(data[0]), "--out", str(tmp_path / "out")]
+    with monkeypatch.context() as patched:  # root may read everything
+        patched.setattr(before.os, "access", lambda path, _mode: not str(path).endswith(".log"))
+        told = CliRunner().invoke(cli, arguments)
+    assert f"coordinatord: this user may not read {data[1].path}." in told.output
+    data[1].path.with_name(f"{data[1].path.name}.swap").touch()
+    assert "has a .swap file: its log was being cleaned" in CliRunner().invoke(cli, arguments).output
 
 
 def test_a_line_that_is_no_setting_is_not_shown(tmp_path: Path) -> None:
