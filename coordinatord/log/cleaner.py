@@ -29,6 +29,7 @@ from coordinatord.log.cleaning import Cleaned, Job, SegmentSize, Statistics, cle
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.dirt import Dirt, assess, roll_is_due
 from coordinatord.log.disk import Disk
+from coordinatord.log.errors import CleanerLost
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import SWAP_SUFFIX, Segment
@@ -42,6 +43,9 @@ LOG_COST = 5
 
 PINNED_S = 0.1
 """How long to wait before looking again whether somebody still reads a log."""
+
+LOST_IN_A_ROW = 5
+"""So many processes may end over one log: what kills the sixth as well is in the log, and not in the machine."""
 
 _Result = TypeVar("_Result")
 
@@ -157,6 +161,8 @@ class Cleaner:
         #: logs that could not be cleaned, for good or until more of them can be read
         self._uncleanable: set[PartitionLog] = set()
         self._in_vain: dict[PartitionLog, int] = {}
+        #: how many processes in a row have ended over a log
+        self._lost: dict[PartitionLog, int] = {}
         #: how far logs went at the last look
         self._ends: dict[PartitionLog, int] = {}
 
@@ -173,6 +179,7 @@ class Cleaner:
         self._uncleanable = {log for log in self._uncleanable if not log.deleted}
         self._in_vain = {log: end for log, end in self._in_vain.items() if not log.deleted}
         self._ends = {log: end for log, end in self._ends.items() if not log.deleted}
+        self._lost = {log: count for log, count in self._lost.items() if not log.deleted}
         self._looking = iter([log for log in self._data.logs.values() if log.config.compacts])
         self._dirtiest, self._max_ratio, self._max_delay_ms = None, 0.0, 0
         self._look_at_some()
@@ -326,6 +333,7 @@ class Cleaner:
         log, state = run.dirt.log, self.state
         if statistics.end_offset <= run.dirt.first_dirty:
             self._in_vain[log] = log.high_watermark
+        self._lost.pop(log, None)
         state.runs += 1
         state.bytes_read += statistics.bytes_read + statistics.map_bytes_read
         state.bytes_written += statistics.bytes_written
@@ -336,15 +344,18 @@ class Cleaner:
         self.look()
 
     def _failed(self, run: _Run, error: BaseException) -> None:
-        """Nothing is lost by it. What a full disk kept from being written is tried again after the next pause; a log
-        that cannot be read, or that is stuck in a swap, is left alone until the next start.
+        """Nothing is lost by it. What a full disk has stopped, or somebody by killing the process, is tried again after
+        the next pause; a log that cannot be read, or that is stuck in a swap, is left alone until the next start.
         """
         log = run.dirt.log
         if log.deleted or isinstance(error, CleaningStopped):
             self._end(run)
             return
         self.state.failures += 1
-        if run.swapping or not isinstance(error, OSError):
+        if isinstance(error, CleanerLost):
+            self._lost[log] = self._lost.get(log, 0) + 1
+        may_pass = isinstance(error, OSError | CleanerLost) and self._lost.get(log, 0) <= LOST_IN_A_ROW
+        if run.swapping or not may_pass:
             self._uncleanable.add(log)
         self._on_failed(log, error)
         self._end(run)

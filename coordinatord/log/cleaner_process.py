@@ -26,13 +26,13 @@ from typing import Any
 from coordinatord.log.cleaner import CleaningStopped
 from coordinatord.log.cleaning import Cleaned, Job, SegmentSize, Statistics, clean
 from coordinatord.log.disk import OsDisk
-from coordinatord.log.errors import LogDamaged, LogError
+from coordinatord.log.errors import CleanerLost, LogDamaged, LogError
 
 NICENESS = 10
 
 
 class CleanerDied(LogError):
-    """The process ended by itself, or said something that nobody understands."""
+    """The process failed, or said something that nobody understands."""
 
 
 class Process:
@@ -43,7 +43,7 @@ class Process:
         self._closed = False
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
-        """As `cleaning.clean`; LogDamaged, OSError and CleanerDied as there, or because there is no such process."""
+        """As `cleaning.clean`; LogDamaged and OSError as there; CleanerLost and CleanerDied because of the process."""
         message: dict[str, Any] = {"job": dataclasses.asdict(job)}
         while True:
             answer = self._ask(message)
@@ -75,7 +75,7 @@ class Process:
             self.rest()
             if self._closed:
                 raise CleaningStopped
-            raise CleanerDied(f"the cleaner's process ended with {process.returncode}")
+            raise CleanerLost(f"the cleaner's process ended with {process.returncode}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

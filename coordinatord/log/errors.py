@@ -35,6 +35,12 @@ class DataDirectoryError(LogError):
     """The data directory cannot be used: held by another process, not writable, of another version or cluster."""
 
 
+class CleanerLost(LogError):
+    """The process that cleans has ended by itself, as one does that was killed for its memory: the next may get
+    through.
+    """
+
+
 class OffsetOutOfRange(LogError):
     """A read below the log's start or above its end."""
 

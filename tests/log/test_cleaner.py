@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.log import DataDirectory, LogConfig, LogDamaged, OffsetOutOfRange, replay, swap
-from coordinatord.log.cleaner import Cleaner, CleanerSettings
-from coordinatord.log.cleaner_process import CleanerDied, Process
+from coordinatord.log import DataDirectory, LogConfig, LogDamaged, OffsetOutOfRange, cleaner, replay, swap
+from coordinatord.log.cleaner import LOST_IN_A_ROW, Cleaner, CleanerSettings
+from coordinatord.log.cleaner_process import Process
 from coordinatord.log.cleaning import Cleaned, Job, Statistics, clean
 from coordinatord.log.disk import OsDisk
+from coordinatord.log.errors import CleanerLost
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import LogWriter
 from protocol.records.batch import NO_TIMESTAMP, BatchBuilder, build_batch
@@ -310,6 +311,27 @@ def test_a_damaged_log_is_left_alone() -> None:
     assert world.cleaner.state.uncleanable_bytes == world.log().size_bytes
 
 
+@pytest.mark.parametrize("killed", [1, LOST_IN_A_ROW, LOST_IN_A_ROW + 1])
+def test_a_log_is_cleaned_although_processes_were_killed_over_it(killed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever needed the memory. One that kills whatever reads it is left alone."""
+    world = filled()
+
+    def lost(_disk: object, _job: Job) -> Iterator[Cleaned]:
+        raise CleanerLost("the cleaner's process ended with -9")
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cleaner, "clean", lost)
+        for _ in range(killed):
+            assert world.clean() == []
+    assert [str(failure) for failure in world.cleaner_failures] == ["the cleaner's process ended with -9"] * killed
+    before = world.log().size_bytes
+    cleaned = world.clean()
+    assert bool(cleaned) == (killed <= LOST_IN_A_ROW) == (world.log().size_bytes < before)
+    assert world.cleaner.state.uncleanable == (killed > LOST_IN_A_ROW)
+    assert last_of(world) == {b"a": b"2", b"b": b"2"}
+
+
 def test_a_failed_log_stops_the_cleaner() -> None:
     world = filled()
     world.writer.failed = OSError()
@@ -406,7 +428,7 @@ def test_a_process_that_dies_costs_nothing_but_its_work(in_files: InFiles) -> No
     assert process is not None
     process.kill()
     process.wait()
-    with pytest.raises(CleanerDied, match="ended with -9"):
+    with pytest.raises(CleanerLost, match="ended with -9"):
         next(results)
     in_files.cleaner.look()
     in_files.settle()
