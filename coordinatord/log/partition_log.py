@@ -21,13 +21,14 @@ from operator import attrgetter
 from coordinatord.log import epochs
 from coordinatord.log.config import MAX_BATCH_BYTES, LogConfig
 from coordinatord.log.disk import FilePool
-from coordinatord.log.errors import OffsetOutOfRange
+from coordinatord.log.errors import LogDamaged, OffsetOutOfRange
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.scan import find_position, walk
 from coordinatord.log.segment import MAX_INT32, Segment
 from coordinatord.log.segment_write import SegmentWrite
 from protocol.records.batch import (
     HEADER_BYTES,
+    LENGTH_OVERHEAD,
     BatchBuilder,
     BatchHeader,
     KeyValue,
@@ -354,12 +355,16 @@ class PartitionLog:
         """
         limit = len(data)
         first = read_size(data, 0)
+        if not HEADER_BYTES <= first <= segment.visible_bytes - position:
+            raise LogDamaged(segment.log_path, position, f"no batch header (length {first - LENGTH_OVERHEAD})")
         if first >= limit:
             return first
         # The index saves walking: all that lies before an indexed boundary is whole.
         at = max(segment.indexed_position_before(self._files, position + limit) - position, 0)
         while at + HEADER_BYTES <= limit:
             size = read_size(data, at)
+            if size < HEADER_BYTES:
+                raise LogDamaged(segment.log_path, position + at, f"no batch header (length {size - LENGTH_OVERHEAD})")
             if at + size > limit:
                 break
             at += size

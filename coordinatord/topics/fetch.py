@@ -31,7 +31,7 @@ from coordinatord.topics.fetch_sessions import (
     FetchSessions,
     PartitionKey,
 )
-from coordinatord.topics.partition import Partition
+from coordinatord.topics.partition import UNREADABLE, Partition
 from protocol.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -208,11 +208,14 @@ class _Fetch:
     def outlook(self) -> tuple[bool, bool]:
         """Whether a partition has an error to tell, and whether one has something to read."""
         has_data = False
-        for _key, asked, partition in self.present:
-            if self.error_of(asked, partition):
-                return True, False
-            if asked.fetch_offset < self.end_of(partition):
-                has_data = True
+        try:
+            for _key, asked, partition in self.present:
+                if self.error_of(asked, partition):
+                    return True, False
+                if asked.fetch_offset < self.end_of(partition):
+                    has_data = True
+        except UNREADABLE:  # `read` says what is wrong with it
+            return True, False
         return False, has_data
 
     def end_of(self, partition: Partition) -> int:
@@ -307,17 +310,22 @@ class _Fetch:
                 read[key] = self._refusal(asked.partition, error, partition)
                 continue
             data: bytes | memoryview = b""
-            end_offset = self.end_of(partition)
-            if asked.fetch_offset < end_offset:
-                limit = max(0, min(asked.partition_max_bytes, left))
-                if limit or at_least_one:
-                    data = partition.log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
-                    if end_offset < partition.log.high_watermark:
-                        data = _below(data, end_offset)
-                if data:
-                    at_least_one = False
-                    left = max(0, left - len(data))
-            read[key] = self._data(asked, partition, data)
+            try:
+                end_offset = self.end_of(partition)
+                if asked.fetch_offset < end_offset:
+                    limit = max(0, min(asked.partition_max_bytes, left))
+                    if limit or at_least_one:
+                        data = partition.log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                        if end_offset < partition.log.high_watermark:
+                            data = _below(data, end_offset)
+                read[key] = self._data(asked, partition, data)
+            except UNREADABLE as failure:
+                # Whoever woke us, the log's writer for one, goes on: it is this partition that is not in order.
+                read[key] = self._refusal(asked.partition, partition.cannot_read(failure), partition)
+                continue
+            if data:
+                at_least_one = False
+                left = max(0, left - len(data))
         for key, error in self.missing:
             read[key] = PartitionData(key[1], error, -1, records=b"")
         return read

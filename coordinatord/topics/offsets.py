@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.log import epochs
 from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.partition import UNREADABLE, Partition
 from protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -92,10 +93,19 @@ class Offsets:
         error = partition.epoch_error(asked.current_leader_epoch)
         if error is not None:
             return _nothing(index, error)
-        log = partition.log
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             # Nothing is tiered.
             return _nothing(index, ErrorCode.NONE)
+        try:
+            return self._found(partition, asked, request, version)
+        except UNREADABLE as failure:
+            return _nothing(index, partition.cannot_read(failure))
+
+    @staticmethod
+    def _found(
+        partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+    ) -> ListOffsetsPartitionResponse:
+        index, timestamp, log = asked.partition_index, asked.timestamp, partition.log
         end = log.end_offset
         if request.replica_id == CONSUMER:
             end = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark

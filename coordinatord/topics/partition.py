@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Final
+
+import structlog
 
 from coordinatord.log.disk import Disk
+from coordinatord.log.errors import LogError
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.topics import snapshots
 from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.producers import Aborted, Producers
-from protocol.errors import ErrorCode
+from protocol.errors import DecodeError, ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.control import ControlType, read_end_marker
 from protocol.records.key_values import key_values
+
+log = structlog.get_logger("coordinatord.topics")
+
+UNREADABLE: Final = (OSError, LogError, DecodeError)
+"""What reading a log raises when its disk or its files are not in order."""
 
 SNAPSHOT_INTERVAL_BATCHES = 10_000
 """Some 50 ms of reading headers after a crash; a snapshot of a hundred producers takes 0.2 ms."""
@@ -43,6 +52,7 @@ class Partition:
         "_disk",
         "_producers",
         "_since_snapshot",
+        "_unreadable",
         "configs",
         "is_here",
         "last_epoch",
@@ -67,6 +77,7 @@ class Partition:
         self._producers: Producers | None = None
         self._aborted = AbortedTransactions(log, disk)
         self._since_snapshot = 0
+        self._unreadable = ""
         log.on_replaced = self._aborted.compacted
         self.configure(configs)
 
@@ -102,6 +113,15 @@ class Partition:
         if current_leader_epoch < 0 or current_leader_epoch == known:
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def cannot_read(self, error: Exception) -> ErrorCode:
+        """What to answer where the log could not be read: a client asks again later, and goes on with its other
+        partitions. What is wrong is said once, not at each attempt.
+        """
+        if str(error) != self._unreadable:
+            self._unreadable = str(error)
+            log.error("partition cannot be read", partition=self.log.name, error=str(error))
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     # Who waits for more to read
 

@@ -20,7 +20,7 @@ from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
-from coordinatord.topics.partition import Partition
+from coordinatord.topics.partition import UNREADABLE, Partition
 from coordinatord.topics.producers import Refused
 from protocol.api.produce import (
     BatchIndexAndErrorMessage,
@@ -339,7 +339,11 @@ class Producing:
         log = partition.log
         append_time = header.max_timestamp if header.is_log_append_time else -1
         if header.producer_id >= 0:
-            known = partition.producers.check(header)
+            try:
+                producers = partition.producers
+            except UNREADABLE as failure:  # they are learnt from the log
+                return _Done(_error(index, partition.cannot_read(failure)))
+            known = producers.check(header)
             if isinstance(known, Refused):
                 return _Done(_error(index, known.error, log_start_offset=log.log_start_offset))
             if known is not None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coordinatord.log import PartitionLog
 from coordinatord.topics.fetch import _below
 from protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.api.delete_topics import DeleteTopicsRequest
 from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.errors import ErrorCode
 from protocol.records.batch import assign_offset, iterate_batches
 from tests.topics.world import Context, World, batch, produce
@@ -273,3 +276,75 @@ def test_a_stop_answers_those_who_wait(world: World) -> None:
 def test_new_partitions_can_be_read(world: World) -> None:
     world.call(37, 3, CreatePartitionsRequest([CreatePartitionsTopic("orders", 5, None)]))
     assert shown(world.call(1, 12, fetch(at(4)))) == [(4, 0, 0)]
+
+
+# --- a disk that is not in order --------------------------------------------------------------------------------------
+
+
+def log_of(world: World, partition: int) -> PartitionLog:
+    found = world.data.get("orders", partition)
+    assert found is not None
+    return found
+
+
+def lose(world: World, partition: int) -> None:
+    """Somebody removes a partition's files under the daemon, and none of them is open just then."""
+    log = log_of(world, partition)
+    log._files.drop_below(log.directory)
+    for name in world.disk.listdir(log.directory):
+        world.disk.unlink(f"{log.directory}/{name}")
+
+
+def damage(world: World, partition: int) -> None:
+    """Zeros where batches were, as a file system leaves them behind."""
+    segment = log_of(world, partition).segments[0]
+    world.disk.open(segment.log_path).pwrite(bytes(segment.size), 0)
+
+
+@pytest.mark.parametrize("spoil", [lose, damage])
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_a_partition_that_cannot_be_read_is_an_error_of_its_own(
+    world: World, spoil: Callable[[World, int], None], isolation_level: int
+) -> None:
+    for partition in (0, 1):
+        for _ in range(2):
+            assert world.produce("orders", batch(b"a" * 300), partition).error_code == 0
+    spoil(world, 0)
+    for limit in (400, MIB):
+        asked = fetch(at(0, max_bytes=limit), at(1), isolation_level=isolation_level, wait_ms=10_000)
+        assert shown(world.call(1, 12, asked)) == [(0, ErrorCode.KAFKA_STORAGE_ERROR, 0), (1, 0, 2)]
+
+
+def test_who_waits_for_it_does_not_keep_the_writer_from_telling_others(world: World) -> None:
+    """A read that fails when it is woken must not take the acknowledgements of that flush with it."""
+    world.produce("orders", batch(b"a"))
+    waiting = world.send(1, 12, fetch(at(0, 1), at(1), wait_ms=10_000))
+    assert waiting.answers == 0
+    produced = world.send(0, 9, produce("orders", batch(b"b")))
+    world.loop.turn()
+    world.worker.run_one()
+    lose(world, 0)
+    world.settle()
+    assert produced.answers == 1
+    assert shown(waiting.response) == [(0, ErrorCode.KAFKA_STORAGE_ERROR, 0), (1, 0, 0)]
+
+
+def test_a_time_that_cannot_be_looked_up_is_an_error_of_its_own(world: World) -> None:
+    for partition in (0, 1):
+        world.produce("orders", batch(b"a"), partition)
+    lose(world, 0)
+    asked = [ListOffsetsPartition(partition, -1, 5) for partition in (0, 1)]
+    [found] = world.call(2, 7, ListOffsetsRequest(-1, topics=[ListOffsetsTopic("orders", asked)])).topics
+    assert [each.error_code for each in found.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+
+
+def test_a_producer_that_nobody_remembers_cannot_be_looked_up(world: World) -> None:
+    idempotent = {"producer_id": 7, "producer_epoch": 0}
+    for number in range(2):
+        assert world.produce("orders", batch(b"a", base_sequence=number, **idempotent)).error_code == 0
+    world.stop()
+    world.open()
+    lose(world, 0)
+    assert world.produce("orders", batch(b"a", base_sequence=2, **idempotent)).error_code == (
+        ErrorCode.KAFKA_STORAGE_ERROR
+    )
