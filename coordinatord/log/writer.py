@@ -255,9 +255,13 @@ class LogWriter:
         if epoch.error is not None:
             self._fail(epoch.error, epoch)
             return
+        broken: Exception | None = None
         for write in epoch.writes:
             if not write.log.deleted:
-                write.log.written(write)
+                try:
+                    write.log.written(write)
+                except Exception as error:
+                    broken = broken or error
         self.flushed_epoch = epoch.number
         if self._on_flush:
             size = sum(write.size for write in epoch.writes)
@@ -265,7 +269,10 @@ class LogWriter:
         if self._flush_policy == "interval" and epoch.writes:
             self._arm_interval()
         for callback, _failed in epoch.holds:
-            callback()
+            try:
+                callback()
+            except Exception as error:
+                broken = broken or error
         # The next turn's end seals what the callbacks append; what gathered during the flush has waited enough.
         if (
             self._in_flight is None
@@ -277,6 +284,8 @@ class LogWriter:
         # The worker may now have time for what nobody waits for.
         elif self._flusher.journal_full:
             self._worker.submit(self._rotate)
+        if broken is not None:
+            raise broken  # when everybody else has heard: whoever waits for this flush did not break it
 
     def _rotate(self) -> None:
         self._attempt(self._flusher.rotate)

@@ -14,7 +14,7 @@ from coordinatord.log.disk import OsDisk
 from coordinatord.log.flusher import NOW_BYTES
 from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
 from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.log.writer import FlushStats
+from coordinatord.log.writer import FlushPolicy, FlushStats
 from protocol.records.batch import build_batch
 from tests.log.world import PATH, World, contents
 
@@ -342,3 +342,29 @@ def test_nothing_is_flushed_where_there_is_nothing() -> None:
     world.settle()
     assert released[-1] == "alone"
     assert not world.failures
+
+
+@pytest.mark.parametrize("flush", ["always", "never"])
+def test_who_raises_when_told_keeps_nobody_else_from_hearing(flush: FlushPolicy) -> None:
+    """A mistake of ours in one answer, or in what looks at one partition. It is raised when all others have heard."""
+    world = World(SimulatedDisk(), flush=flush)
+    logs = [world.log("one"), world.log("two")]
+    told: list[str] = []
+
+    def broken(word: str) -> None:
+        told.append(word)
+        raise AssertionError(word)
+
+    logs[0].on_visible = partial(broken, "one is visible")
+    logs[1].on_visible = partial(told.append, "two is visible")
+    for log in logs:
+        world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), partial(broken, "a broken answer"))
+    world.writer.hold(world.writer.epoch, partial(told.append, "an answer"))
+    with pytest.raises(AssertionError, match="one is visible"):
+        world.settle()
+    assert told == ["one is visible", "two is visible", "a broken answer", "a broken answer", "an answer"]
+    assert [log.high_watermark for log in logs] == [1, 1]
+    logs[0].on_visible = None
+    world.writer.hold(world.writer.append_records(logs[0], [(b"k", b"v")], 1), partial(told.append, "the next"))
+    world.settle()
+    assert told[-1] == "the next"
