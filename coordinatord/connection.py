@@ -216,6 +216,8 @@ class Connection(asyncio.Protocol):
             self._wait(frames[TURN_REQUESTS:])
             del frames[TURN_REQUESTS:]
         self._dispatching = True
+        if frames and not self.held:
+            del frames[: self.router.again(self, frames)]
         dispatch = self.router.dispatch
         for index, (buf, start, end) in enumerate(frames):
             dispatch(self, buf, start, end)
@@ -297,11 +299,9 @@ class Connection(asyncio.Protocol):
             self.router.sent(parts.size)
             self._transport.writelines(parts.in_order())
 
-    def answer_at_once(self, size: bytes, correlation_id: bytes, rest: bytes) -> None:
-        """Send a prebuilt response, of a request that nothing is in line before."""
-        self._out += size + correlation_id + rest
-        if not self._dispatching:
-            self._flush_soon()
+    def answer_at_once(self, answers: bytes | bytearray) -> None:
+        """Send prebuilt responses of requests that are being dispatched, and that nothing is in line before."""
+        self._out += answers
 
     def answer_at(self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""

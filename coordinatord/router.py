@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from coordinatord.connection import Connection
-from coordinatord.group.state import Member, Standings
+from coordinatord.group.state import Standings
 from coordinatord.observe.metrics import Histogram, Metrics
 from coordinatord.request import RequestContext
 from protocol import registry
@@ -28,6 +28,7 @@ from protocol.api.api_versions import (
     SupportedFeatureKey,
 )
 from protocol.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
+from protocol.framing import Frames
 from protocol.headers import API_VERSIONS
 from protocol.lengths import read_tags
 from protocol.registry import Codec
@@ -106,6 +107,8 @@ class Routes(dict[int, Route]):
         self.handlers = handlers
         self.at_once = at_once
         self.decoders = decoders
+        #: those of `at_once`, by the same four bytes as bytes
+        self.with_standings: dict[bytes, Route] = {}
         self.metrics = metrics
 
     def __missing__(self, key: int) -> Route:
@@ -115,6 +118,8 @@ class Routes(dict[int, Route]):
         api_key = key >> 16
         at_once, decoder = self.at_once.get(api_key), self.decoders.get(api_key)
         made = self[key] = Route(registry.CODECS[key], handler, at_once, decoder, self.metrics.request_seconds[api_key])
+        if at_once is not None:
+            self.with_standings[key.to_bytes(4, "big")] = made
         return made
 
 
@@ -208,6 +213,40 @@ class Router:
 
     # Requests
 
+    def again(self, connection: Connection, frames: Frames) -> int:
+        """Answer the first of `frames`, up to one that is not the heartbeat of a member in good standing: they are the
+        same bytes as before but for the correlation id, with the same answer (group/standing.py). How many it were.
+        """
+        buf, start, _ = frames[0]
+        head = buf[start : start + 4]
+        route = self.routes.with_standings.get(head)
+        if route is None:
+            return 0
+        began_s = perf_counter()
+        find = route.standings.get
+        now_ms = connection.last_active_ms
+        size, rest = route.answers[0]
+        answers = bytearray()
+        count = 0
+        for buf, start, end in frames:
+            if buf[start : start + 4] != head:
+                break
+            member = find(buf[start + 8 : end])
+            if member is None:
+                break
+            member.beats(now_ms)
+            answers += size + buf[start + 4 : start + 8] + rest
+            count += 1
+        if count:
+            connection.answer_at_once(answers)
+            self._requests[route.codec.api_key] += count
+            before = route.count
+            route.count = after = before + count
+            times = count if before < TIMED_ALL else (after // TIMED_EVERY - before // TIMED_EVERY) * TIMED_EVERY
+            if times:
+                self._timed(route, (perf_counter() - began_s) / count, times)
+        return count
+
     def dispatch(self, connection: Connection, buf: bytes, start: int, end: int) -> None:
         """Answer the request in `buf[start:end]`, or see to it that it is answered later."""
         try:
@@ -215,11 +254,6 @@ class Router:
                 raise TruncatedError(f"a request of {end - start} bytes has no header")
             key, correlation_id, size = _read_head(buf, start)
             route = self.routes[key]
-            if route.standings and not connection.held:
-                member = route.standings.get(buf[start + 8 : end])
-                if member is not None:
-                    self._again(connection, route, member, buf[start + 4 : start + 8])
-                    return
             codec = route.codec
             pos = start + HEAD_BYTES
             if size > 0:
@@ -259,19 +293,7 @@ class Router:
             self._failed(connection, codec)
             return
         if is_timed:
-            self._timed(route, perf_counter() - began_s)
-
-    def _again(self, connection: Connection, route: Route, member: Member, correlation_id: bytes) -> None:
-        """The heartbeat of a member in good standing: the same bytes as before, and the same answer."""
-        self._requests[route.codec.api_key] += 1
-        count = route.count = route.count + 1
-        is_timed = count <= TIMED_ALL or not count % TIMED_EVERY
-        began_s = perf_counter() if is_timed else 0.0
-        member.beats(connection.last_active_ms)
-        size, rest = route.answers[0]
-        connection.answer_at_once(size, correlation_id, rest)
-        if is_timed:
-            self._timed(route, perf_counter() - began_s)
+            self._timed(route, perf_counter() - began_s, 1 if count <= TIMED_ALL else TIMED_EVERY)
 
     def _at_once(self, connection: Connection, route: Route, request: Any, buf: bytes, start: int, end: int) -> bool:
         """Answer a request whose response is an error code, if nothing has to be waited for."""
@@ -282,14 +304,13 @@ class Router:
         if error_code is None:
             return False
         size, rest = route.answers[error_code]
-        connection.answer_at_once(size, buf[start + 4 : start + 8], rest)
+        connection.answer_at_once(size + buf[start + 4 : start + 8] + rest)
         if error_code:
             self.metrics.error(route.codec.api_key, error_code)
         return True
 
-    def _timed(self, route: Route, took_s: float) -> None:
-        """Note how long a request took; not counting the time for which it is parked or held."""
-        times = 1 if route.count <= TIMED_ALL else TIMED_EVERY
+    def _timed(self, route: Route, took_s: float, times: int) -> None:
+        """Note how long a request took, for itself and those that are not timed. It was not parked or held."""
         route.seconds.observe(took_s, times)
         if route.codec.api_key in GROUP_APIS:
             self.metrics.event_processing_seconds.observe(took_s, times)
