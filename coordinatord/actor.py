@@ -25,7 +25,8 @@ from coordinatord.group.state import Group
 from coordinatord.handlers.refusals import unavailable
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
-from protocol.commit_shape import CommitShape, Numbers
+from protocol.commit_shape import CommitShape
+from protocol.records.batch import Numbers
 from protocol.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class GroupActor:
         now_ms = coordinator.now_ms()
         if not commit_again(self.group, shape, numbers, now_ms):
             return False
-        self.epoch = coordinator.append_offsets(self.partition, shape.bodies(numbers, now_ms), now_ms)
+        self.epoch = coordinator.append_alike(self.partition, shape, numbers, now_ms)
         coordinator.metrics.offset_commits += len(numbers)
         return True
 

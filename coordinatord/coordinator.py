@@ -26,6 +26,7 @@ from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_delete import OffsetDeleteResponse
 from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.errors import ErrorCode
+from protocol.records.batch import Alike, Numbers
 from protocol.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
@@ -54,6 +55,7 @@ class Coordinator:
         writer: Writer,
         append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
         append_offsets: Callable[[int, list[bytes], int], int],
+        append_alike: Callable[[int, Alike, Numbers, int], int],
         append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
         timers: Timers,
         now_ms: Callable[[], int],
@@ -68,6 +70,7 @@ class Coordinator:
         self.writer = writer
         self.append = append
         self.append_offsets = append_offsets
+        self.append_alike = append_alike
         self.append_transactional = append_transactional
         self.timers = timers
         self.now_ms = now_ms

@@ -53,6 +53,7 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
+from protocol.records.batch import Alike, Numbers
 
 EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
@@ -135,6 +136,7 @@ class Daemon:
             writer=self.writer,
             append=self._append,
             append_offsets=self._append_offsets,
+            append_alike=self._append_alike,
             append_transactional=self._append_transactional,
             timers=self.timers,
             now_ms=self.now_ms,
@@ -374,6 +376,9 @@ class Daemon:
     def _append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
         # The offsets topic has all its partitions.
         return self.writer.append_bodies(self.data.logs[OFFSETS_TOPIC, partition], bodies, now_ms)
+
+    def _append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
+        return self.writer.append_alike(self.data.logs[OFFSETS_TOPIC, partition], alike, numbers, now_ms)
 
     def _append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int

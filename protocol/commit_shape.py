@@ -13,19 +13,24 @@ always do it, once with numbers that are all zeros and once all ones, and what d
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from operator import itemgetter
 
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from protocol.compiler import encode_message
 from protocol.make import maker
 from protocol.offset_bodies import all_committed
+from protocol.records.batch import Numbers
 from protocol.records.keys import NO_TIMESTAMP, encode_offsets
 from protocol.records.offsets import OffsetCommitValue
+from protocol.records.varint import VARINT
 
 NUMBERS_BYTES = 12
 """An offset and its leader epoch, one after the other in requests from v6 on and in values from v3 on."""
+
+TIMESTAMP_BYTES = 8
+NO_ATTRIBUTES = b"\0"
 
 FIRST_VERSION = 8
 """Of requests that have a shape: flexible ones, as all of today's clients send them."""
@@ -37,32 +42,29 @@ MAX_BYTES = 1024
 _value = maker(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
 
-Numbers = tuple[bytes, ...]
-"""The twelve bytes of each partition, in the order of the request."""
-
-
-class _Topic(NamedTuple):
-    """The partitions of one topic. A record's body is one of `before`, its numbers, the timestamp between `EMPTY` and
-    `after`.
-    """
-
-    name: str
-    topic_id: bytes
-    indexes: list[int]
-    before: list[bytes]
-    between: bytes
-    after: bytes
-
 
 class CommitShape:
     """See the module's docstring. `request` is one of these requests, `answer` the body of the response to each that is
     accepted.
     """
 
-    __slots__ = ("_constants", "_read", "_size", "_topics", "_unpack", "answer", "request", "version")
+    __slots__ = (
+        "_bodies",
+        "_constants",
+        "_places",
+        "_read",
+        "_size",
+        "_template",
+        "_unpack",
+        "answer",
+        "request",
+        "version",
+    )
 
     def __init__(self, request: OffsetCommitRequest, version: int) -> None:
-        """Names and ids of its topics are filled in; no partition has metadata."""
+        """Names and ids of its topics are filled in; no partition has metadata. `Numbers` are the twelve bytes of each
+        partition, in the order of the request.
+        """
         self.request = request
         self.version = version
         self.answer = all_committed(request.topics, version)
@@ -72,7 +74,10 @@ class CommitShape:
         layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
-        self._topics = [_topic(request.group_id, topic) for topic in request.topics]
+        self._bodies = [body for topic in request.topics for body in _bodies(request.group_id, topic)]
+        self._template = b"".join([_template(*body) for body in self._bodies])
+        many = len(self._bodies)
+        self._places = itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, 1)])
         self._unpack = struct.Struct(">" + "qi" * (len(constants) - 1)).unpack
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
@@ -85,25 +90,28 @@ class CommitShape:
     def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
         """What is committed: topic by topic, (partition, value)."""
         flat = iter(self._unpack(b"".join(numbers)))
-        for topic in self._topics:
+        for topic in self.request.topics:
             topic_id = topic.topic_id
             yield (
                 topic.name,
                 [
-                    (index, _value(offset, epoch, "", timestamp_ms, NO_TIMESTAMP, topic_id))
-                    for index, offset, epoch in zip(topic.indexes, flat, flat, strict=False)
+                    (partition.partition_index, _value(offset, epoch, "", timestamp_ms, NO_TIMESTAMP, topic_id))
+                    for partition, offset, epoch in zip(topic.partitions, flat, flat, strict=False)
                 ],
             )
 
+    def records(self, numbers: Numbers, timestamp_ms: int, time: bytes, deltas: Sequence[bytes]) -> bytes:
+        """The records that are logged, whole: see `protocol.records.batch.Alike`."""
+        places: tuple[bytes, ...] = self._places((time, _pack_timestamp(timestamp_ms), *deltas, *numbers))
+        return self._template % places
+
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
-        """The bodies of the records that are logged: what `encode_offsets` makes of `values`."""
+        """The bodies of these records: what `encode_offsets` makes of `values`."""
         timestamp = _pack_timestamp(timestamp_ms)
-        made: list[bytes] = []
-        each = iter(numbers)
-        for topic in self._topics:
-            rest = topic.between + timestamp + topic.after
-            made += [before + those + rest for before, those in zip(topic.before, each, strict=False)]
-        return made
+        return [
+            b"".join((before, each, between, timestamp, after))
+            for (before, between, after), each in zip(self._bodies, numbers, strict=True)
+        ]
 
 
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
@@ -120,8 +128,8 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
     return replace(request, topics=topics)
 
 
-def _topic(group_id: str, topic: OffsetCommitRequestTopic) -> _Topic:
-    """What there is of the records of a topic's partitions."""
+def _bodies(group_id: str, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
+    """The bodies of records for a topic's partitions: what is before, between and after the numbers and the time."""
     indexes = [partition.partition_index for partition in topic.partitions]
     zeros, ones = (
         encode_offsets(
@@ -131,9 +139,14 @@ def _topic(group_id: str, topic: OffsetCommitRequestTopic) -> _Topic:
         )
         for number in (0, -1)
     )
-    pieces = [_constants(*both, holes=(NUMBERS_BYTES, 8)) for both in zip(zeros, ones, strict=True)]
-    _, between, after = pieces[0]
-    return _Topic(topic.name, topic.topic_id, indexes, [each[0] for each in pieces], between, after)
+    return [_constants(*both, holes=(NUMBERS_BYTES, TIMESTAMP_BYTES)) for both in zip(zeros, ones, strict=True)]
+
+
+def _template(before: bytes, between: bytes, after: bytes) -> bytes:
+    """A record with places for its delta of time, its offset delta, its numbers and the time."""
+    size = 3 + len(before) + NUMBERS_BYTES + len(between) + TIMESTAMP_BYTES + len(after)
+    pieces = [VARINT[size] + NO_ATTRIBUTES, b"", before, between, after]
+    return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
 
 
 def _constants(zeros: bytes, ones: bytes, holes: tuple[int, ...] = ()) -> list[bytes]:

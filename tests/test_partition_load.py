@@ -53,6 +53,7 @@ def coordinator() -> Coordinator:
         writer=Writer(),
         append=never,
         append_offsets=never,
+        append_alike=never,
         append_transactional=never,
         timers=NoTimers(),  # type: ignore[arg-type]
         now_ms=lambda: NOW_MS,

@@ -48,9 +48,10 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.commit_shape import CommitShape, Numbers
+from protocol.commit_shape import CommitShape
 from protocol.errors import ErrorCode
 from protocol.make import maker
+from protocol.records.batch import Numbers
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from protocol.schema import ZERO_UUID
 

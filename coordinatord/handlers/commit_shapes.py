@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.handlers.refusals import refuse
 from coordinatord.request import Body
 from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.commit_shape import FIRST_VERSION, MAX_BYTES, MAX_PARTITIONS, CommitShape, Numbers
+from protocol.commit_shape import FIRST_VERSION, MAX_BYTES, MAX_PARTITIONS, CommitShape
 from protocol.errors import ErrorCode
+from protocol.records.batch import Numbers
 from protocol.registry import Codec
 
 if TYPE_CHECKING:

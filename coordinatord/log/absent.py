@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinatord.log.partition_log import PartitionLog
-from protocol.records.batch import KeyValue
+from protocol.records.batch import Alike, KeyValue, Numbers
 
 
 class AbsentLog(PartitionLog):
@@ -22,4 +22,7 @@ class AbsentLog(PartitionLog):
         raise AssertionError(f"{self.name} is another process's")
 
     def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+        raise AssertionError(f"{self.name} is another process's")
+
+    def append_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
         raise AssertionError(f"{self.name} is another process's")

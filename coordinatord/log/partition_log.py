@@ -29,9 +29,11 @@ from coordinatord.log.segment_write import SegmentWrite
 from protocol.records.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD,
+    Alike,
     BatchBuilder,
     BatchHeader,
     KeyValue,
+    Numbers,
     assign_offset,
     read_header,
 )
@@ -179,16 +181,21 @@ class PartitionLog:
     def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
         """The same for records whose bodies are made (protocol.records.batch.record_body)."""
         if bodies:
-            builder = self._builder
-            if builder is None or len(builder.out) > MAX_SHARED_BATCH_BYTES:
-                builder = self._shared_batch()
-            builder.extend_bodies(bodies, timestamp_ms)
+            self._shared_batch().extend_bodies(bodies, timestamp_ms)
             self.end_offset += len(bodies)
+
+    def append_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
+        """The same for records like some before (protocol.records.batch.Alike)."""
+        builder = self._builder
+        if builder is None or builder.size > MAX_SHARED_BATCH_BYTES:
+            builder = self._shared_batch()
+        builder.extend_alike(alike, numbers, timestamp_ms)
+        self.end_offset += len(numbers)
 
     def _shared_batch(self) -> BatchBuilder:
         builder = self._builder
         if builder is not None:
-            if len(builder.out) <= MAX_SHARED_BATCH_BYTES:
+            if builder.size <= MAX_SHARED_BATCH_BYTES:
                 return builder
             self.seal()
         builder = self._builder = BatchBuilder()

@@ -35,7 +35,7 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
-from protocol.records.batch import KeyValue
+from protocol.records.batch import Alike, KeyValue, Numbers
 
 FlushPolicy = Literal["always", "interval", "never"]
 
@@ -172,6 +172,16 @@ class LogWriter:
         if self.failed or self._closed:
             raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
         log.append_bodies(bodies, timestamp_ms)
+        self._dirty[log] = None
+        if not self._turn_end_due:
+            self._schedule()
+        return self._forming.number
+
+    def append_alike(self, log: PartitionLog, alike: Alike, numbers: Numbers, timestamp_ms: int) -> int:
+        """The same for records like some before (protocol.records.batch.Alike)."""
+        if self.failed or self._closed:
+            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+        log.append_alike(alike, numbers, timestamp_ms)
         self._dirty[log] = None
         if not self._turn_end_due:
             self._schedule()

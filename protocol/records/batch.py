@@ -28,7 +28,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
@@ -72,6 +72,24 @@ NO_SEQUENCE = -1
 Buffer = bytes | bytearray | memoryview
 #: (key, value)
 KeyValue = tuple[bytes | None, bytes | None]
+Numbers = tuple[bytes, ...]
+"""What is new in records that are alike, one after the other."""
+
+
+class Alike(Protocol):
+    """Records like some that have been made before (protocol.commit_shape)."""
+
+    def records(self, numbers: Numbers, timestamp_ms: int, time: bytes, deltas: Sequence[bytes]) -> bytes:
+        """The records, with their delta of time and their offset deltas, each a varint of one byte."""
+
+    def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
+        """Their bodies, for where those are longer."""
+
+
+_NO_HEADER = bytes(HEADER_BYTES)
+_SHORT_DELTAS = 64
+"""So many records of a batch have an offset delta of one byte."""
+_DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
 
 class UnsupportedMagicError(DecodeError):
@@ -273,25 +291,24 @@ def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
 
 
 class BatchBuilder:
-    """An uncompressed batch under construction: the header's room and the records so far, in one buffer."""
+    """An uncompressed batch under construction: the header's room and the pieces of the records so far, which are put
+    together once. `size` is how many bytes that will be.
+    """
 
-    __slots__ = ("base_timestamp", "count", "max_timestamp", "out")
+    __slots__ = ("base_timestamp", "count", "max_timestamp", "pieces", "size")
 
     def __init__(self) -> None:
-        self.out = bytearray(HEADER_BYTES)
+        self.pieces: list[bytes] = [_NO_HEADER]
+        self.size = HEADER_BYTES
         self.count = 0
         self.base_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
 
     def extend(self, records: Iterable[KeyValue], timestamp_ms: int) -> None:
-        """Append records without headers. The hot path of every offset commit."""
-        count = self.count
-        if not count:
-            self.base_timestamp = timestamp_ms
-        if timestamp_ms > self.max_timestamp:
-            self.max_timestamp = timestamp_ms
-        start = b"\0" + VARINT[timestamp_ms - self.base_timestamp]
-        out = self.out
+        """Append records without headers."""
+        count, size = self.count, self.size
+        start = b"\0" + self._delta(timestamp_ms)
+        pieces = self.pieces
         varints = VARINT
         join = b"".join
         for key, value in records:
@@ -303,22 +320,19 @@ class BatchBuilder:
                 body = join((start, varints[count], varints[len(key)], key, b"\1\0"))
             else:
                 body = join((start, varints[count], varints[len(key)], key, varints[len(value)], value, b"\0"))
-            out += varints[len(body)]
-            out += body
+            length = varints[len(body)]
+            pieces += (length, body)
+            size += len(length) + len(body)
             count += 1
-        self.count = count
+        self.count, self.size = count, size
 
-    def extend_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+    def extend_bodies(self, bodies: Iterable[bytes], timestamp_ms: int) -> None:
         """Append records of which everything from the key's length on is made already: see `record_body`."""
-        count = self.count
-        if not count:
-            self.base_timestamp = timestamp_ms
-        if timestamp_ms > self.max_timestamp:
-            self.max_timestamp = timestamp_ms
-        start = b"\0" + VARINT[timestamp_ms - self.base_timestamp]
+        count, total = self.count, self.size
+        start = b"\0" + self._delta(timestamp_ms)
         fixed = len(start)
         varints = VARINT
-        parts: list[bytes] = []
+        pieces = self.pieces
         # What was the length of the one before is mostly that of the next: those of one commit differ in numbers.
         size = -1
         head = b""
@@ -327,10 +341,31 @@ class BatchBuilder:
             if fixed + len(delta) + len(body) != size:
                 size = fixed + len(delta) + len(body)
                 head = varints[size] + start
-            parts += (head, delta, body)
+            pieces += (head, delta, body)
+            total += len(head) - fixed + size
             count += 1
-        self.out += b"".join(parts)
-        self.count = count
+        self.count, self.size = count, total
+
+    def extend_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
+        """Append records that are made all at once. The hot path of every offset commit."""
+        count = self.count
+        time = self._delta(timestamp_ms)
+        stop = count + len(numbers)
+        if stop > _SHORT_DELTAS or len(time) > 1:
+            self.extend_bodies(alike.bodies(numbers, timestamp_ms), timestamp_ms)
+            return
+        records = alike.records(numbers, timestamp_ms, time, _DELTAS[count:stop])
+        self.pieces.append(records)
+        self.size += len(records)
+        self.count = stop
+
+    def _delta(self, timestamp_ms: int) -> bytes:
+        """How much later than the first record, for records of that time that are about to be appended."""
+        if not self.count:
+            self.base_timestamp = timestamp_ms
+        if timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        return VARINT[timestamp_ms - self.base_timestamp]
 
     def add(
         self,
@@ -343,23 +378,15 @@ class BatchBuilder:
         if not headers:
             self.extend(((key, value),), timestamp_ms)
             return
-        if not self.count:
-            self.base_timestamp = timestamp_ms
-        self.max_timestamp = max(self.max_timestamp, timestamp_ms)
-        parts = [
-            b"\0",
-            VARINT[timestamp_ms - self.base_timestamp],
-            VARINT[self.count],
-            _nullable(key),
-            _nullable(value),
-        ]
+        parts = [b"\0", self._delta(timestamp_ms), VARINT[self.count], _nullable(key), _nullable(value)]
         parts.append(VARINT[len(headers)])
         for name, header_value in headers:
             parts.append(_nullable(name.encode()))
             parts.append(_nullable(header_value))
         body = b"".join(parts)
-        self.out += VARINT[len(body)]
-        self.out += body
+        length = VARINT[len(body)]
+        self.pieces += (length, body)
+        self.size += len(length) + len(body)
         self.count += 1
 
     def finish(
@@ -373,10 +400,10 @@ class BatchBuilder:
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
     ) -> bytearray:
-        """The batch. The builder's buffer becomes the result: the builder is used up."""
+        """The batch."""
         if not self.count:
             raise EncodeError("a record batch holds at least one record")
-        out = self.out
+        out = bytearray().join(self.pieces)
         if compression:
             out = bytearray(HEADER_BYTES) + compress(compression, memoryview(out)[HEADER_BYTES:])
         HEADER.pack_into(

@@ -52,6 +52,9 @@ class Side:
             return log(partition, bodies, now_ms)
 
         self.world.coordinator.append_offsets = append_offsets
+        self.world.coordinator.append_alike = lambda partition, alike, numbers, now_ms: append_offsets(
+            partition, alike.bodies(numbers, now_ms), now_ms
+        )
         self.world.coordinator.append_transactional = lambda *_: self.world.epoch
         self.again = 0
         if not learns:

@@ -14,6 +14,7 @@ from coordinatord.handlers.offsets import Offsets
 from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
 from protocol.errors import ErrorCode
+from protocol.records.batch import Alike, Numbers
 from protocol.records.keys import decode_key, decode_value
 from tests.shell import Gate, Turns, Wire, make_router, read_bodies
 
@@ -85,6 +86,7 @@ class World:
             writer=self.gate,
             append=self.append,
             append_offsets=self.append_offsets,
+            append_alike=self.append_alike,
             append_transactional=self.append_transactional,
             timers=self.timers,  # type: ignore[arg-type]
             now_ms=lambda: self.now,
@@ -120,6 +122,9 @@ class World:
 
     def append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
         return self.append(partition, read_bodies(bodies))
+
+    def append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
+        return self.append(partition, read_bodies(alike.bodies(numbers, now_ms)))
 
     def append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int

@@ -159,6 +159,13 @@ def test_a_commit_through_its_shape_is_what_its_declarations_say(
     assert list(shape.values(numbers, time_ms)) == values
     bodies = [body for topic in values for body in encode_offsets(request.group_id, *topic)]
     assert shape.bodies(numbers, time_ms) == bodies
+    by_shape, by_body = BatchBuilder(), BatchBuilder()
+    for times_ms in (0, 0, 5, 63, 64, -65, 0, 70, 0, 1, 1, 2, 2, 3, 3, 5):  # 16 commits have 64 records or more
+        passed_ms = min(max(time_ms, -(1 << 62)), 1 << 62) + times_ms
+        by_shape.extend_alike(shape, numbers, passed_ms)
+        by_body.extend_bodies(shape.bodies(numbers, passed_ms), passed_ms)
+        assert by_shape.size == by_body.size == sum(map(len, by_shape.pieces))
+    assert by_shape.finish(7, leader_epoch=3) == by_body.finish(7, leader_epoch=3)
     assert shape.answer == all_committed(later.topics, version)
     # One byte that differs is a number's, or it is another request.
     position = rng.randrange(len(body))

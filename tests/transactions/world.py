@@ -81,6 +81,9 @@ class World(TopicsWorld):
             append_offsets=lambda partition, bodies, now_ms: self._append(
                 OFFSETS_TOPIC, partition, read_bodies(bodies)
             ),
+            append_alike=lambda partition, alike, numbers, now_ms: self._append(
+                OFFSETS_TOPIC, partition, read_bodies(alike.bodies(numbers, now_ms))
+            ),
             append_transactional=self._append_transactional,
             timers=NoTimers(),  # type: ignore[arg-type]
             now_ms=lambda: self.time_ms,
