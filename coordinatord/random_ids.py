@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import secrets
 
+IDS_AT_A_TIME = 64
+"""Ids whose digits are fetched by one system call: for each one alone that would be half of what it costs."""
 
-def new_uuid4() -> str:
-    """A random UUID in Java's form: what Kafka puts behind the dash of a member id."""
-    raw = bytearray(secrets.token_bytes(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+_DIGITS = 32
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
+class RandomIds:
+    """Call it for a random UUID in Java's form: what Kafka puts behind the dash of a member id. To be made in the
+    process that uses it: a fork would give the same ids.
+    """
+
+    __slots__ = ("_at", "_digits")
+
+    def __init__(self) -> None:
+        self._digits = ""
+        self._at = 0
+
+    def __call__(self) -> str:
+        at = self._at
+        if at == len(self._digits):
+            self._digits = secrets.token_hex(IDS_AT_A_TIME * _DIGITS // 2)
+            at = 0
+        self._at = at + _DIGITS
+        raw = self._digits[at : at + _DIGITS]
+        return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{_VARIANT[raw[16]]}{raw[17:20]}-{raw[20:]}"

@@ -43,7 +43,7 @@ from coordinatord.observe.health import Health
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
-from coordinatord.random_ids import new_uuid4
+from coordinatord.random_ids import RandomIds
 from coordinatord.router import Router
 from coordinatord.timers import Timers
 from coordinatord.topics import Topics
@@ -140,7 +140,7 @@ class Daemon:
             append_transactional=self._append_transactional,
             timers=self.timers,
             now_ms=self.now_ms,
-            new_id=new_uuid4,
+            new_id=RandomIds(),
             metrics=self.metrics,
             ledger=self.ledger,
         )
