@@ -113,9 +113,13 @@ IDLE_S = 0.004  # in which what a rebalance has left to write is written
     targets=[at_most(1.03)],
 )
 def ledger(arena: Arena, column: Column, seconds: float) -> Sample:
-    """Rebalances with and without rebalance.ledger.enable in turn, one by one; medians."""
-    servers = [arena.server(column)]
-    servers.append(arena.server(replace(column, settings=(*column.settings, ("rebalance.ledger.enable", "false")))))
+    """Rebalances with and without rebalance.ledger.enable in turn, one by one; medians. The servers are the same in all
+    else: started for this row alone, so that neither has what other rows have left.
+    """
+    servers = [
+        arena.server(replace(column, settings=(*column.settings, ("rebalance.ledger.enable", enable))))
+        for enable in ("true", "false")
+    ]
     key = f"large group of {MEMBERS}"
     used_ms: tuple[list[float], list[float]] = ([], [])
     for server in servers:
@@ -123,10 +127,12 @@ def ledger(arena: Arena, column: Column, seconds: float) -> Sample:
             server.fixtures[key] = LargeGroup(server, MEMBERS)
             for _ in range(20):
                 _one(server, key)
+    turns = list(zip(servers, used_ms, strict=True))
     until_s = time.perf_counter() + 2 * seconds
     while time.perf_counter() < until_s:
-        for server, used in zip(servers, used_ms, strict=True):
+        for server, used in turns:
             used.append(_one(server, key) * 1000)
+        turns.reverse()
     with_ms, without_ms = map(statistics.median, used_ms)
     return Sample(with_ms / without_ms, also={"ms with": with_ms, "ms without": without_ms})
 
