@@ -113,11 +113,10 @@ class _Ended:
     def whole(self) -> dict[str, Any]:
         """The record with its lists."""
         rebalance, began_ms = self.rebalance, self.rebalance.began_ms
-        return {
-            **self.head,
-            "rejoined": [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()],
-            "dropped": [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped],
-        }
+        record = self.head.copy()
+        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()]
+        record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped]
+        return record
 
 
 class Ledger:
