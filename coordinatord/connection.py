@@ -377,9 +377,14 @@ class Connection(asyncio.Protocol):
         if not self.held:
             return  # the connection was lost meanwhile
         held = self._first_in_line()
-        self.router.metrics.event_purgatory_seconds.observe(perf_counter() - held.began_s, len(held.parts))
-        self._out += held.data
-        self._flush_soon()
+        metrics = self.router.metrics
+        metrics.event_purgatory_seconds.observe(perf_counter() - held.began_s, len(held.parts))
+        if self._out or self._dispatching or self.closed:
+            self._out += held.data
+            self._flush_soon()
+        else:  # nothing goes with it: what is released is what all that asked in a turn have waited for
+            metrics.bytes_sent += len(held.data)
+            self._transport.write(held.data)
         if self._waiting or self._paused_reading:
             self._resume_soon()
 

@@ -189,8 +189,14 @@ class Router:
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
+        broken: Exception | None = None
         for connection in unsent:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception as error:
+                broken = broken or error
+        if broken is not None:
+            raise broken  # when the others have got their answers
 
     def sent(self, size: int) -> None:
         """Response bytes have been handed to a transport."""

@@ -80,6 +80,24 @@ def test_a_parked_request_holds_up_no_other_connection() -> None:
     assert len(other.answers) == 1
 
 
+def test_a_connection_that_cannot_be_written_to_keeps_no_others_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance answers many members in one turn."""
+    scene = Scene()
+    wires = [scene.wire() for _ in range(3)]
+    for wire in wires:
+        wire.send(JOIN, 9)
+
+    def write(data: bytes) -> None:
+        raise RuntimeError("unable to perform operation on a closed transport")
+
+    monkeypatch.setattr(wires[0].transport, "write", write)
+    for context in scene.parked:
+        context.reply(JoinGroupResponse(generation_id=7))
+    with pytest.raises(RuntimeError, match="closed transport"):
+        scene.turns.run()
+    assert [len(wire.answers) for wire in wires] == [0, 1, 1]
+
+
 def test_an_answer_that_waits_for_the_log_keeps_its_place_and_holds_up_no_work() -> None:
     scene = Scene()
     wire = scene.wire()

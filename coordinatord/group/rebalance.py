@@ -7,7 +7,7 @@ joiner, the rebalance timer, a leave and an expiry all end there. Out of Empty t
 
 from __future__ import annotations
 
-from coordinatord.group.members import answer_join, answer_sync, keep_alive, remove_member
+from coordinatord.group.members import answer_sync, keep_alive, remove_member
 from coordinatord.group.replay import write
 from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import (
@@ -197,12 +197,14 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
     pending_sync_members, timeout_ms = group.pending_sync_members, 0
     for member_id, member in group.members.items():
         if member.join_reply_to is not None:
-            answer_join(group, member, generation_response(group, member), result)
+            result.answer(member.join_reply_to, generation_response(group, member))
+            member.join_reply_to = None
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)
         member.is_new = False
         pending_sync_members[member_id] = None
         if member.rebalance_timeout_ms > timeout_ms:
             timeout_ms = member.rebalance_timeout_ms
+    group.awaiting_join_count = 0
     group.sync_deadline_ms = now_ms + timeout_ms
     result.timers.append(Schedule(TimerKey(group.group_id, SYNC), group.sync_deadline_ms))
 
