@@ -144,6 +144,8 @@ class DataDirectory:
             for key, offset in shares.read_checkpoint(disk, self.path, names, checkpoint.CLEANER, worker).items()
             if key in self.logs and offset <= self.logs[key].end_offset
         }
+        if self.cleaned_offsets:
+            self.write_cleaned_offsets()  # of workers, maybe, whose files go now
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
         stale = list(journals)
         if share is None:

@@ -202,6 +202,24 @@ def test_a_worker_forgets_a_removed_partition(tmp_path: Path) -> None:
         assert [log.end_offset for log in again.logs.values()] == [1, 1]
 
 
+@pytest.mark.parametrize("starts", [0, 1, 2])
+def test_how_far_logs_are_cleaned_outlives_an_unclean_stop(tmp_path: Path, starts: int) -> None:
+    """Or all of them would be cleaned from their beginning after each crash. A start may die as well."""
+    data, worlds = worlds_of(tmp_path, 2)
+    for _ in range(3):
+        write_everywhere(worlds, 4)
+    for world in worlds:
+        world.data.cleaned_offsets.update(dict.fromkeys(world.data.logs, 2))
+        world.data.write_cleaned_offsets()
+    data.close()  # and no worker closes its log
+    for _ in range(starts):
+        DataDirectory.open(str(tmp_path)).close()
+    data, worlds = worlds_of(tmp_path, 3)
+    found = {key: offset for world in worlds for key, offset in world.data.cleaned_offsets.items()}
+    assert found == {("events", number): 2 for number in range(4)}
+    data.close()
+
+
 if __name__ == "__main__":
     told = run(int(sys.argv[1]), *sys.argv[2:])  # type: ignore[arg-type]
     print(f"{told.kills} kills, {told.crashes} crashes, {told.acknowledgements} acknowledgements: nothing lost")
