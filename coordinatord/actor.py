@@ -91,7 +91,7 @@ class GroupActor:
                 (encode_key(key), None if value is None else encode_value(value)) for key, value in result.records
             ]
             if result.producer is None:
-                self.epoch = coordinator.append(self.partition, encoded)
+                self.epoch = coordinator.append(self.partition, encoded, now_ms)
             else:
                 self.epoch = coordinator.append_pending(self, encoded, *result.producer)
             self.membership_epoch = self.epoch
@@ -130,9 +130,7 @@ class GroupActor:
         return response
 
     def answer(self, context: RequestContext, response: Any) -> None:
-        """Answer a parked request, as `respond` does; the answer of a connection that has gone is dropped."""
-        response = for_version(response, context.api_version)
-        if self.epoch > self.coordinator.writer.flushed_epoch:
-            context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
-        else:
+        """Answer a parked request; the answer of a connection that has gone is dropped."""
+        response = self.respond(context, response)
+        if response is not None:
             context.connection.answer(context, response)

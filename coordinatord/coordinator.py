@@ -53,7 +53,7 @@ class Coordinator:
         owns: Callable[[int], bool] = lambda _partition: True,
         max_groups: int,
         writer: Writer,
-        append: Callable[[int, list[tuple[bytes, bytes | None]]], int],
+        append: Callable[[int, list[tuple[bytes, bytes | None]], int], int],
         append_offsets: Callable[[int, list[bytes], int], int],
         append_alike: Callable[[int, Alike, Numbers, int], int],
         append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],

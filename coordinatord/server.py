@@ -368,13 +368,11 @@ class Daemon:
 
     # Between the parts
 
-    def _append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
-        log = self.data.get(OFFSETS_TOPIC, partition)
-        assert log is not None, "the offsets topic has all its partitions"
-        return self.writer.append_records(log, records, self.now_ms())
+    def _append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
+        # The offsets topic has all its partitions.
+        return self.writer.append_records(self.data.logs[OFFSETS_TOPIC, partition], records, now_ms)
 
     def _append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
-        # The offsets topic has all its partitions.
         return self.writer.append_bodies(self.data.logs[OFFSETS_TOPIC, partition], bodies, now_ms)
 
     def _append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:

@@ -113,7 +113,7 @@ class World:
             decoders=self.offsets.decoders(),
         )
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
         for key_bytes, value_bytes in records:
             key = decode_key(key_bytes)
             self.log.append((partition, key, None if value_bytes is None else decode_value(key, value_bytes)))
@@ -121,10 +121,10 @@ class World:
         return self.epoch
 
     def append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
-        return self.append(partition, read_bodies(bodies))
+        return self.append(partition, read_bodies(bodies), now_ms)
 
     def append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
-        return self.append(partition, read_bodies(alike.bodies(numbers, now_ms)))
+        return self.append(partition, read_bodies(alike.bodies(numbers, now_ms)), now_ms)
 
     def append_transactional(
         self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
