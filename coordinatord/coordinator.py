@@ -276,4 +276,5 @@ class Coordinator:
 
 
 def _offset_count(actor: GroupActor) -> int:
-    return sum(len(partitions) for partitions in list(actor.group.offsets.values()))
+    # Not `offsets`, which is for the event loop's thread: an entry for each is there.
+    return sum(len(partitions) for partitions in list(actor.group.committed.values()))

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable
 from coordinatord.group.bury import bury
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
-from coordinatord.group.replay import replay_offsets, write, write_offsets
+from coordinatord.group.replay import replay_again, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import (
     COMPLETING_REBALANCE,
@@ -108,7 +108,7 @@ def commit_again(group: Group, shape: CommitShape, numbers: Numbers, now_ms: int
     has happened, where it is refused, or has to do with more than its member and its offsets.
     """
     request = shape.request
-    if not group.exists or _commit_refusal(group, request, ErrorCode.NONE) is not None:
+    if not group.exists or group.pending is not None or _commit_refusal(group, request, ErrorCode.NONE) is not None:
         return False
     if group.state is STABLE or group.state is PREPARING_REBALANCE:
         member = group.members[request.member_id]
@@ -116,8 +116,7 @@ def commit_again(group: Group, shape: CommitShape, numbers: Numbers, now_ms: int
         if deadline_ms < member.timer_ms:
             return False  # its timer has to be set
         member.session_deadline_ms = deadline_ms
-    for topic, values in shape.values(numbers, now_ms):
-        replay_offsets(group, topic, values)
+    replay_again(group, shape, numbers, now_ms)
     return True
 
 

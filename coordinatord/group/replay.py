@@ -12,7 +12,9 @@ from typing import Any
 
 from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result
-from coordinatord.group.state import Group
+from coordinatord.group.state import MAX_UNAPPLIED, Group
+from protocol.commit_shape import CommitShape
+from protocol.records.batch import Numbers
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 NO_PRODUCER_ID = -1
@@ -69,6 +71,20 @@ def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommi
         group.offsets[topic] = dict(values)
     else:
         partitions.update(values)
+
+
+def replay_again(group: Group, shape: CommitShape, numbers: Numbers, timestamp_ms: int) -> None:
+    """The same for a commit like one before, in a group without open transactions. It makes values of its numbers only
+    if it is the first one of its shape since somebody has looked at the offsets.
+    """
+    group.offsets_version += 1
+    unapplied = group.unapplied
+    if unapplied.pop(shape, None) is None:
+        if len(unapplied) >= MAX_UNAPPLIED:
+            group.settle()
+        for topic, values in shape.values(numbers, timestamp_ms):
+            group.committed.setdefault(topic, {}).update(values)
+    unapplied[shape] = numbers, timestamp_ms
 
 
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:

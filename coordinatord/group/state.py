@@ -8,6 +8,10 @@
 | Stable              | own their assignment and heartbeat        | one joins, leaves, expires or changes              |
 | Dead                | none                                      | never: deleted, or served elsewhere from now on    |
 
+A member commits every few seconds, and hardly anybody looks: what was committed last in a shape that is known (see
+`protocol.commit_shape`) is put among the `offsets` when somebody does. Until then it is `unapplied`, in the order in
+which it was committed; an entry for each of its partitions is in `committed` already.
+
 **Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and is what the log holds. All else is
 **volatile**: written by steps, never logged, rebuilt by `restore`.
 """
@@ -22,13 +26,18 @@ from typing import Any, Final
 from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result, Transition
 from protocol.api.heartbeat import HeartbeatResponse
+from protocol.commit_shape import CommitShape
 from protocol.errors import ErrorCode
+from protocol.records.batch import Numbers
 from protocol.records.offsets import GroupMetadataValue, OffsetCommitValue
 
 NEVER: Final = 1 << 62
 """A deadline in milliseconds that does not come: no timer is set."""
 
 NO_TIMESTAMP: Final = -1
+
+MAX_UNAPPLIED: Final = 64
+"""Shapes of one group: of its members, and of some that have left since somebody has looked."""
 
 MAX_ID_CHARACTERS: Final = 8_000
 """Ids and names that go into the log may have 32,767 bytes there and in older answers, and more in newer requests. One
@@ -162,8 +171,9 @@ class Group:
     settings: GroupSettings
     new_id: Callable[[], str]
 
-    # durable: `replay` alone writes these
-    offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)
+    # durable: `replay` alone writes these; `offsets` is the first two together
+    committed: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)
+    unapplied: dict[CommitShape, tuple[Numbers, int]] = field(default_factory=dict)
     pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None
     exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
@@ -190,6 +200,20 @@ class Group:
     join_deadline_ms: int = NEVER
     sync_deadline_ms: int = NEVER
     heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
+
+    @property
+    def offsets(self) -> dict[str, dict[int, OffsetCommitValue]]:
+        """What is committed, by topic and partition."""
+        if self.unapplied:
+            self.settle()
+        return self.committed
+
+    def settle(self) -> None:
+        """Put what is not applied where it belongs."""
+        for shape, (numbers, timestamp_ms) in self.unapplied.items():
+            for topic, values in shape.values(numbers, timestamp_ms):
+                self.committed[topic].update(values)
+        self.unapplied.clear()
 
     def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
         """The only way to another state. A transition that the table does not have is our bug."""
