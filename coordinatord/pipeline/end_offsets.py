@@ -10,6 +10,7 @@ import os
 import re
 import struct
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +56,9 @@ def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] |
             if match is None or not os.path.isdir(directory):
                 continue
             if match[1] in topics if topics is not None else not match[1].startswith("__"):
-                ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
-                if ending is not None:
-                    found.append(ending)
+                with suppress(FileNotFoundError):  # deleted since: the topic, or segments that retention took
+                    ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
+                    found += [] if ending is None else [ending]
     return found
 
 

@@ -55,8 +55,11 @@ def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is not None and following.base_offset <= start:
             continue
-        with open(segment.path, "rb") as file:
-            data = file.read()
+        try:
+            with open(segment.path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            continue  # retention took it a moment ago
         try:
             yield from _entries(data, partition, start)
         except DecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from kafka import KafkaProducer
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.end_offsets import MAX_POINTS, from_broker, from_directories, record_time
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.segments import Log, Segment, SourceError
 from protocol.records.batch import build_batch
 from tests.daemon import running
 
@@ -44,6 +45,21 @@ def test_of_a_directory(tmp_path: Path) -> None:
     assert record_time(str(tmp_path), "orders", 3, 25) == 4_000, "the cleaner took those between"
     assert record_time(str(tmp_path), "orders", 3, 32) is None
     assert record_time(str(tmp_path), "orders", 9, 0) is None
+
+
+def test_what_is_deleted_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("deleted-0", "orders-0"):
+        write(tmp_path / name, 0, [(0, 5, 1_000)], [])
+    listed = Log.segments
+
+    def segments(log: Log) -> list[Segment]:
+        found = listed(log)
+        if log.name == "deleted-0":
+            shutil.rmtree(log.directory)
+        return found
+
+    monkeypatch.setattr(Log, "segments", segments)
+    assert [each.topic for each in from_directories([str(tmp_path)], 9_000)] == ["orders"]
 
 
 def test_a_long_index_is_thinned(tmp_path: Path) -> None:

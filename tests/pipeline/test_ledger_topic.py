@@ -15,6 +15,8 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.pipeline.ledger_topic import LEDGER_TOPIC, Entry, ledger_of
 from coordinatord.pipeline.options import Options, read_options
+from coordinatord.pipeline.segments import Log, Segment
+from protocol.records.batch import build_batch
 from tests.daemon import Daemon, running
 
 GROUPS = 4
@@ -95,6 +97,24 @@ def check(daemon: Daemon) -> None:
     some = read_options({"bootstrap": daemon.bootstrap, "groups": "group-1"})
     assert entries(some) == [entry for entry in entries(of_broker) if entry[2] == "group-1"]
     assert entries(read_options({"paths": json.dumps([str(daemon.data_dir)])})) == entries(of_broker)
+
+
+def test_a_segment_that_retention_takes_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / f"{LEDGER_TOPIC}-3"
+    directory.mkdir()
+    for offset, group in ((0, "gone"), (7, "kept")):
+        value = json.dumps({"version": 1, "group": group}).encode()
+        (directory / f"{offset:020d}.log").write_bytes(build_batch([(group.encode(), value)], 1_000, offset))
+    listed = Log.segments
+
+    def segments(log: Log) -> list[Segment]:
+        found = listed(log)
+        (directory / f"{0:020d}.log").unlink()
+        return found
+
+    monkeypatch.setattr(Log, "segments", segments)
+    found = entries(read_options({"path": str(tmp_path)}))
+    assert [(partition, offset, group) for partition, offset, group, _ in found] == [(3, 7, "kept")]
 
 
 def test_from_the_daemon(tmp_path: Path) -> None:
