@@ -16,7 +16,10 @@ class Names:
     def __init__(self, names: Iterable[str], patterns: bool = True) -> None:
         self.names = tuple(names)
         self.patterns = patterns
-        translated = [fnmatch.translate(name) for name in self.names if patterns and _is_pattern(name)]
+        # Brackets are a part of the name.
+        translated = [
+            fnmatch.translate(name.replace("[", "[[]")) for name in self.names if patterns and _is_pattern(name)
+        ]
         self._exact = frozenset(name for name in self.names if not (patterns and _is_pattern(name)))
         self._pattern = re.compile("|".join(translated)) if translated else None
         self._known: dict[str, bool] = {}

@@ -71,6 +71,12 @@ def test_names_from_a_condition_are_no_patterns() -> None:
     assert [name in pickle.loads(pickle.dumps(names)) for name in ("a*", "ab", "b")] == [True, False, True]
 
 
+def test_patterns_have_stars_and_question_marks_alone() -> None:
+    names = Names(["job[1]-*", "a?c", "[x]", "\u2603*"])
+    told = [name in names for name in ("job[1]-a", "job1-a", "abc", "ac", "[x]", "x", "\u2603\n\u2603")]
+    assert told == [True, False, True, False, True, False, True]
+
+
 def test_shapes() -> None:
     one = Shape(["offset_commits"])
     assert one.schema.equals(KINDS["offset_commits"].schema)
