@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from coordinatord.pipeline.alone import alone
 from coordinatord.pipeline.broker import BrokerTail
 from coordinatord.pipeline.ingest import Run
 from coordinatord.pipeline.options import PATIENCE_S, Options, check_address, read_options
@@ -65,10 +66,14 @@ def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
 
 
 def check_out(out: Path) -> None:
-    """Make the directory that tables go to. SourceError when that cannot be, or nothing can be written there."""
+    """Make the directory that tables go to. SourceError when that cannot be, when nothing can be written there, or when
+    somebody else is at it.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SourceError(f"--out {out} cannot be made: {error.strerror or error}") from None
     if not os.access(out, os.W_OK | os.X_OK):
         raise SourceError(f"--out {out} cannot be written to")
+    with alone(out):
+        """And it is free."""

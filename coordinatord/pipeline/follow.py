@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.pipeline import events
+from coordinatord.pipeline.alone import alone
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.ingest import Run, keep, stream, told
 from coordinatord.pipeline.progress import Progress
@@ -55,7 +56,11 @@ class Follower:
     def run(self) -> Followed:
         """Until `stop` is set. SourceError."""
         self.it.out.mkdir(parents=True, exist_ok=True)
-        check_state(self.it)
+        with alone(self.it.out):
+            check_state(self.it)
+            return self._run()
+
+    def _run(self) -> Followed:
         if self.it.tables:
             self.it = replace(self.it, tables=tuple(dict.fromkeys((*self.it.tables, *events.REQUIRED_TABLES))))
         every = {"processingTime": f"{self.interval_ms} milliseconds"}

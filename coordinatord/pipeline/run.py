@@ -30,6 +30,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coordinatord.pipeline.alone import alone
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.ingest import Run as Run
@@ -74,10 +75,11 @@ def run(spark: SparkSession, it: Run, *, now_ms: int, progress: Progress | None 
     if it.format == "delta":
         check_delta(spark)
     it.out.mkdir(parents=True, exist_ok=True)
-    check_state(it)
-    progress.stage("reading the log")
-    _ingest(spark, it, summary, now_ms, progress)
-    refresh(spark, it, summary, now_ms, progress)
+    with alone(it.out):
+        check_state(it)
+        progress.stage("reading the log")
+        _ingest(spark, it, summary, now_ms, progress)
+        refresh(spark, it, summary, now_ms, progress)
     summary.seconds = time.monotonic() - began_s
     return summary
 

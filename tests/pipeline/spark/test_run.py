@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from coordinatord.cli import cli
 from coordinatord.pipeline import before, ingest, merging
 from coordinatord.pipeline import run as run_module
+from coordinatord.pipeline.alone import alone
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.ingest import Run
@@ -278,6 +279,17 @@ def test_a_line_that_is_no_setting_is_not_shown(tmp_path: Path) -> None:
         arguments = ["--bootstrap", "127.0.0.1:1", "--broker-config", str(config), "--out", str(tmp_path / "out")]
         told = CliRunner().invoke(cli, ["pipeline", "run", *arguments])
         assert (told.exit_code, sentence in told.output, "secret" in told.output) == (2, True, False), told.output
+
+
+def test_two_runs_do_not_take_each_others_files_away(spark: Any, data: tuple[Path, Log], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with alone(out):
+        told = CliRunner().invoke(cli, ["pipeline", "run", "--source", str(data[0]), "--out", str(out)])
+        with pytest.raises(SourceError, match=f"another run is at work in {out}: wait for its end"):
+            run(spark, Run(Source(str(data[0])), out), now_ms=NOW_MS)
+    assert f"coordinatord: another run is at work in {out}: wait for its end, or stop it." in told.output
+    assert "starting Spark" not in told.output
 
 
 def test_a_table_that_is_not_there(spark: Any, tmp_path: Path) -> None:
