@@ -107,11 +107,11 @@ class Watch:
         coordinator.observe = observe  # type: ignore[method-assign]
         append = coordinator.append
 
-        def append_watched(partition: int, records: list[tuple[bytes, bytes | None]]) -> int:
+        def append_watched(partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
             for key, value in records:
                 if value is None:
                     self._taken_back(node, decode_key(key))
-            return append(partition, records)
+            return append(partition, records, now_ms)
 
         coordinator.append = append_watched
         watch_standings(self, node, daemon)

@@ -77,7 +77,7 @@ class World(TopicsWorld):
             owns=lambda partition: nodes.owns(OFFSETS_TOPIC, partition),
             max_groups=100,
             writer=self.writer,
-            append=lambda partition, records: self._append(OFFSETS_TOPIC, partition, records),
+            append=lambda partition, records, now_ms: self._append(OFFSETS_TOPIC, partition, records),
             append_offsets=lambda partition, bodies, now_ms: self._append(
                 OFFSETS_TOPIC, partition, read_bodies(bodies)
             ),
