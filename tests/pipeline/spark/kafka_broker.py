@@ -138,7 +138,7 @@ def allow(admin: Any, topic: str) -> None:
     admin.create_acls([ACL(f"User:{READER}", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
 
 
-def wait(done: Any, what: str, seconds: float = 60) -> None:
+def wait(done: Any, what: str, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"

@@ -145,11 +145,11 @@ def write_look(out: Path, number: int, at_s: int, groups: dict[str, list[dict[st
 
 def judge(spark: Any, out: Path, said: list[Any]) -> None:
     query = events.start(spark, out, RULES, said.append, availableNow=True)
-    assert query.awaitTermination(200)
+    assert query.awaitTermination(600)
     assert query.exception() is None
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_a_query_that_is_started_again_knows_what_it_told(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_query_that_is_started_again_knows_what_it_told(
 
     query = events.start(spark, out, RULES, cut, availableNow=True)
     with pytest.raises(Exception, match="cut off"):
-        query.awaitTermination(200)
+        query.awaitTermination(600)
     again: list[Any] = []
     judge(spark, out, again)
     assert not again

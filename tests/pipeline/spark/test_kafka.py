@@ -45,7 +45,7 @@ from tests.pipeline.spark.kafka_broker import (
 from tests.pipeline.spark.test_batch import plain, plain_rows
 from tests.pipeline.test_kafka_segments import rows_in
 
-WAIT_S = 100
+WAIT_S = 400
 KILLS, STOPS = 2, 3
 ROWS = ("log_partition", "log_offset")
 
@@ -92,7 +92,7 @@ def test_a_batch_is_what_is_in_the_files(spark: Any, kafka: Kafka) -> None:
     assert len(expected["offset_commits"]) >= 240
 
 
-@pytest.mark.timeout(800)  # half a minute on an idle machine; each driver brings a JVM
+@pytest.mark.timeout(1800)  # half a minute on an idle machine; each driver brings a JVM
 def test_queries_that_are_killed_and_stopped_read_every_record_once(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
     rng = random.Random(31)
     sink = tmp_path / "sink"
@@ -297,7 +297,7 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
         query.awaitTermination(WAIT_S)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_a_group_is_set_back_to_a_moment(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
     """From the broker with SASL and TLS to tables, to the file, and by Kafka's own tool back to the offsets of then."""
     group = "set back"
@@ -352,7 +352,7 @@ def eager_cleaner(kafka: Kafka) -> Iterator[None]:
         kafka.configure(**dict.fromkeys(times, "604800000"), **{"min.cleanable.dirty.ratio": "1"})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
     """A stream over the directory of a running broker: no row twice, none that was not written, none missing of those
     that are left. A batch that was planned before and read after the cleaning says so, or reads what is left.

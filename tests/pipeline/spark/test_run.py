@@ -111,7 +111,7 @@ def rows(spark: Any, out: Path, table: str) -> dict[str, dict[str, Any]]:
     return {row["group_id"]: row for row in found}
 
 
-@pytest.mark.timeout(300)  # all tables at once: half a minute, and a busy machine makes four times that of it
+@pytest.mark.timeout(1200)  # all tables at once: half a minute, and a busy machine makes four times that of it
 def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path) -> None:
     directory, log = data
     out = tmp_path / "out"
@@ -163,7 +163,7 @@ def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path)
     assert rows(spark, out, "lag")["stuck"]["lag"] == 510
 
 
-@pytest.mark.timeout(600)  # five runs: a minute, and a busy machine makes four times that of it
+@pytest.mark.timeout(1200)  # five runs: a minute, and a busy machine makes four times that of it
 def test_a_run_that_is_cut_off_is_made_up_for(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from tests.pipeline.directories import append, commit_batch, compact, write_log,
 from tests.pipeline.test_kafka_segments import GOLDEN, rows_in
 
 TOPIC = "__consumer_offsets"
-WAIT_S = 100
+WAIT_S = 400
 
 #: What is killed: a driver of its own, which does what `start` does below.
 PROGRAM = """
