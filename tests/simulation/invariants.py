@@ -27,9 +27,11 @@ from protocol.api.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 from protocol.records.keys import decode_key, decode_value
 from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
+from tests.simulation.agreed import Agreed
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
 from tests.simulation.sharing import Shares, Sharing
 from tests.simulation.standing import look_for_left_behind, watch_standings
+from tests.simulation.story import answer_told, request_told
 
 if TYPE_CHECKING:
     from tests.simulation.members import Consumer
@@ -71,7 +73,7 @@ class Watch:
         self.world = world
         self.history = History()
         self.owners: dict[tuple[str, str, int], dict[Consumer, int]] = {}
-        self.leaders: dict[tuple[int, str, int], str] = {}  # by (life of the node, group, generation)
+        self.agreed: dict[str, Agreed] = {}
         self.durable_generation: dict[str, int] = {}
         self.last_generation: dict[tuple[int, str], int] = {}
         self.contacts: dict[tuple[str, str], tuple[int, int]] = {}  # (group, member) -> (life, node's clock)
@@ -163,7 +165,7 @@ class Watch:
             self.durable_generation.pop(group_id, None)
             self.last_generation.pop((node.life, group_id), None)
             self.begun.pop((node.life, group_id), None)
-            self.leaders = {each: leader for each, leader in self.leaders.items() if each[1] != group_id}
+            self.agreed.pop(group_id, None)
 
     def _generation_begins(self, life: int, group: Group, result: Result) -> None:
         generation_id, group_id = group.generation_id, group.group_id
@@ -219,9 +221,9 @@ class Watch:
     def sent(self, who: Consumer, send: Send, cable: Cable) -> None:
         request = send.request
         if type(request) is SyncGroupRequest and request.assignments:
-            self._assigns(who, request)
+            self._assigns(who, send)
         if self.world.story.is_traced and type(request) is not HeartbeatRequest:
-            self.world.story.say(who.name, f"→ {cable.server.name}: {_told(request)}")
+            self.world.story.say(who.name, f"→ {cable.server.name}: {request_told(request)}")
         if type(request) is OffsetCommitRequest:
             now_ms = self.world.engine.now_ms
             entries = self.commits[send] = []
@@ -237,7 +239,7 @@ class Watch:
             return
         kind = type(request)
         if self.world.story.is_traced and (kind is not HeartbeatRequest or response.error_code):
-            self.world.story.say(who.name, f"← {_told_answer(response)}")
+            self.world.story.say(who.name, f"← {answer_told(response)}")
         self.checks += 1
         if kind is OffsetCommitRequest:
             self._commit_answered(who, send, response, life)
@@ -246,9 +248,7 @@ class Watch:
         elif kind is JoinGroupRequest and not response.error_code:
             self._joined(send, response, life)
         elif kind is SyncGroupRequest and not response.error_code and life > self.lost_lives:
-            group_id = request.group_id
-            known = self.durable_generation.get(group_id, 0)
-            self.durable_generation[group_id] = max(known, request.generation_id)
+            self._synced(send, response, life)
 
     def _commit_answered(self, who: Consumer, send: Send, response: Any, life: int) -> None:
         now_ms = self.world.engine.now_ms
@@ -282,15 +282,27 @@ class Watch:
                         )
 
     def _joined(self, send: Send, response: Any, life: int) -> None:
-        key = (life, send.request.group_id, response.generation_id)
-        leader = self.leaders.setdefault(key, response.leader)
-        if leader != response.leader and not send.request.group_instance_id:
-            self.fail(f"generation {response.generation_id} of {key[1]} has two leaders: {leader}, {response.leader}")
+        if not send.request.group_instance_id and life > self.lost_lives:
+            wrong = self._agreed(send).joined(life, response.generation_id, response.leader)
+            if wrong is not None:
+                self.fail(f"{send.request.group_id}: {wrong}")
+
+    def _synced(self, send: Send, response: Any, life: int) -> None:
+        request = send.request
+        known = self.durable_generation.get(request.group_id, 0)
+        self.durable_generation[request.group_id] = max(known, request.generation_id)
+        if not request.group_instance_id:
+            wrong = self._agreed(send).told(life, request.generation_id, request.member_id, response.assignment)
+            if wrong is not None:
+                self.fail(f"{request.group_id}: {wrong}")
+
+    def _agreed(self, send: Send) -> Agreed:
+        return self.agreed.setdefault(send.request.group_id, Agreed())
 
     def timed_out(self, who: Consumer, send: Send, sent_ms: int, wire: Any) -> None:
         """Nobody has answered; somebody should have, if nothing was in the way."""
         cable = wire.cable
-        self.world.story.say(who.name, f"has no answer to {_told(send.request)}")
+        self.world.story.say(who.name, f"has no answer to {request_told(send.request)}")
         if type(send.request) in (JoinGroupRequest, SyncGroupRequest):
             return  # they wait for others; `look` sees to those that are forgotten
         first = next((each for each, (_, used) in who.unanswered.items() if used is wire), None)
@@ -298,7 +310,7 @@ class Watch:
             return
         node: Any = cable.server
         if max(cable.path.disturbed_ms, node.disturbed_ms, who.disturbed_ms) < sent_ms:
-            self.fail(f"{who.name} has no answer from {node.name} to {_told(send.request)}")
+            self.fail(f"{who.name} has no answer from {node.name} to {request_told(send.request)}")
 
     def changed(self, who: Consumer, change: Assigned | Revoked | Lost) -> None:
         """Partitions come and go."""
@@ -328,7 +340,11 @@ class Watch:
         actor = self.world.actor(who.group.group_id)
         return actor is not None and who.member.generation.member_id not in actor.group.members
 
-    def _assigns(self, who: Consumer, request: SyncGroupRequest) -> None:
+    def _assigns(self, who: Consumer, send: Send) -> None:
+        request = send.request
+        self._agreed(send).assigned(
+            request.generation_id, {each.member_id: each.assignment for each in request.assignments}
+        )
         shares = {each.member_id: frozenset(decode_assignment(each.assignment)) for each in request.assignments}
         wrong = self._sharing(who).assigned(Shares(request.generation_id, shares))
         if wrong is not None and who.member.cooperative:
@@ -366,6 +382,7 @@ class Watch:
         for register in self.history.registers.values():
             register.lost(now_ms, sure_ms)
         self.durable_generation.clear()
+        self.agreed.clear()
         # A generation's number may come a second time, for other members.
         for holders in self.owners.values():
             holders.clear()
@@ -470,30 +487,3 @@ class Watch:
             self.fail(f"{node.name}: {group_id}, {topic}-{each}: the log says {says}, memory {has}")
         if logged.metadata != live.metadata:
             self.fail(f"{node.name}: {group_id}: the log says {logged.metadata}, memory {live.metadata}")
-
-
-def _told(request: Any) -> str:
-    name = type(request).__name__.removesuffix("Request")
-    generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", None))
-    extra = "" if generation is None else f", generation {generation}"
-    if type(request) is OffsetCommitRequest:
-        offsets = {each.partition_index: each.committed_offset for topic in request.topics for each in topic.partitions}
-        extra += f", {offsets}"
-    return f"{name}{extra}"
-
-
-def _told_answer(response: Any) -> str:
-    name = type(response).__name__.removesuffix("Response")
-    error = getattr(response, "error_code", 0)
-    codes = [error] if error else []
-    for topic in getattr(response, "topics", ()):
-        codes += [each.error_code for each in getattr(topic, "partitions", ()) if getattr(each, "error_code", 0)]
-    for each in getattr(response, "coordinators", ()):
-        codes += [each.error_code] if each.error_code else [f"node-{each.node_id}"]
-    for group in getattr(response, "groups", ()):
-        for topic in group.topics:
-            codes += [f"{each.partition_index}: {each.committed_offset}" for each in topic.partitions]
-        codes += [group.error_code] if group.error_code else []
-    told = [ErrorCode(code).name if isinstance(code, int) else code for code in codes]
-    generation = f" generation {response.generation_id}" if getattr(response, "generation_id", -1) >= 0 else ""
-    return f"{name}{generation}{': ' + ', '.join(told) if told else ''}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from typing import Any
 
 from coordinatord.simulation.engine import START_MS, Engine
+from protocol.api.offset_commit import OffsetCommitRequest
+from protocol.errors import ErrorCode
 
 TAIL = 60
 RANDOM_PART = re.compile(r"(\w[\w.]*)-([0-9a-f]{4})[0-9a-f]{28}")
@@ -38,3 +41,32 @@ class Story:
 
 def _short(match: re.Match[str]) -> str:
     return f"{match[1]}-{match[2]}…"
+
+
+def request_told(request: Any) -> str:
+    """A request in a story."""
+    name = type(request).__name__.removesuffix("Request")
+    generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", None))
+    extra = "" if generation is None else f", generation {generation}"
+    if type(request) is OffsetCommitRequest:
+        offsets = {each.partition_index: each.committed_offset for topic in request.topics for each in topic.partitions}
+        extra += f", {offsets}"
+    return f"{name}{extra}"
+
+
+def answer_told(response: Any) -> str:
+    """Its answer."""
+    name = type(response).__name__.removesuffix("Response")
+    error = getattr(response, "error_code", 0)
+    codes = [error] if error else []
+    for topic in getattr(response, "topics", ()):
+        codes += [each.error_code for each in getattr(topic, "partitions", ()) if getattr(each, "error_code", 0)]
+    for each in getattr(response, "coordinators", ()):
+        codes += [each.error_code] if each.error_code else [f"node-{each.node_id}"]
+    for group in getattr(response, "groups", ()):
+        for topic in group.topics:
+            codes += [f"{each.partition_index}: {each.committed_offset}" for each in topic.partitions]
+        codes += [group.error_code] if group.error_code else []
+    told = [ErrorCode(code).name if isinstance(code, int) else code for code in codes]
+    generation = f" generation {response.generation_id}" if getattr(response, "generation_id", -1) >= 0 else ""
+    return f"{name}{generation}{': ' + ', '.join(told) if told else ''}"

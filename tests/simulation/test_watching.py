@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinatord.member.assignors.java_hash import TopicPartition
+from tests.simulation.agreed import REMEMBERED, Agreed
 from tests.simulation.history import NOTHING_COMMITTED, Register
 from tests.simulation.sharing import Shares, Sharing
 
@@ -71,3 +72,34 @@ def test_a_fetch_that_was_under_way_shows_what_was_overwritten_since() -> None:
     assert register.may_be(8, 200_025)
     assert not register.may_be(8, 200_030)
     assert not register.may_be(NOTHING_COMMITTED, 200_005)
+
+
+def test_whoever_led_a_generation_leads_it_after_a_crash_if_anybody_had_his_share() -> None:
+    agreed = Agreed()
+    assert agreed.joined(1, 7, "a") is None
+    assert agreed.joined(1, 7, "b") == "generation 7 has two leaders: a, b"
+    assert agreed.joined(2, 7, "b") is None, "it was not logged, and comes a second time"
+    agreed.assigned(7, {"a": b"A", "b": b"B"})
+    assert agreed.told(2, 7, "a", b"A") is None
+    assert agreed.joined(3, 7, "b") is None
+    assert agreed.joined(4, 7, "a") == "generation 7 has two leaders: b, a"
+    assert agreed.joined(1, 7, "a") is None, "that answer was long under way"
+
+
+def test_shares_are_of_one_assignment_whoever_asks_when() -> None:
+    agreed = Agreed()
+    assert agreed.told(1, 6, "a", b"?") is None, "nobody has seen who assigned that"
+    agreed.assigned(7, {"a": b"A", "b": b"B"})
+    agreed.assigned(7, {"a": b"A", "b": b"", "c": b"C"})
+    assert agreed.told(1, 7, "a", b"A") is None, "of either of them"
+    assert agreed.told(2, 7, "c", b"C") is None, "so it is the second one"
+    assert "is not of the assignment others have got" in str(agreed.told(3, 7, "b", b"B"))
+
+
+def test_old_generations_are_forgotten() -> None:
+    agreed = Agreed()
+    for generation_id in range(3 * REMEMBERED):
+        agreed.joined(1, generation_id, "a")
+        agreed.assigned(generation_id, {})
+        agreed.told(1, generation_id, "a", b"")
+    assert max(map(len, (agreed._leaders, agreed._led, agreed._sent))) <= REMEMBERED + 1
