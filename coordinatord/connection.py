@@ -224,8 +224,9 @@ class Connection(asyncio.Protocol):
             if self.closed:
                 break
             if self._parked is not None or self._paused_by_peer or self._line_is_full:
-                self._waiting.extendleft(reversed(frames[index + 1 :]))
-                self._waiting_bytes += sum(stop - begin for _, begin, stop in frames[index + 1 :])
+                if index + 1 < len(frames):
+                    self._waiting.extendleft(reversed(frames[index + 1 :]))
+                    self._waiting_bytes += sum(stop - begin for _, begin, stop in frames[index + 1 :])
                 break
         self._dispatching = False
         if self._out:

@@ -198,7 +198,8 @@ class LogWriter:
             self._in_flight.holds.append((callback, failed))
         else:
             self._forming.holds.append((callback, failed))
-            self._schedule()
+            if not self._turn_end_due:
+                self._schedule()
 
     def _schedule(self) -> int:
         if not self._turn_end_due:
