@@ -158,6 +158,7 @@ def _write(
     source: Path, target: Path, taken: Sequence[Partition], metadata_directories: Sequence[Path], added: list[bytes]
 ) -> None:
     made: list[Path] = []
+    replaced: list[tuple[str, bytes]] = []
     try:
         for partition in taken:
             made.append(target / partition.path.name)
@@ -169,8 +170,15 @@ def _write(
             checkpoint.write_offsets(DISK, f"{target}/{name}", offsets)
         DISK.sync_dir(str(target))
         for directory in metadata_directories:
-            replace_bytes(DISK, f"{directory}/{BOOTSTRAP}", extend_bootstrap(directory, added))
+            path = directory / BOOTSTRAP
+            extended, before = extend_bootstrap(directory, added), path.read_bytes()
+            replaced.append((str(path), before))
+            replace_bytes(DISK, str(path), extended)
     except BaseException:
+        for path_of, before in replaced:
+            with contextlib.suppress(OSError):
+                replace_bytes(DISK, path_of, before)  # no controller knows of topics that the broker has not got
+            Path(f"{path_of}.tmp").unlink(missing_ok=True)
         for directory in made:
             shutil.rmtree(directory, ignore_errors=True)
         for name in CHECKPOINTS:

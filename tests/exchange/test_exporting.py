@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from coordinatord.exchange import exporting
 from coordinatord.exchange.kafka_metadata import read_bootstrap
 from coordinatord.log import epochs
 from coordinatord.log.checkpoint import LOG_START, uuid_text
-from coordinatord.log.disk import OsDisk
+from coordinatord.log.disk import Disk, OsDisk
 from protocol.records.batch import check_crc, iterate_batches, records
 from protocol.records.cluster_metadata import PartitionRecord, ProducerIdsRecord, decode_record
 from tests.exchange.world import (
@@ -102,6 +103,26 @@ def test_older_clusters(ours: Path, tmp_path: Path) -> None:
         partitions = [each for each in bootstrap_records(broker) if isinstance(each, PartitionRecord)]
         assert {leadership(each) for each in partitions} == {(-1, "[3]", "[3]", "None")}
         assert all(each.directories == directories for each in partitions)
+
+
+def test_controllers_that_cannot_all_be_written_are_left_as_they_were(
+    ours: Path, broker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controllers = [formatted(tmp_path / name, node_id=name[-1]) for name in ("c1", "c2")]
+    before = [contents(each) for each in (broker, *controllers)]
+    replace = exporting.replace_bytes
+
+    def fails_at_the_second(disk: Disk, path: str, data: bytes) -> None:
+        if path.startswith(f"{controllers[1]}/"):
+            raise OSError(28, "No space left on device", path)
+        replace(disk, path, data)
+
+    monkeypatch.setattr(exporting, "replace_bytes", fails_at_the_second)
+    arguments = [argument for each in controllers for argument in ("--controller", each)]
+    code, _, said = run("export", broker, "--data-dir", ours, *arguments)
+    assert code == 1
+    assert "No space left on device. Nothing was left behind." in said
+    assert [contents(each) for each in (broker, *controllers)] == before
 
 
 def test_controllers_of_their_own(ours: Path, broker: Path, tmp_path: Path) -> None:
