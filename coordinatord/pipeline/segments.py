@@ -116,7 +116,7 @@ def find_logs(paths: Sequence[str], topic: str, partitions: frozenset[int] | Non
         if not logs:
             raise SourceError(
                 f"no segments of {topic} in {path}: give a broker's log directory, a directory {topic}-N or a file "
-                "of twenty digits and .log, or name another topic with the option `topic`"
+                "of twenty digits and .log (for another topic the data source has the option `topic`)"
             )
         for log in logs:
             other = found.get(log.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,11 +250,11 @@ def test_a_broker_that_is_not_there_is_asked_before_spark_is_started(
     for where in (["--bootstrap", "127.0.0.1:1"], ["--source", str(data[0]), "--end-offsets", "127.0.0.1:1"]):
         told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *where])
         assert told.exit_code == 2, told.output
-        assert told.output.splitlines() == [
-            "  looking at the source …",
-            "  no broker answers at 127.0.0.1:1: connection refused; asking again for 1 s …",
-            "coordinatord: no broker answers at 127.0.0.1:1: connection refused.",
-        ]
+        # Why is told, too: within a second a busy machine may not come to know it.
+        looking, waiting, wrong = told.output.splitlines()
+        assert looking == "  looking at the source …"
+        assert re.fullmatch(r"  .* 127\.0\.0\.1:1: .*; asking again for 1 s …", waiting)
+        assert re.fullmatch(r"coordinatord: .* 127\.0\.0\.1:1: .*\.", wrong)
     assert not (tmp_path / "out").exists()
 
 
