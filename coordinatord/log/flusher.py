@@ -111,14 +111,15 @@ class Flusher:
             segment.on_disk = True
         if write.buffers:
             data = write.buffers[0] if len(write.buffers) == 1 else b"".join(write.buffers)
-            self._files.get(segment.log_path, create=True).pwrite(data, write.position)
+            # Not made anew where somebody has removed it: what is told to be safe would lie behind a hole.
+            self._files.get(segment.log_path).pwrite(data, write.position)
             self._ends[write.log] = write.end_offset
             self._unflushed[segment] = write.log
         if write.index:
-            self._files.get(segment.index_path, create=True).pwrite(write.index, write.index_position)
+            self._files.get(segment.index_path).pwrite(write.index, write.index_position)
             self._unflushed[segment] = write.log
         if write.time_index:
-            self._files.get(segment.time_index_path, create=True).pwrite(write.time_index, write.time_index_position)
+            self._files.get(segment.time_index_path).pwrite(write.time_index, write.time_index_position)
             self._unflushed[segment] = write.log
         if write.finish:
             self._flush_segment(segment)
@@ -126,7 +127,7 @@ class Flusher:
 
     def _flush_segment(self, segment: Segment) -> None:
         for suffix in _SUFFIXES:
-            self._files.get(segment.path + suffix, create=True).datasync()
+            self._files.get(segment.path + suffix).datasync()
 
     def flush_journal(self) -> None:
         """log.flush=interval: what is written so far becomes durable."""

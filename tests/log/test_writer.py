@@ -368,3 +368,21 @@ def test_who_raises_when_told_keeps_nobody_else_from_hearing(flush: FlushPolicy)
     world.writer.hold(world.writer.append_records(logs[0], [(b"k", b"v")], 1), partial(told.append, "the next"))
     world.settle()
     assert told[-1] == "the next"
+
+
+@pytest.mark.parametrize("flush", ["always", "never"])
+def test_a_segment_that_somebody_has_removed_is_not_made_anew(flush: FlushPolicy) -> None:
+    """What came next would be acknowledged, and lie behind a hole."""
+    world = World(SimulatedDisk(), flush=flush)
+    log = world.log()
+    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.settle()
+    world.writer._flusher._files.drop_below(log.directory)
+    world.disk.unlink(log.segments[0].log_path)
+    told: list[str] = []
+    epoch = world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.writer.hold(epoch, partial(told.append, "safe"), partial(told.append, "not safe"))
+    world.settle()
+    assert told == ["not safe"]
+    [failure] = world.failures
+    assert log.segments[0].log_path in str(failure)
