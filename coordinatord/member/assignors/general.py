@@ -173,7 +173,8 @@ class GeneralAssignment:
     def _reassign_one(self, partition: TopicPartition) -> bool:
         size = len(self.current[self.owner[partition]])
         earlier = self.previous.get(partition)
-        if earlier is not None and size > len(self.current[earlier]) + 1:
+        # One that was taken out subscribes to it no more. Kafka looks for it in vain: a NullPointerException.
+        if earlier is not None and earlier in self.current and size > len(self.current[earlier]) + 1:
             self._move(partition, earlier)
             return True
         # Kafka looks first for one in the rack, but then moves the partition to the same member in either case.
