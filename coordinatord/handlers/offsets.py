@@ -6,6 +6,7 @@ group, as Kafka's KafkaApis does before its coordinator sees the request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.actor import GroupActor
@@ -41,6 +42,7 @@ from protocol.api.offset_fetch import (
 )
 from protocol.errors import ErrorCode
 from protocol.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
+from protocol.registry import Codec
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class Offsets:
 
     def decoders(self) -> dict[int, Any]:
         """By api key: what reads requests in place of their codec (see router.Decoder)."""
-        return {8: self.shapes.decoder}
+        return {8: self.shapes.decoder, 9: self.fetch_decoder}
 
     # OffsetCommit
 
@@ -140,8 +142,41 @@ class Offsets:
 
     # OffsetFetch
 
-    def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
+    def fetch_decoder(self, codec: Codec) -> Callable[[bytes, int, int], Any]:
+        """Reads fetches of this version: (actor, answer) for the question that its group has been asked last, byte by
+        byte, while the answer is right; or what the codec makes.
+        """
+        decode, version = codec.decode_request, codec.api_version
+        if not FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM:
+            return decode
+        find = self.coordinator.actors.get
+
+        def read(buf: bytes, pos: int, end: int) -> Any:
+            try:
+                # One group: a count of one and a length, both one more than they are, then its name. Anything else
+                # finds no group, or one that has been asked something else.
+                here = find(buf[pos + 2 : pos + 1 + buf[pos + 1]].decode())
+            except (IndexError, UnicodeDecodeError):
+                here = None
+            if here is not None and here.last_fetch is not None:
+                # It was remembered while no transaction was open, and what changes that moves the version, too. A group
+                # that is dead is nowhere to be found.
+                offsets_version, api_version, asked, answer = here.last_fetch
+                is_right = offsets_version == here.group.offsets_version and api_version == version
+                if is_right and asked == buf[pos:end]:
+                    return here, answer
+            return decode(buf, pos, end)
+
+        return read
+
+    def fetch(self, context: RequestContext, request: OffsetFetchRequest | tuple[GroupActor, bytes]) -> Any:
         """A read: it shows what has been applied, so it waits until all of that is durable."""
+        if type(request) is tuple:
+            actor, answer = request
+            return actor.respond(context, answer)
+        return self._fetch(context, request)  # type: ignore[arg-type]
+
+    def _fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         version = context.api_version
         if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
             # What nearly everybody asks: one group that is here, some of its topics, by name.
@@ -227,12 +262,9 @@ class Offsets:
 def _fetch_one(
     actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], request: bytes, version: int
 ) -> bytes:
-    """The answer's body; that of the last time if it was the same question and nothing has been committed since, as
-    when somebody watches the lag of a group that has none.
+    """The answer's body, which is remembered: who watches the lag of a group asks the same again and again, and often
+    nothing has been committed since.
     """
-    last = actor.last_fetch
-    if last is not None and last[0] == group.offsets_version and last[1] == version and last[2] == request:
-        return last[3]
     answer = all_fetched(group.group_id, topics, find_offsets(group, topics))
     if len(request) + len(answer) <= MAX_REMEMBERED_BYTES:
         actor.last_fetch = (group.offsets_version, version, request, answer)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.group.events import EndTransaction, TxnCommit
+from coordinatord.group.events import EndTransaction, TxnCommit, Unload
 from coordinatord.handlers.offsets import MAX_REMEMBERED_BYTES
 from protocol.api.delete_groups import DeleteGroupsRequest
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -19,6 +19,7 @@ from protocol.api.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.handlers.world import World
+from tests.shell import request_frame
 
 
 def commit(world: World, topic: str, partition: int, offset: int, metadata: str = "") -> None:
@@ -111,7 +112,10 @@ def test_the_same_question_is_answered_from_memory_until_something_is_committed(
     actor = world.coordinator.actors["g"]
     first = actor.last_fetch
     assert first is not None
-    world.ask(asked, 8)
+    ordinary = world.offsets._fetch
+    world.offsets._fetch = lambda *_: None  # type: ignore[method-assign]
+    assert offset(world.ask(asked, 8)) == 5, "without being decoded"
+    world.offsets._fetch = ordinary  # type: ignore[method-assign]
     assert actor.last_fetch is first
     commit(world, "orders", 0, 6)
     assert offset(world.ask(asked, 8)) == 6
@@ -141,3 +145,34 @@ def test_no_group_remembers_much() -> None:
 def offset(response: Any) -> int:
     found: int = response.groups[0].topics[0].partitions[0].committed_offset
     return found
+
+
+def test_a_group_that_is_not_served_any_more_gives_no_answer_from_memory() -> None:
+    world = World()
+    commit(world, "orders", 0, 5)
+    asked = question(("orders", [0]))
+    assert offset(world.ask(asked, 8)) == 5
+    world.coordinator.actors["g"].tell(Unload())
+    assert offset(world.ask(asked, 8)) == -1
+
+
+def test_a_question_that_is_cut_off_is_refused_as_any() -> None:
+    world = World()
+    commit(world, "orders", 0, 5)
+    asked = question(("orders", [0]))
+    world.ask(asked, 8)
+    frame = request_frame(asked, 8, 1)[4:]
+    for size in range(10, len(frame)):
+        told: list[str] = []
+        world.router.refused = lambda c, kind, reason, told=told, **_: told.append(reason)  # type: ignore[method-assign]
+        wire = world.wire()
+        wire.connection.data_received(size.to_bytes(4, "big") + frame[:size])
+        assert wire.connection.closed
+        wire.connection.connection_lost(None)
+        assert told
+        assert "IndexError" not in told[0]
+    strange = frame[:17] + b"\xff" + frame[18:]
+    wire = world.wire()
+    wire.connection.data_received(len(strange).to_bytes(4, "big") + strange)
+    assert told
+    assert wire.connection.closed, "a group's name is UTF-8"
