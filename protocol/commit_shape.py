@@ -4,7 +4,8 @@ A member that goes on commits the same partitions of the same topics under the s
 that changes in its request are twelve bytes a partition, offset and leader epoch. They are the same twelve bytes in
 the record that goes into the log, what else there is of that changes with the time alone, and the response does not
 change at all. Decoding such a request, deciding about each partition and encoding records and response took
-10 µs; taking the numbers out and putting them in again takes two.
+10 µs; taking the numbers out and putting them in again takes two. What is kept for that is 3 KB for a request of four
+partitions, 6 for one of sixteen.
 
 Where the numbers are is not written down here a second time: a request and its records are encoded twice by those who
 always do it, once with numbers that are all zeros and once all ones, and what differs are the numbers.
@@ -15,7 +16,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from operator import itemgetter
+from typing import Any
 
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from protocol.compiler import encode_message
@@ -37,7 +40,7 @@ FIRST_VERSION = 8
 
 MAX_PARTITIONS = 16
 MAX_BYTES = 1024
-"""Of a request that has a shape: 2 KiB are kept for one of four partitions."""
+"""Of a request that has a shape."""
 
 _value = maker(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
@@ -49,13 +52,10 @@ class CommitShape:
     """
 
     __slots__ = (
-        "_bodies",
         "_constants",
-        "_places",
         "_read",
         "_size",
         "_template",
-        "_unpack",
         "answer",
         "request",
         "version",
@@ -74,11 +74,7 @@ class CommitShape:
         layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
-        self._bodies = [body for topic in request.topics for body in _bodies(request.group_id, topic)]
-        self._template = b"".join([_template(*body) for body in self._bodies])
-        many = len(self._bodies)
-        self._places = itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, 1)])
-        self._unpack = struct.Struct(">" + "qi" * (len(constants) - 1)).unpack
+        self._template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
         """What the request in `buf[start:end]` commits, if it is one of these."""
@@ -89,7 +85,7 @@ class CommitShape:
 
     def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
         """What is committed: topic by topic, (partition, value)."""
-        flat = iter(self._unpack(b"".join(numbers)))
+        flat = iter(_pairs(len(numbers)).unpack(b"".join(numbers)))
         for topic in self.request.topics:
             topic_id = topic.topic_id
             yield (
@@ -102,16 +98,31 @@ class CommitShape:
 
     def records(self, numbers: Numbers, timestamp_ms: int, time: bytes, deltas: Sequence[bytes]) -> bytes:
         """The records that are logged, whole: see `protocol.records.batch.Alike`."""
-        places: tuple[bytes, ...] = self._places((time, _pack_timestamp(timestamp_ms), *deltas, *numbers))
+        places: tuple[bytes, ...] = _order(len(numbers))((time, _pack_timestamp(timestamp_ms), *deltas, *numbers))
         return self._template % places
 
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
-        """The bodies of these records: what `encode_offsets` makes of `values`."""
-        timestamp = _pack_timestamp(timestamp_ms)
+        """The bodies of these records."""
+        group_id = self.request.group_id
         return [
-            b"".join((before, each, between, timestamp, after))
-            for (before, between, after), each in zip(self._bodies, numbers, strict=True)
+            body
+            for topic, values in self.values(numbers, timestamp_ms)
+            for body in encode_offsets(group_id, topic, values)
         ]
+
+
+@cache
+def _order(many: int) -> itemgetter[Any]:
+    """From (time, timestamp, offset deltas, numbers) of so many records to what goes into the places of their
+    templates, one record after the other.
+    """
+    return itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, 1)])
+
+
+@cache
+def _pairs(many: int) -> struct.Struct:
+    """So many offsets and leader epochs."""
+    return struct.Struct(">" + "qi" * many)
 
 
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
@@ -128,12 +139,12 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
     return replace(request, topics=topics)
 
 
-def _bodies(group_id: str, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
+def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
     """The bodies of records for a topic's partitions: what is before, between and after the numbers and the time."""
     indexes = [partition.partition_index for partition in topic.partitions]
     zeros, ones = (
         encode_offsets(
-            group_id,
+            request.group_id,
             topic.name,
             [(index, _value(number, number, "", number, NO_TIMESTAMP, topic.topic_id)) for index in indexes],
         )

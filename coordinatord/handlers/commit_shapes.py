@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coordinatord.handlers.offsets import TopicNames
 
 MAX_KNOWN = 4096
-"""Members, of 2 KiB at most."""
+"""Members: 3 KB each with four partitions, 6 with as many as have a shape."""
 
 KEPT_MS = 60_000
 """When there is no room for another, all are forgotten that have been known for so long: those of members that have
