@@ -1,8 +1,7 @@
 """Clients' own integration tests, as their source distributions on PyPI carry them, against the daemon.
 
 Those that fail are run again, by themselves: kafka-python 3.0.12 loses a subscription that is made while it asks for
-metadata (its set_topics has a TODO about that), in one of 250 new consumers here, and hears of the topic five minutes
-later.
+metadata (its set_topics knows of that), in one of 250 new consumers here, and hears of the topic five minutes later.
 
 They are downloaded into the tests' cache and run there by a pytest of their own, with a plugin of ours in the place of
 what starts a broker for them. What is left out is named here with its reason. aiokafka's source distributions (0.10 to
