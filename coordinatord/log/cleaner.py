@@ -285,7 +285,7 @@ class Cleaner:
         wanted = set(cleaned.replaces)
         old = [segment for segment in log.segments if segment.base_offset in wanted]
         new = Segment(log.directory, cleaned.base_offset, on_disk=True)
-        new.suffix = SWAP_SUFFIX
+        new.named(SWAP_SUFFIX)
         new.size = new.visible_bytes = cleaned.log_bytes
         new.index_count = cleaned.index_bytes // OFFSET_ENTRY.size
         new.time_index_count = cleaned.time_index_bytes // TIME_ENTRY.size
@@ -325,7 +325,7 @@ class Cleaner:
             self._failed(run, error)
             return
         log.close_files([new])
-        new.suffix = ""
+        new.named("")
         run.swapping = False
         self._on_worker(run, lambda: self._next_group(run), lambda result: self._got(run, result))
 

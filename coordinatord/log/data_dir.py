@@ -19,7 +19,7 @@ from coordinatord.log.absent import AbsentLog
 from coordinatord.log.config import LogConfig
 from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
-from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journal
+from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journals, spare_names
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
 from coordinatord.log.shares import Share
@@ -66,6 +66,7 @@ class DataDirectory:
         #: what cleaner-offset-checkpoint says: compacted up to there
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         self._cleaned_lock = threading.Lock()
+        self._flushed_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
         self._lock = lock
 
@@ -126,9 +127,8 @@ class DataDirectory:
         else:
             self.was_clean = share.is_recovered
         writes: dict[str, list[JournalEntry]] = {}
-        for name in journals:
-            for entry in read_journal(disk, self._file(name)):
-                writes.setdefault(entry.name, []).append(entry)
+        for entry in read_journals(disk, self.path, journals):
+            writes.setdefault(entry.name, []).append(entry)
         for name in sorted(names):
             matched = _PARTITION_DIRECTORY.match(name)
             key = (matched[1], int(matched[2])) if matched else None
@@ -147,7 +147,7 @@ class DataDirectory:
         if self.cleaned_offsets:
             self.write_cleaned_offsets()  # of workers, maybe, whose files go now
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
-        stale = list(journals)
+        stale = [*journals, *spare_names(names, worker)]
         if share is None:
             stale += [name for name in names if name == checkpoint.CLEAN_SHUTDOWN or shares.is_checkpoint(name)]
         for name in stale:
@@ -287,7 +287,9 @@ class DataDirectory:
         checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.LOG_START), dict(self.start_offsets))
 
     def write_recovery_points(self) -> None:
-        checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.RECOVERY_POINT), self.flushed_offsets)
+        """On any thread: that which flushes does it, and this one when partitions are removed."""
+        with self._flushed_lock:
+            checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.RECOVERY_POINT), dict(self.flushed_offsets))
 
     def write_cleaned_offsets(self) -> None:
         """On any thread: the cleaner's own does it, so that nobody waits."""

@@ -3,21 +3,31 @@
 A flush of fifty dirty segments costs fifty `fdatasync`s (5 ms here), however little each got; the offsets topic has
 fifty partitions. So an epoch is first written to the journal, all of it in one record, and only the journal is
 flushed (0.13 ms): from then on the epoch is durable. The segments get the same bytes right after, unflushed. When the
-journal has grown to its limit the segments it covers are flushed, their ends noted in
-`recovery-point-offset-checkpoint`, and a new journal begins; a clean stop ends without one. After a crash the journal
-is read first and every write in it is done again: same file, same position, same bytes.
+journal has grown to its limit a new one begins, and beside it the segments that the old one covers are flushed, their
+ends noted in `recovery-point-offset-checkpoint`, and the old one dropped (flusher.py); a clean stop ends without any.
+After a crash the journals are read first, the oldest first, and every write in them is done again: same file, same
+position, same bytes.
+
+A flush of a file that has not grown writes its data and nothing else; one that has grown makes the file system commit
+its own journal, and ext4 first writes what all other files have got meanwhile: with fifty segments being written that
+is a tail of tens of milliseconds. So a journal's file grows by steps of zeros, into which the records go, and it is
+used again: when the segments are flushed it becomes `spare-journal`, and the next journal is that file under its new
+name, its records over the old ones. The first spare is made of zeros when the first journal has got a mebibyte, which
+then ends as soon as the spare is there. Where the disk has no room for a step the file grows by what is written.
 
 That also settles what a damaged byte means. Below the recovery point and in the journal everything was flushed, so it
-is damage and opening refuses; after that nothing was, so it is a torn tail and is cut off.
+is damage and opening refuses; after that nothing was, so it is a torn tail and is cut off. All of a journal was
+flushed before the next one got its first record: it ends with a record that says so.
 
 `journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` where several processes share the directory, see
-shares.py), a sequence of records, each starting where the one before ended:
+shares.py), a sequence of records, each starting where the one before ended. After the last there are zeros, or what the
+file held before, of which all records have lower epochs than the one in its name:
 ```
  0  4  "CdJ1"
  4  4  record length
  8  4  CRC-32C of what follows, to the record's end
 12  8  epoch
-20  4  flags (1: everything before this record was flushed when it was written)
+20  4  flags (1: everything before this record was flushed when it was written; 2: the journal's last one)
 24  4  entries
 28     per entry: 16 topic id, 8 segment base offset, 4 position, 4 data length, 2 name length,
        name "topic-partition", data
@@ -26,9 +36,10 @@ shares.py), a sequence of records, each starting where the one before ended:
 
 from __future__ import annotations
 
+import errno
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -40,16 +51,28 @@ PREFIX = "journal-"
 #: The journal's size at which segments are flushed and a new one begins.
 JOURNAL_BYTES = 16 * 1024 * 1024
 
+#: The file grows by as much as it holds, within these limits.
+STEP_BYTES = 4 * 1024, 1024 * 1024
+_ZEROS = bytes(STEP_BYTES[1])
+#: no room for a step: on the disk, in the quota, under the limit of a file's size
+_NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
+
 _NAME = re.compile(rf"{PREFIX}(worker-\d+-)?\d+$")
+_EPOCH = re.compile(r"\d+$")
+SPARE = "spare-journal"
+_SPARE_NAME = re.compile(rf"(worker-\d+-)?{SPARE}$")
 
 MAGIC = b"CdJ1"
 FLUSHED = 1
+LAST = 2
 
 _RECORD = struct.Struct(">4sIIQII")
 _ENTRY = struct.Struct(">16sQIIH")
 _CRC_FROM = 12
 #: An epoch with more than this is split, so that recovery does not have to hold it at once.
 SPLIT_BYTES = 32 * 1024 * 1024
+#: Read at once where there should be no record.
+_CHUNK_BYTES = 1 << 20
 #: The largest there can be: one partition's largest batch and what came with it.
 MAX_RECORD_BYTES = (1 << 31) - 1
 
@@ -75,46 +98,94 @@ class JournalWrite(NamedTuple):
     size: int
 
 
-def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool) -> bytearray:
-    """One record. `after_flush`: all that the journal held before is flushed."""
-    parts: list[bytes | bytearray] = []
+def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, last: bool = False) -> bytearray:
+    """One record. `after_flush`: all that the journal held before is flushed. `last`: nothing comes after it."""
+    parts: list[bytes | bytearray] = [bytes(_RECORD.size)]
     count = 0
-    for write in writes:
-        name = write.name.encode()
-        parts.append(_ENTRY.pack(write.topic_id, write.base_offset, write.position, write.size, len(name)))
-        parts.append(name)
-        parts += write.buffers
+    for topic_id, name, base_offset, position, buffers, size in writes:
+        encoded = name.encode()
+        parts.append(_ENTRY.pack(topic_id, base_offset, position, size, len(encoded)))
+        parts.append(encoded)
+        parts += buffers
         count += 1
-    body = b"".join(parts)
-    out = bytearray(_RECORD.pack(MAGIC, _RECORD.size + len(body), 0, epoch, FLUSHED if after_flush else 0, count))
-    out += body
+    out = bytearray().join(parts)
+    flags = (FLUSHED if after_flush else 0) | (LAST if last else 0)
+    _RECORD.pack_into(out, 0, MAGIC, len(out), 0, epoch, flags, count)
     struct.pack_into(">I", out, 8, crc32c(memoryview(out)[_CRC_FROM:]))
     return out
 
 
 class Journal:
-    """The journal being written. Used by the writer's thread only."""
+    """A journal being written, or about to be. Nothing of it may be used on two threads at a time."""
 
-    def __init__(self, disk: Disk, directory: str, first_epoch: int, owner: str = "") -> None:
-        self.path = f"{directory}/{PREFIX}{owner}{first_epoch:020d}"
-        self.size = 0
+    def __init__(self, disk: Disk, directory: str, first_epoch: int | None, owner: str = "") -> None:
+        """A new file. None: a spare one, until `begin` makes a journal of it."""
         self._disk = disk
+        self._directory = directory
+        self._owner = owner
+        self.path = f"{directory}/{_name(first_epoch, owner)}"
+        #: of the records; what follows in the file is of no account
+        self.size = 0
+        #: the last record's
+        self.epoch = 0
+        self._file_size = 0
+        self._grows_by_steps = True
         self._file: File = disk.open(self.path, create=True)
         self._file.truncate(0)
         disk.sync_dir(directory)
 
-    def append(self, record: bytearray) -> None:
+    def begin(self, first_epoch: int) -> None:
+        """Make a journal of a spare."""
+        self._rename(first_epoch)
+
+    def append(self, epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, last: bool = False) -> None:
+        record = encode(epoch, writes, after_flush=after_flush, last=last)
+        size = self.size + len(record)
+        if size > self._file_size and self._grows_by_steps:
+            smallest, largest = STEP_BYTES
+            self._grow(size, min(max(size, smallest), largest))
         self._file.pwrite(record, self.size)
-        self.size += len(record)
+        self.size = size
+        self.epoch = epoch
+
+    def _grow(self, position: int, step: int) -> None:
+        """Zeros for records to come."""
+        try:
+            self._file.pwrite(_ZEROS[:step], position)
+            self._file_size = position + step
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._grows_by_steps = False  # the record itself may have room yet, or fails for want of it
+
+    def fill(self, size: int) -> bool:
+        """A step towards a file of `size` bytes, flushed. False when it has them, or there is no room."""
+        step = min(size - self._file_size, STEP_BYTES[1])
+        if step <= 0 or not self._grows_by_steps:
+            return False
+        self._grow(self._file_size, step)
+        self._file.datasync()
+        return self._grows_by_steps
 
     def flush(self) -> None:
         self._file.datasync()
+
+    def spare(self) -> None:
+        """What it held is flushed elsewhere: the file is there for another one."""
+        self._rename(None)
+        self.size = 0
+
+    def _rename(self, first_epoch: int | None) -> None:
+        """Durably."""
+        path = f"{self._directory}/{_name(first_epoch, self._owner)}"
+        self._disk.rename(self.path, path)
+        self.path = path
+        self._disk.sync_dir(self._directory)
 
     def close(self) -> None:
         self._file.close()
 
     def remove(self) -> None:
-        """What it held is flushed elsewhere."""
         self._file.close()
         self._disk.unlink(self.path)
 
@@ -124,39 +195,82 @@ def owner_of(worker: int) -> str:
     return f"worker-{worker}-"
 
 
+def _name(first_epoch: int | None, owner: str) -> str:
+    """A spare's name is none that a partition's directory could have: those end with a number."""
+    return f"{owner}{SPARE}" if first_epoch is None else f"{PREFIX}{owner}{first_epoch:020d}"
+
+
+def spare_names(names: Iterable[str], worker: int | None = None) -> list[str]:
+    """Those of a data directory's names that are files for journals to come: all, or those of one worker."""
+    wanted = None if worker is None else _name(None, owner_of(worker))
+    return [name for name in names if _SPARE_NAME.match(name) and wanted in (None, name)]
+
+
 def journal_names(names: Iterable[str], worker: int | None = None) -> list[str]:
     """Those of a data directory's names that are journals, each owner's oldest first; or those of one worker."""
     found = [(match[1] or "", name) for name in names if (match := _NAME.match(name))]
     return [name for owner, name in sorted(found) if worker is None or owner == owner_of(worker)]
 
 
-def read_journal(disk: Disk, path: str) -> Iterator[JournalEntry]:
-    """Everything that was flushed, in the order of writing. A torn last record is left out; LogDamaged when a
-    sound one follows an unsound one.
+def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[JournalEntry]:
+    """What several hold, in the order of `journal_names`. LogDamaged also when one with a successor lacks its end."""
+    unended: dict[str, tuple[str, int]] = {}
+    for name in names:
+        path = f"{directory}/{name}"
+        owner = name.rpartition("-")[0]
+        stopped_at: list[int] = []
+        for entry in read_journal(disk, path, stopped_at.append):
+            if owner in unended:
+                raise LogDamaged(*unended[owner], f"a journal record is damaged, and {name} was begun after it")
+            yield entry
+        for at in stopped_at:
+            unended.setdefault(owner, (path, at))
+
+
+def read_journal(
+    disk: Disk, path: str, on_unended: Callable[[int], object] = lambda _position: None
+) -> Iterator[JournalEntry]:
+    """Everything that was flushed, in the order of writing. A torn last record is left out; `on_unended` is told where
+    reading has stopped unless that was a record that says it is the last. LogDamaged when a sound one follows an
+    unsound one.
     """
     file = disk.open(path)
     try:
         end = file.size()
         position = 0
-        epoch: int | None = None
+        epoch = first_epoch(path)
         while position < end:
             record = _read_record(file, position, end)
-            if record is None or (epoch is not None and _epoch(record) < epoch):
-                if _flushed_record_after(file, position, end):
+            if record is None or _epoch(record) < epoch:
+                if _flushed_record_after(file, position, end, epoch):
                     raise LogDamaged(
                         path, position, "a journal record is damaged, and one that was written after it is not"
                     )
-                return
+                break
             epoch = _epoch(record)
             yield from _entries(record)
+            if _flags(record) & LAST:
+                return
             position += len(record)
+        on_unended(position)
     finally:
         file.close()
+
+
+def first_epoch(path: str) -> int:
+    """What is older in a journal's file is not its own. 0 for a file of another name."""
+    digits = _EPOCH.search(path)
+    return int(digits[0]) if digits else 0
 
 
 def _epoch(record: bytes) -> int:
     epoch: int = _RECORD.unpack_from(record)[3]
     return epoch
+
+
+def _flags(record: bytes) -> int:
+    flags: int = _RECORD.unpack_from(record)[4]
+    return flags
 
 
 def _read_record(file: File, position: int, end: int) -> bytes | None:
@@ -173,22 +287,21 @@ def _read_record(file: File, position: int, end: int) -> bytes | None:
     return record
 
 
-def _flushed_record_after(file: File, position: int, end: int) -> bool:
-    """Whether a record begins anywhere behind `position` that was written when all before it was flushed: then the
-    one there was, too.
+def _flushed_record_after(file: File, position: int, end: int, epoch: int) -> bool:
+    """Whether a record of `epoch` or a later one begins anywhere behind `position` that was written when all before it
+    was flushed: then the one there was, too.
     """
-    chunk = 1 << 20
     while position < end:
-        data = file.pread(chunk, position)
+        data = file.pread(_CHUNK_BYTES, position)
         at = data.find(MAGIC, 1)
         while at >= 0:
             record = _read_record(file, position + at, end)
-            if record is not None and _RECORD.unpack_from(record)[4] & FLUSHED:
+            if record is not None and _flags(record) & FLUSHED and _epoch(record) >= epoch:
                 return True
             at = data.find(MAGIC, at + 1)
-        if len(data) < chunk:
+        if len(data) < _CHUNK_BYTES:
             break
-        position += chunk - len(MAGIC)
+        position += _CHUNK_BYTES - len(MAGIC)
     return False
 
 

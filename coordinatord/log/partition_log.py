@@ -75,6 +75,7 @@ class PartitionLog:
         "leader_epoch",
         "leader_epochs",
         "log_start_offset",
+        "name",
         "on_disk",
         "on_replaced",
         "on_visible",
@@ -101,6 +102,8 @@ class PartitionLog:
         self.disk = files.disk
         self.topic = topic
         self.partition = partition
+        #: as the directory is called
+        self.name = f"{topic}-{partition}"
         self.topic_id = topic_id
         self.config = config
         self.leader_epochs = epochs.FIRST
@@ -127,10 +130,6 @@ class PartitionLog:
         self._time_index_entries = 0
         #: where the batch after the last read one lies: (offset, segment, position)
         self._read_hint: tuple[int, Segment, int] | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
     @property
     def size_bytes(self) -> int:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from coordinatord.log import checkpoint, epochs, shares
 from coordinatord.log.disk import Disk, File, Lock
 from coordinatord.log.errors import LogDamaged, LogError
-from coordinatord.log.journal import JournalEntry, JournalWrite, encode, journal_names, read_journal
+from coordinatord.log.journal import JournalEntry, JournalWrite, encode, first_epoch, journal_names, read_journal
 from coordinatord.log.recovery import rebuild_indexes
 from coordinatord.log.scan import scan
 from coordinatord.log.segment import (
@@ -262,7 +262,9 @@ def _clear_journals(disk: Disk, made: Plan) -> list[str]:
                 side_files.append(target)
         writes = [JournalWrite(*entry[:4], [entry.data], len(entry.data)) for entry in kept]
         temporary = f"{path}.tmp"
-        _write(disk, temporary, bytes(encode(1, writes, after_flush=False)) if writes else b"")
+        epoch = first_epoch(path)
+        rewritten = encode(epoch, writes, after_flush=False) if writes else b""
+        _write(disk, temporary, bytes(rewritten) + bytes(encode(epoch, (), after_flush=True, last=True)))
         disk.rename(temporary, path)
         disk.sync_dir(made.data_path)
     return side_files

@@ -38,21 +38,22 @@ class Segment:
         "bytes_since_index",
         "first_timestamp",
         "index_count",
+        "index_path",
         "last_indexed_timestamp",
+        "log_path",
         "max_timestamp",
         "max_timestamp_offset",
         "on_disk",
         "path",
         "size",
-        "suffix",
         "time_index_count",
+        "time_index_path",
         "visible_bytes",
     )
 
     def __init__(self, directory: str, base_offset: int, *, on_disk: bool) -> None:
         self.path = f"{directory}/{segment_name(base_offset)}"
-        #: SWAP_SUFFIX while it is taking the place of others (swap.py)
-        self.suffix = ""
+        self.named("")
         self.base_offset = base_offset
         self.on_disk = on_disk
         self.size = 0
@@ -67,17 +68,12 @@ class Segment:
         #: of the first batch, for segment.ms; None until it is known
         self.first_timestamp: int | None = None
 
-    @property
-    def log_path(self) -> str:
-        return self.path + LOG_SUFFIX + self.suffix
-
-    @property
-    def index_path(self) -> str:
-        return self.path + INDEX_SUFFIX + self.suffix
-
-    @property
-    def time_index_path(self) -> str:
-        return self.path + TIME_INDEX_SUFFIX + self.suffix
+    def named(self, suffix: str) -> None:
+        """Its files have this after their names: SWAP_SUFFIX while it is taking the place of others (swap.py)."""
+        # Made once, so that they are hashed once: files are looked up by them at every write and read.
+        self.log_path = self.path + LOG_SUFFIX + suffix
+        self.index_path = self.path + INDEX_SUFFIX + suffix
+        self.time_index_path = self.path + TIME_INDEX_SUFFIX + suffix
 
     def note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
         if max_timestamp > self.max_timestamp:

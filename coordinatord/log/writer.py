@@ -4,6 +4,7 @@
 loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed_epoch = 7: high watermarks move,
                                     |                                 ^  held replies go, epoch 8 is sealed at once
 worker:                             +--> journal, flush, segments ----+
+background:                                                 (a journal was full: flush its segments, drop it)
 ```
 One epoch is in flight at a time; what arrives meanwhile is the next. So an idle log commits at once, and a busy one
 commits whatever has gathered, without any linger to tune. `hold(epoch, callback)` is the durability gate.
@@ -121,7 +122,9 @@ class LogWriter:
         journal_bytes: int = JOURNAL_BYTES,
         on_flush: Callable[[FlushStats], object] | None = None,
         worker: Worker | None = None,
+        background: Worker | None = None,
     ) -> None:
+        """`background` does the flushing that no epoch waits for. Where only `worker` is given that does both."""
         self.failed: BaseException | None = None
         #: everything appended in this epoch or before is as durable as the policy promises
         self.flushed_epoch = 0
@@ -131,7 +134,10 @@ class LogWriter:
         self._on_flush = on_flush
         self._flush_policy = flush
         self._flush_interval_s = flush_interval_ms / 1000
+        if background is None:
+            background = worker if worker is not None or flush == "never" else ThreadWorker("log-flusher")
         self._worker = worker or ThreadWorker()
+        self._background = background or self._worker
         self._flusher = Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._forming = _Epoch(1)
         self._in_flight: _Epoch | None = None
@@ -247,11 +253,21 @@ class LogWriter:
             if epoch.start_offsets:
                 with self._flusher.lock:
                     self._data.write_start_offsets()
-            self._flusher.write(epoch.number, epoch.writes)
+            if self._flusher.write(epoch.number, epoch.writes):
+                self._background.submit(self._flush_some)
         except BaseException as error:
             epoch.error = error
         epoch.seconds = time.perf_counter() - begin
         self._tell(lambda: self._executed(epoch))
+
+    def _flush_some(self) -> None:
+        """On the background's thread: what a retired journal stands in for, a segment a time."""
+        try:
+            if self._flusher.flush_some():
+                self._background.submit(self._flush_some)
+        except BaseException as failure:
+            error = failure
+            self._tell(lambda: self._fail(error, None))
 
     def _tell(self, callback: Callback) -> None:
         """From the worker's thread to the loop's."""
@@ -292,22 +308,13 @@ class LogWriter:
             and not self.failed
         ):
             self._seal()
-        # The worker may now have time for what nobody waits for.
-        elif self._flusher.journal_full:
-            self._worker.submit(self._rotate)
         if broken is not None:
             raise broken  # when everybody else has heard: whoever waits for this flush did not break it
 
-    def _rotate(self) -> None:
-        self._attempt(self._flusher.rotate)
-
     def _flush_journal(self) -> None:
-        self._attempt(self._flusher.flush_journal)
-
-    def _attempt(self, flush: Callback) -> None:
-        """On the worker's thread: a flush that belongs to no epoch."""
+        """On the worker's thread: log.flush=interval."""
         try:
-            flush()
+            self._flusher.flush_journal()
         except BaseException as failure:
             error = failure
             self._tell(lambda: self._fail(error, None))
@@ -422,6 +429,8 @@ class LogWriter:
             return
         self._closed = True
         self._worker.stop()
+        if self._background is not self._worker:
+            self._background.stop()
         epoch, self._in_flight = self._in_flight, None
         if self.failed:
             self._flusher.close()

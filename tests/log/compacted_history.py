@@ -202,8 +202,10 @@ class CompactedHistory:
             self._append(world, name)
         elif dice < 0.5:
             world.loop.turn()
-        elif dice < 0.65:
+        elif dice < 0.6:
             world.worker.run_one()
+        elif dice < 0.65:
+            world.background.run_one()
         elif dice < 0.85:
             self._run_cleaner(world)
         elif dice < 0.9:

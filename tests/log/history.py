@@ -95,8 +95,10 @@ class History:
             self._append(world, name)
         elif dice < 0.65:
             world.loop.turn()
-        elif dice < 0.9:
+        elif dice < 0.8:
             world.worker.run_one()
+        elif dice < 0.9:
+            world.background.run_one()
         elif dice < 0.93:
             world.loop.fire_timers()
         elif dice < 0.95:

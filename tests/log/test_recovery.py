@@ -6,6 +6,7 @@ import pytest
 
 from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, replay
 from coordinatord.log.disk import read_text
+from coordinatord.log.journal import MAGIC
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import SimulatedDisk
@@ -117,10 +118,14 @@ def test_a_damaged_journal_refuses() -> None:
         World(world.disk)
 
 
-def test_a_torn_last_journal_record_is_left_out() -> None:
+@pytest.mark.parametrize("rest", ["cut off", "zeros"])
+def test_a_torn_last_journal_record_is_left_out(rest: str) -> None:
     world, log = written()
     (name,) = (name for name in world.disk.listdir(PATH) if name.startswith("journal-"))
-    del world.disk.content(f"{PATH}/{name}")[-20:]
+    journal = world.disk.content(f"{PATH}/{name}")
+    torn_at = journal.rfind(MAGIC) + 100
+    assert any(journal[torn_at:])
+    journal[torn_at:] = b"" if rest == "cut off" else bytes(len(journal) - torn_at)
     del world.disk.content(path_of(log))[-20:]
     world.disk.crash("kill")
     again = World(world.disk)

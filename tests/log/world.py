@@ -82,6 +82,7 @@ class World:
         self.config = config or LogConfig()
         self.loop = HandLoop()
         self.worker = HandWorker()
+        self.background = HandWorker()
         self.failures: list[BaseException] = []
         config_for = lambda topic: self.config  # noqa: E731
         if share is None:
@@ -97,6 +98,7 @@ class World:
             flush=flush,
             journal_bytes=journal_bytes,
             worker=self.worker,
+            background=self.background,
         )
         self.now_ms = now_ms
         self.cleaner_worker = HandWorker()
@@ -121,9 +123,10 @@ class World:
 
     def settle(self) -> None:
         """Turn until nothing is left to do."""
-        while self.loop.ready or self.worker.jobs or self.cleaner_worker.jobs:
+        while self.loop.ready or self.worker.jobs or self.background.jobs or self.cleaner_worker.jobs:
             self.loop.turn()
             self.worker.run_one()
+            self.background.run_one()
             self.cleaner_worker.run_one()
 
     def clean(self) -> list[tuple[str, Statistics]]:
