@@ -19,9 +19,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.classic import step
+from coordinatord.group.joining import rejoin
 from coordinatord.group.offsets import commit_again
-from coordinatord.group.result import Cancel, Result
-from coordinatord.group.state import Group
+from coordinatord.group.result import Cancel, Joined, Result
+from coordinatord.group.state import Group, Member
+from coordinatord.group.syncing import sync_again
 from coordinatord.handlers.refusals import unavailable
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
@@ -71,6 +73,38 @@ class GroupActor:
         coordinator.metrics.offset_commits += len(numbers)
         return True
 
+    def rejoin(
+        self,
+        member: Member,
+        protocols: tuple[tuple[str, bytes], ...],
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        context: RequestContext,
+        joined: Joined,
+        now_ms: int,
+    ) -> bool:
+        """A JoinGroup like one before, of a member that waits for others; False where it has to be told of as a
+        `Join`.
+        """
+        group = self.group
+        if not rejoin(group, member, protocols, rebalance_timeout_ms, session_timeout_ms, context):
+            return False
+        ledger = self.coordinator.ledger
+        if ledger is not None:
+            ledger.rejoined(group.group_id, joined, now_ms)
+        return True
+
+    def sync_again(
+        self, member: Member, generation_id: int, protocol: tuple[str | None, str | None], context: RequestContext
+    ) -> Any:
+        """A SyncGroup like one before: its response, None where it is parked, False where it has to be told of as a
+        `Sync`.
+        """
+        response = sync_again(self.group, member, generation_id, protocol, context)
+        if response is True:
+            return None
+        return False if response is False else self.respond(context, response)
+
     def _log_offsets(self, result: Result, now_ms: int) -> None:
         """Log what a commit has set, all of it in one batch. Such a step has no other records."""
         assert not result.records
@@ -103,8 +137,8 @@ class GroupActor:
                 timers.cancel(timer.key)
             else:
                 timers.schedule(timer.key, timer.deadline_ms)
-        for context, response in result.replies:
-            self.answer(context, response)
+        if result.replies:
+            coordinator.parked.answer_at(self.epoch, result.replies)
         for context in result.dropped:
             # The client asked again, or its member is gone: the earlier request is never answered, in Kafka neither.
             context.abandon()
@@ -128,9 +162,3 @@ class GroupActor:
             context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
         return response
-
-    def answer(self, context: RequestContext, response: Any) -> None:
-        """Answer a parked request; the answer of a connection that has gone is dropped."""
-        response = self.respond(context, response)
-        if response is not None:
-            context.connection.answer(context, response)

@@ -3,6 +3,7 @@
 Order. Kafka processes one request of a connection at a time. We do the same for requests that wait for other members
 (join, sync, fetch): while one is parked, what follows waits undecoded. A response that waits only for the log does not
 hold up the requests behind it, since whatever they do comes after it in the log as well; their responses queue behind.
+What was parked stays so until then (parked.py).
 
 Back-pressure is by not reading: while a request is parked and more than `MAX_WAITING_BYTES` have come after it, and
 while the peer leaves more than `MAX_UNSENT_BYTES` of its responses unread (asyncio's `pause_writing`), and while
@@ -30,6 +31,7 @@ from protocol.framing import FrameSplitter
 from protocol.parts import Parts
 
 if TYPE_CHECKING:
+    from coordinatord.handlers.seats import Seat
     from coordinatord.router import Router
 
 MAX_WAITING_BYTES = 64 * 1024
@@ -150,6 +152,7 @@ class Connection(asyncio.Protocol):
         "listener",
         "peer",
         "router",
+        "seat",
     )
 
     def __init__(self, router: Router, listener: str) -> None:
@@ -162,6 +165,8 @@ class Connection(asyncio.Protocol):
         self.last_active_ms = 0
         self.peer = ""
         self.client_host = ""
+        #: the member that rejoins on this connection (handlers/seats.py)
+        self.seat: Seat | None = None
         self._splitter = FrameSplitter(router.max_frame_bytes)
         self._transport: Any = None
         self._out = bytearray()
@@ -190,6 +195,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._parked = None
+        self.seat = None
         self._waiting.clear()
         self.held.clear()
         self.router.disconnected(self)
@@ -289,6 +295,29 @@ class Connection(asyncio.Protocol):
             self.flush()  # whether the peer takes it is known before more is made
         elif not self._dispatching:
             self._flush_soon()
+
+    def answer_parked(self, context: RequestContext, response: Any, now_s: float) -> None:
+        """`answer`, for one of many requests that were parked and are answered at `now_s`: in a write of its own, since
+        nothing else of this connection is on its way.
+        """
+        if (
+            self._parked is not context
+            or self._waiting
+            or self._paused_reading
+            or self.held
+            or self._out
+            or self.closed
+        ):
+            self.answer(context, response)
+            return
+        context.done = True
+        self._parked = None
+        metrics = self.router.metrics
+        metrics.request_seconds[context.codec.api_key].observe(now_s - self._parked_s)
+        out = bytearray()
+        encode_response(context, response, out)
+        metrics.bytes_sent += len(out)
+        self._transport.write(out)
 
     def answer_in_parts(self, context: RequestContext, response: Any) -> None:
         """`answer`, for a response with records that are too large to be copied."""

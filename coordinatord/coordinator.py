@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 import structlog
 
@@ -20,6 +19,7 @@ from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
 from coordinatord.observe.metrics import Metrics
+from coordinatord.parked import ParkedReplies, Writer
 from coordinatord.partition_load import PartitionLoad
 from coordinatord.timers import Timers
 from protocol.api.delete_groups import DeletableGroupResult
@@ -34,12 +34,6 @@ log = structlog.get_logger("coordinatord.coordinator")
 ABSENT = 0
 LOADING = 1
 ACTIVE = 2
-
-
-class Writer(Protocol):
-    """What the coordinator needs of the log writer."""
-
-    flushed_epoch: int
 
 
 class Coordinator:
@@ -68,6 +62,7 @@ class Coordinator:
         self.partitions = [LOADING if owns(partition) else ABSENT for partition in range(partitions)]
         self.max_groups = max_groups
         self.writer = writer
+        self.parked = ParkedReplies(writer, metrics)
         self.append = append
         self.append_offsets = append_offsets
         self.append_alike = append_alike

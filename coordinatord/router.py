@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -33,6 +33,9 @@ from protocol.headers import API_VERSIONS
 from protocol.lengths import read_tags
 from protocol.registry import Codec
 from protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from coordinatord.handlers.seats import Seat
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -227,7 +230,10 @@ class Router:
         head = buf[start : start + 4]
         route = self.routes.with_standings.get(head)
         if route is None:
-            return 0
+            seat = connection.seat
+            if seat is None or len(frames) != 1 or (head != seat.join_key and head != seat.sync_key):
+                return 0
+            return self._from_seat(connection, seat, head, frames)
         began_s = perf_counter()
         find = route.standings.get
         now_ms = connection.last_active_ms
@@ -252,6 +258,25 @@ class Router:
             if times:
                 self._timed(route, (perf_counter() - began_s) / count, times)
         return count
+
+    def _from_seat(self, connection: Connection, seat: Seat, key: bytes, frames: Frames) -> int:
+        """The same for a JoinGroup or SyncGroup that comes alone (handlers/seats.py): 1 if it needs no dispatch."""
+        buf, start, end = frames[0]
+        route = self.routes[int.from_bytes(key, "big")]
+        count = route.count + 1
+        is_timed = count <= TIMED_ALL or not count % TIMED_EVERY
+        began_s = perf_counter() if is_timed else 0.0
+        try:
+            if not seat.again(key, buf, start, end):
+                return 0
+        except Exception:
+            self.failed(connection, route.codec)
+            return 1
+        route.count = count
+        self._requests[route.codec.api_key] += 1
+        if is_timed:
+            self._timed(route, perf_counter() - began_s, 1 if count <= TIMED_ALL else TIMED_EVERY)
+        return 1
 
     def dispatch(self, connection: Connection, buf: bytes, start: int, end: int) -> None:
         """Answer the request in `buf[start:end]`, or see to it that it is answered later."""
@@ -296,7 +321,7 @@ class Router:
                 elif not context.done:
                     connection.park(context)
         except Exception:
-            self._failed(connection, codec)
+            self.failed(connection, codec)
             return
         if is_timed:
             self._timed(route, perf_counter() - began_s, 1 if count <= TIMED_ALL else TIMED_EVERY)
@@ -322,7 +347,7 @@ class Router:
             self.metrics.event_processing_seconds.observe(took_s, times)
 
     @staticmethod
-    def _failed(connection: Connection, codec: Codec) -> None:
+    def failed(connection: Connection, codec: Codec) -> None:
         """A handler has raised: ours, not the peer's. Say so in full, and do not leave the client waiting."""
         log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
         connection.close()

@@ -343,7 +343,7 @@ class Daemon:
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
         # The answers of the drain wait for the log, and the sockets for their peers: give both their turns.
-        await self._until(lambda: not self.router.has_unsent or self.failed is not None, deadline_s)
+        await self._until(lambda: not self._has_unsent or self.failed is not None, deadline_s)
         if self.peers is not None:
             self.peers.close()
         for connection in list(self.router.connections):
@@ -360,6 +360,11 @@ class Daemon:
             if self.admin is not None:
                 self.admin.stop()
         return 1 if self.failed is not None else 0
+
+    @property
+    def _has_unsent(self) -> bool:
+        """Some client has not got all of its answers yet."""
+        return self.router.has_unsent or bool(self.coordinator.parked.held_count)
 
     async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
         """Let the loop work until something is so, or time is up. Only stopping waits like this."""
@@ -454,7 +459,8 @@ class Daemon:
         watch("timers", lambda: len(self.timers.wheel))
         connections = self.router.connections
         watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
-        watch("held_replies", lambda: sum(each.held_count for each in list(connections)))
+        parked = coordinator.parked
+        watch("held_replies", lambda: parked.held_count + sum(each.held_count for each in list(connections)))
         watch("parked_replies", lambda: sum(each.is_parked for each in list(connections)))
         watch("load_progress_ratio", lambda: self.loading.ratio)
         watch("load_duration_seconds", lambda: self.loading.elapsed_seconds)

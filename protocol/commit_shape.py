@@ -7,8 +7,7 @@ change at all. Decoding such a request, deciding about each partition and encodi
 10 µs; taking the numbers out and putting them in again takes two. What is kept for that is 3 KB for a request of four
 partitions, 6 for one of sixteen.
 
-Where the numbers are is not written down here a second time: a request and its records are encoded twice by those who
-always do it, once with numbers that are all zeros and once all ones, and what differs are the numbers.
+Where the numbers are is not written down here a second time (see holes.py).
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import Any
 
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from protocol.compiler import encode_message
+from protocol.holes import in_common
 from protocol.make import maker
 from protocol.offset_bodies import all_committed
 from protocol.records.batch import Numbers
@@ -68,8 +68,9 @@ class CommitShape:
         self.request = request
         self.version = version
         self.answer = all_committed(request.topics, version)
+        partitions = sum(len(topic.partitions) for topic in request.topics)
         zeros, ones = (encode_message(_with(request, number), version) for number in (0, -1))
-        constants = _constants(zeros, ones)
+        constants = in_common(zeros, ones, (NUMBERS_BYTES,) * partitions)
         self._constants = tuple(constants)
         layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
         self._size = layout.size
@@ -150,7 +151,7 @@ def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> li
         )
         for number in (0, -1)
     )
-    return [_constants(*both, holes=(NUMBERS_BYTES, TIMESTAMP_BYTES)) for both in zip(zeros, ones, strict=True)]
+    return [in_common(*both, (NUMBERS_BYTES, TIMESTAMP_BYTES)) for both in zip(zeros, ones, strict=True)]
 
 
 def _template(before: bytes, between: bytes, after: bytes) -> bytes:
@@ -158,23 +159,3 @@ def _template(before: bytes, between: bytes, after: bytes) -> bytes:
     size = 3 + len(before) + NUMBERS_BYTES + len(between) + TIMESTAMP_BYTES + len(after)
     pieces = [VARINT[size] + NO_ATTRIBUTES, b"", before, between, after]
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
-
-
-def _constants(zeros: bytes, ones: bytes, holes: tuple[int, ...] = ()) -> list[bytes]:
-    """What two encodings have in common: the bytes before, between and after the numbers."""
-    constants: list[bytes] = []
-    found: list[int] = []
-    start = position = 0
-    while position < len(zeros):
-        if zeros[position] == ones[position]:
-            position += 1
-            continue
-        constants.append(zeros[start:position])
-        start = position
-        while position < len(zeros) and zeros[position] != ones[position]:
-            position += 1
-        found.append(position - start)
-        start = position
-    constants.append(zeros[start:])
-    assert tuple(found) == (holes or (NUMBERS_BYTES,) * len(found)), f"numbers of {found} bytes"
-    return constants

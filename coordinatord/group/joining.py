@@ -16,6 +16,7 @@ self; if nothing else changes the group does not even rebalance. A member with a
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from coordinatord.group.events import Join
 from coordinatord.group.members import (
@@ -86,6 +87,36 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
     return result
 
 
+def rejoin(
+    group: Group,
+    member: Member,
+    protocols: tuple[tuple[str, bytes], ...],
+    rebalance_timeout_ms: int,
+    session_timeout_ms: int,
+    reply_to: Any,
+) -> bool:
+    """`join`, of a member that says nothing new but what the metadata of its protocols is, which are the same as they
+    were, in a rebalance that has begun and waits for others, too. False where that is not so: nothing has been done.
+
+    A protocol that all members support is among them: whoever joined since then was held to that.
+    """
+    count, size = group.awaiting_join_count, len(group.members)
+    if (
+        group.state is not PREPARING_REBALANCE
+        or group.members.get(member.member_id) is not member
+        or member.join_reply_to is not None
+        or count + 1 == size  # it may be the last one
+        or count >= group.settings.max_size
+    ):
+        return False
+    member.protocols = protocols
+    member.rebalance_timeout_ms = rebalance_timeout_ms
+    member.session_timeout_ms = session_timeout_ms
+    member.join_reply_to = reply_to
+    group.awaiting_join_count = count + 1
+    return True
+
+
 def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> None:
     request = event.request
     instance_id = request.group_instance_id
@@ -139,7 +170,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     update_member(
         group, member, protocols, _rebalance_timeout_ms(event), request.session_timeout_ms, event.reply_to, result
     )
-    _joined(member, request, False, result)
+    result.changes.append(joined(member, request, is_new=False))
     if group.state is PREPARING_REBALANCE:
         maybe_complete_join(group, now_ms, result)
     else:
@@ -166,7 +197,7 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
     # It cannot heartbeat before it has our answer, and a connection that breaks meanwhile goes unnoticed. Clients that
     # give up and come back under a new id would fill the group, so even a parked newcomer expires.
     keep_alive(group, member, group.settings.new_member_join_timeout_ms, now_ms, result)
-    _joined(member, request, True, result)
+    result.changes.append(joined(member, request, is_new=True))
     if group.state is PREPARING_REBALANCE:
         maybe_complete_join(group, now_ms, result)
     else:
@@ -188,7 +219,7 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
         event.reply_to,
         result,
     )
-    _joined(member, request, False, result)
+    result.changes.append(joined(member, request, is_new=False))
     if group.state is STABLE:
         if select_protocol(group) == group.protocol_name:
             _replace_without_rebalance(group, event, member, leader_before, result)
@@ -264,9 +295,10 @@ def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> 
     return Trigger(why, f"{text}; client reason: {reason}", member_id, reason)
 
 
-def _joined(member: Member, request: JoinGroupRequest, is_new: bool, result: Result) -> None:
+def joined(member: Member, request: JoinGroupRequest, *, is_new: bool) -> Joined:
+    """What the ledger is told of a join."""
     reason = (request.reason or NO_REASON)[:MAX_REASON]
-    result.changes.append(Joined(member.member_id, member.group_instance_id, member.client_id, reason, is_new))
+    return Joined(member.member_id, member.group_instance_id, member.client_id, reason, is_new)
 
 
 def _refused(member_id: str, error: ErrorCode) -> Result:

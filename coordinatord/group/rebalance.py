@@ -137,7 +137,7 @@ def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
 
 def generation_response(group: Group, member: Member) -> JoinGroupResponse:
     """The successful answer to a join: the generation, and all members for its leader."""
-    member_id, leader_id = member.member_id, group.leader_id
+    member_id, leader_id = member.member_id, group.leader_id  # as _begin_generation, of all members
     return _joined(
         0,
         ErrorCode.NONE,
@@ -195,9 +195,12 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
     size = len(group.members)
     group.transition_to(COMPLETING_REBALANCE, f"{size} member{'s' if size != 1 else ''} joined", now_ms, result)
     pending_sync_members, timeout_ms = group.pending_sync_members, 0
+    generation = ErrorCode.NONE, group.generation_id, group.protocol_type, group.protocol_name, group.leader_id or ""
+    leader_id = group.leader_id
     for member_id, member in group.members.items():
         if member.join_reply_to is not None:
-            result.answer(member.join_reply_to, generation_response(group, member))
+            members = members_for_leader(group) if member_id == leader_id else []
+            result.answer(member.join_reply_to, _joined(0, *generation, False, member_id, members))
             member.join_reply_to = None
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)
         member.is_new = False

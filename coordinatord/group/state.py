@@ -238,7 +238,7 @@ class Group:
 
     def rebalance_timeout_ms(self) -> int:
         """The longest that any member asks for; 0 without members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
     def uses_consumer_protocol(self) -> bool:
         """Whether the members are consumers, so that their metadata says which topics they read."""

@@ -2,6 +2,7 @@
 
     find.py         FindCoordinator
     membership.py   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+    seats.py        JoinGroups and SyncGroups like those before, which are not decoded
     offsets.py      OffsetCommit, OffsetFetch, OffsetDelete
     admin.py        ListGroups, DescribeGroups, DeleteGroups
     refusals.py     the answer that each of them has for a request that reaches no group

@@ -9,6 +9,7 @@ from coordinatord.group.events import Join, Leave, Sync
 from coordinatord.group.standing import stand
 from coordinatord.group.state import MAX_ID_CHARACTERS, Standings
 from coordinatord.handlers.refusals import refuse
+from coordinatord.handlers.seats import Seats
 from coordinatord.request import RequestContext
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupRequest
@@ -36,6 +37,7 @@ class Membership:
         self.coordinator = coordinator
         self.max_group_id_bytes = max_group_id_bytes
         self.max_metadata_bytes = max_metadata_bytes
+        self.seats = Seats(max_metadata_bytes)
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -66,13 +68,18 @@ class Membership:
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
         event = Join.of(request, version, context, context.client_id, context.connection.client_host)
-        return actor.respond(context, actor.tell(event))
+        response = actor.tell(event)
+        if response is None or (context.connection.seat is not None and not response.error_code):
+            self.seats.rejoined(actor, context, request)
+        return actor.respond(context, response)
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
         """Parked until the leader's has come, unless the group is stable already."""
         actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
+        if context.connection.seat is not None:
+            self.seats.synced(context, request)
         return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:

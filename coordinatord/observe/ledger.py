@@ -153,6 +153,16 @@ class Ledger:
         if ended is not None:
             self._follow(group, rebalance, ended.new, now_ms)
 
+    def rejoined(self, group_id: str, joined: Joined, now_ms: int) -> None:
+        """A member is here again, and others are waited for."""
+        rebalance = self._open.get(group_id)
+        if rebalance is None or joined.member_id in rebalance.rejoined:
+            return
+        if len(rebalance.rejoined) < MAX_ENTRIES:
+            rebalance.rejoined[joined.member_id] = joined, now_ms
+        else:
+            rebalance.omitted += 1
+
     def _begin(self, group: Group, result: Result, transition: Transition, now_ms: int) -> OpenRebalance:
         before = set(group.members)
         # The step has been made: undo what it did to the members.

@@ -243,8 +243,20 @@ async def one_member_group(stage: Stage) -> AsyncIterator[None]:
         yield
 
 
-@script("a rebalance of 50 members: they rejoin and sync", per_round=1)
+@script("a rebalance of 50 members: they rejoin and sync, v3", per_round=1)
 async def rebalance_of_50(stage: Stage) -> AsyncIterator[None]:
+    async for _ in _rebalances(stage, 3, 3):
+        yield
+
+
+@script("a rebalance of 50 members that say what they said before: they rejoin (v9) and sync (v5)", per_round=1)
+async def rebalance_of_50_again(stage: Stage) -> AsyncIterator[None]:
+    async for _ in _rebalances(stage, 9, 5):
+        yield
+
+
+async def _rebalances(stage: Stage, join_version: int, sync_version: int) -> AsyncIterator[None]:
+    """Of a group of 50. The versions are those in which its members rejoin and sync."""
     clients = [Client(stage) for _ in range(50)]
     number = 0
 
@@ -261,12 +273,12 @@ async def rebalance_of_50(stage: Stage) -> AsyncIterator[None]:
     # The first was answered when it was alone, with generation 1; the others wait for it to rejoin.
     clients[0].connection.data_received(request_frame(join("many", members[0]), 3, 1))
     generation = 2
-    rejoins = [request_frame(join("many", member), 3, 1) for member in members]
+    rejoins = [request_frame(join("many", member), join_version, 1) for member in members]
 
     def syncs() -> list[tuple[Client, bytes]]:
-        leader = request_frame(sync("many", generation, *members), 3, 1)
-        followers = [SyncGroupRequest("many", generation, member) for member in members[1:]]
-        return list(zip(clients, [leader, *(request_frame(each, 3, 1) for each in followers)], strict=True))
+        leader = sync("many", generation, *members)
+        followers = [SyncGroupRequest("many", generation, each, None, "consumer", "range") for each in members[1:]]
+        return list(zip(clients, [request_frame(each, sync_version, 1) for each in (leader, *followers)], strict=True))
 
     for client, frame in syncs():
         client.connection.data_received(frame)

@@ -294,6 +294,8 @@ def join(pair: Pair) -> None:
 def balance(pair: Pair) -> None:
     """All members do what they are asked to, and there are two at least."""
     while pair.group is None or len(pair.group.members) < 2:
+        # What is behind a join or a sync waits for its answer, and that may wait for the log.
+        pair.is_flushing |= all(wire.connection.is_parked for wire in pair.wires[0])
         protocols = [JoinGroupRequestProtocol("range", b"topics")]
         instance = None if pair.group is None or "i" in pair.group.static_members else "i"
         pair.send((JoinGroupRequest("g", 20_000, 60_000, "", instance, "consumer", protocols), 5 if instance else 3))

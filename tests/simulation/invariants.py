@@ -411,6 +411,10 @@ class Watch:
                         self.fail(f"{group.group_id}: the id {member_id} is waited for since {now_ms - since_ms} ms")
                 if group.state is STABLE:
                     self._look_for_dead(node, group, now_ms)
+            for epoch, held in daemon.coordinator.parked._held.items():
+                remembered.update(context for context, _ in held.replies)
+                if epoch <= daemon.writer.flushed_epoch:
+                    self.fail(f"{node.name} holds {len(held.replies)} answers that are durable")
             look_for_left_behind(self, node, daemon)
             for connection in daemon.router.connections:
                 connection.look()

@@ -343,7 +343,7 @@ class World:
 def simulated(machine: Machine) -> Iterator[None]:
     """Everything that this process shares with a world is the world's for a while."""
 
-    before: Callable[..., Any] = Router._failed
+    before: Callable[..., Any] = Router.failed
 
     def failed(connection: Any, codec: Any) -> None:
         error = sys.exc_info()[1]
@@ -355,11 +355,11 @@ def simulated(machine: Machine) -> Iterator[None]:
             raise Violated(f"a handler of {codec.name} failed for {connection.client_id}: {error!r}")
 
     configured = structlog.get_config()
-    Router._failed = staticmethod(failed)  # type: ignore[assignment]
+    Router.failed = staticmethod(failed)  # type: ignore[assignment]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     try:
         with machine_clock_hidden(machine.world.load_ms), chance_of(machine):
             yield
     finally:
-        Router._failed = staticmethod(before)  # type: ignore[assignment]
+        Router.failed = staticmethod(before)  # type: ignore[assignment]
         structlog.configure(**configured)
