@@ -28,10 +28,20 @@ from tests.bench import frames
 HOST = "127.0.0.1"
 READ_BYTES = 1 << 18
 STALLED_S = 60.0
+SPIN_S = 0.01
+"""How long nobody has to wake us. A server that is silent for longer waits for something, such as a disk; what
+completes its writes are threads of the kernel's, and they had better get our core. With spinning for as long as it
+takes, one run of workers in thirty stood still for the whole minute, and for that minute Linux reported the work that
+was queued on the spinning core as stuck ("workqueue lockup"), ext4's among it.
+"""
 
 
 class WrongAnswer(AssertionError):
     """A server did not do the work that was asked for: its figure would mean nothing."""
+
+
+class Stalled(WrongAnswer):
+    """It does not do it at all."""
 
 
 class Line:
@@ -41,6 +51,8 @@ class Line:
         self.sock = socket.create_connection((HOST, port), timeout=STALLED_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
+        #: its ends, as a list of sockets or a trace of packets has them
+        self.name = " to ".join(f"{host}:{port}" for host, port in (self.sock.getsockname(), self.sock.getpeername()))
 
     def ask_bytes(self, request: bytes) -> bytes:
         """One whole answer frame."""
@@ -51,9 +63,12 @@ class Line:
         """The next whole answer frame."""
         buffer = self.rest
         while len(buffer) < 4 or len(buffer) < 4 + int.from_bytes(buffer[:4], "big"):
-            more = self.sock.recv(READ_BYTES)
+            try:
+                more = self.sock.recv(READ_BYTES)
+            except TimeoutError as why:
+                raise WrongAnswer(f"no answer for {STALLED_S:g} s, {self.name}") from why
             if not more:
-                raise WrongAnswer("the server has closed the connection")
+                raise WrongAnswer(f"the server has closed the connection {self.name}")
             buffer += more
         size = 4 + int.from_bytes(buffer[:4], "big")
         self.rest = buffer[size:]
@@ -70,7 +85,8 @@ class Poller:
     """epoll that does not sleep when it has a core to itself.
 
     A server pays for waking a client that sleeps, several microseconds where that is another core: less often the
-    slower it is, and never if its client is as busy as itself. So that all pay the same, nobody has to wake us.
+    slower it is, and never if its client is as busy as itself. So that all pay the same, nobody has to wake us, unless
+    it is silent for `SPIN_S`.
     """
 
     def __init__(self, socks: Iterable[socket.socket]) -> None:
@@ -80,25 +96,27 @@ class Poller:
         self.close = self._epoll.close
         self.unregister = self._epoll.unregister
         self._spins = len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)  # pinned
-        #: seconds that went by in vain
+        #: seconds of our CPU that were spun away. Not of the clock: others may be at work on our core meanwhile
         self.idle_s = 0.0
 
     def wait(self, timeout_s: float = STALLED_S) -> list[tuple[int, int]]:
-        """What can be read; WrongAnswer when that is nothing for a minute."""
+        """What can be read; Stalled when that is nothing for a minute."""
         poll = self._epoll.poll
         events = poll(0)
         if not events:
-            began_s = now_s = time.perf_counter()
-            until_s = began_s + timeout_s
+            began_s = time.process_time()
+            now_s = time.perf_counter()
+            until_s = now_s + timeout_s
             if self._spins:
-                while not events and now_s < until_s:
+                spin_until_s = min(until_s, now_s + SPIN_S)
+                while not events and now_s < spin_until_s:
                     events = poll(0)
                     now_s = time.perf_counter()
-            else:
-                events = poll(timeout_s)
-            self.idle_s += time.perf_counter() - began_s
+            if not events and now_s < until_s:
+                events = poll(until_s - now_s)
+            self.idle_s += time.process_time() - began_s
             if not events and timeout_s >= STALLED_S:
-                raise WrongAnswer(f"no answer for {STALLED_S:g} s")
+                raise Stalled(f"no answer for {STALLED_S:g} s")
         return events
 
 
@@ -149,7 +167,7 @@ class Flow:
         data = self.sock.recv(READ_BYTES)
         at, size = self.read_at, len(data)
         if size == 0:
-            raise WrongAnswer("the server has closed the connection")
+            raise WrongAnswer(f"the server has closed the connection {self.line.name}, {self.waiting} answers missing")
         while size > self.answers_bytes:  # more than a whole cycle at once: compare it piece by piece
             if data[: self.answers_bytes] != self.answers[at : at + self.answers_bytes]:
                 raise WrongAnswer("an answer differs from that to the same request before")
@@ -232,6 +250,9 @@ def drive(flows: Sequence[Flow], seconds: float, in_flight: int, *, min_requests
                     flow.send(flow.in_flight, now_s)
                 else:
                     waiting -= 1
+    except Stalled as why:
+        missing = ", ".join(f"{flow.waiting} on {flow.line.name}" for flow in flows if flow.waiting)
+        raise Stalled(f"{why}; missing: {missing}") from why
     finally:
         poller.close()
     driven.wall_s = clock() - began_s
@@ -257,7 +278,11 @@ def exchange(lines: Sequence[Line], work: Sequence[Sequence[bytes]], in_flight: 
             for fd, _ in poller.wait():
                 number = by_fd[fd]
                 line, mine, todo = lines[number], answers[number], work[number]
-                data = line.rest + line.sock.recv(READ_BYTES)
+                more = line.sock.recv(READ_BYTES)
+                if not more:
+                    missing = sent[number] - len(mine)
+                    raise WrongAnswer(f"the server has closed the connection {line.name}, {missing} answers missing")
+                data = line.rest + more
                 pos, end, before = 0, len(data), len(mine)
                 while end - pos >= 4 and end - pos >= (size := 4 + int.from_bytes(data[pos : pos + 4], "big")):
                     mine.append(data[pos : pos + size])
@@ -270,6 +295,10 @@ def exchange(lines: Sequence[Line], work: Sequence[Sequence[bytes]], in_flight: 
                 if len(mine) == len(todo):
                     open_lines -= 1
                     poller.unregister(fd)
+    except Stalled as why:
+        asked = zip(lines, sent, answers, strict=True)
+        missing_on = ", ".join(f"{many - len(mine)} on {line.name}" for line, many, mine in asked if many > len(mine))
+        raise Stalled(f"{why}; missing: {missing_on}") from why
     finally:
         poller.close()
     return answers

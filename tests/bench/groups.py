@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.errors import ErrorCode
 from tests.bench import frames
 from tests.bench.generator import Line, WrongAnswer, exchange
@@ -121,3 +121,11 @@ def standing(server: Server, prefix: str = "group", count: int = GROUPS) -> list
             line.close()
     members: list[Member] = server.fixtures[prefix]  # type: ignore[assignment]
     return members
+
+
+def heartbeats(members: Sequence[Member]) -> list[HeartbeatRequest]:
+    return [HeartbeatRequest(each.group, each.generation, each.member_id) for each in members]
+
+
+def check_heartbeat(request: HeartbeatRequest, response: HeartbeatResponse) -> None:
+    require(response.error_code, "Heartbeat")

@@ -44,6 +44,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 KFAKE = Path(__file__).parent / "kfake"
 POLL_S = 0.001
 PRIORITY = -20  # of servers and generator alike
+AUTOGROUP = Path("/proc/self/autogroup")
 
 
 class Unavailable(RuntimeError):
@@ -84,18 +85,19 @@ def preferred() -> Iterator[None]:
     """Let our whole session go before other people's for the block, where that is allowed: where Linux groups processes
     by session (autogroup), priorities count only within one.
     """
-    mine = Path("/proc/self/autogroup")
     try:
-        before = mine.read_text().split()[-1]
-        mine.write_text(str(PRIORITY))
+        fields = AUTOGROUP.read_text().split()
+        before = fields[-1] if fields else None  # empty: this process is in no group
+        if before is not None:
+            AUTOGROUP.write_text(str(PRIORITY))
     except OSError:
-        yield
-        return
+        before = None
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            mine.write_text(before)
+        if before is not None:
+            with contextlib.suppress(OSError):
+                AUTOGROUP.write_text(before)
 
 
 def cpu_from_proc_s(pid: int) -> float:

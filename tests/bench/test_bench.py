@@ -15,10 +15,9 @@ from rich.console import Console
 from protocol.api.heartbeat import HeartbeatRequest
 from tests.bench import groups, report, rows, runner
 from tests.bench.__main__ import BEGIN, END, put_into_readme
-from tests.bench.generator import Flow, WrongAnswer, percentiles_ms
+from tests.bench.generator import STALLED_S, Flow, Poller, WrongAnswer, percentiles_ms
 from tests.bench.picture import draw
 from tests.bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_least, at_most
-from tests.bench.rows.steady import check_heartbeat
 from tests.bench.servers import TICKS_PER_S, cpu_from_proc_s, cpu_s
 
 ROUND_S = 0.05
@@ -66,9 +65,9 @@ def test_wrong_answers_have_no_figure(arena: Arena) -> None:
     server = arena.server(OURS_ALWAYS)
     line = server.line()
     with pytest.raises(WrongAnswer, match="UNKNOWN_MEMBER_ID"):
-        Flow(line, [HeartbeatRequest("group-000000", 1, "a stranger")], check_heartbeat)
+        Flow(line, [HeartbeatRequest("group-000000", 1, "a stranger")], groups.check_heartbeat)
     (member,) = groups.one_member_groups([line], ["wrong-answers"])
-    flow = Flow(line, [HeartbeatRequest(member.group, member.generation, member.member_id)], check_heartbeat)
+    flow = Flow(line, [HeartbeatRequest(member.group, member.generation, member.member_id)], groups.check_heartbeat)
     flow.answers = bytes(len(flow.answers))
     flow.send(1, 0.0)
     with pytest.raises(WrongAnswer, match="differs"):
@@ -83,6 +82,25 @@ def test_wrong_answers_have_no_figure(arena: Arena) -> None:
     assert measured["columns"] == {}
     assert measured["targets"][0]["met"] is None  # neither met nor missed
     assert "NOT MEASURED: lies, coordinatord: it did something else" in printed(run_of(measured))
+
+
+def test_a_generator_gives_its_core_away_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be what the server waits for: the kernel's own threads have less of a claim to a core."""
+    timeouts_s: list[float] = []
+
+    class Silent:
+        def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+            timeouts_s.append(timeout_s)
+            return [(7, 1)] if timeout_s else []
+
+    poller = Poller([])
+    poller.close()
+    monkeypatch.setattr(poller, "_epoll", Silent())
+    monkeypatch.setattr(poller, "_spins", True)
+    assert poller.wait() == [(7, 1)]
+    *spun_s, slept_s = timeouts_s
+    assert set(spun_s) == {0}
+    assert 0 < slept_s <= STALLED_S
 
 
 def test_a_missed_target_is_marked(tmp_path: Path) -> None:

@@ -1,179 +1,274 @@
 """`python -m tests.bench.workers`: do two workers carry twice the heartbeats of one?
 
-In turn, on two cores: a daemon of one process, which has a core of its own, the generator the other one; then a daemon
-of two workers, each with a core of its own, which it shares with the half of the generator that drives the other one.
-So the generator costs the two workers time that it does not cost the one, and the table tells both figures:
+In turn: a daemon of one process, then a daemon of two workers. The work is the same for both: the same groups, as many
+connections in all, as many requests in flight on each; of two workers each has its half, which is what clients make of
+it that go where FindCoordinator sends them. Each server process has a core to itself, and is driven by a generator in
+a process of its own (half.py). On two cores there is none left for the two workers' generators: each of these has the
+core of the worker that the other one drives.
 
-- *as measured*: heartbeats per second of the two, over those of the one;
-- *without the generator*: what a core's whole second brings, from the servers' CPU time per heartbeat, twice over for
-  two workers. They share no lock and no connection, so nothing but the machine could come between them; how much their
-  CPU time per heartbeat grows when both work says how much did.
+How the generators' CPU is accounted for:
 
-Requests are prebuilt and answers compared (generator.py), with many in flight on few connections, so that a core's
-second is the server's and not the generator's.
+- Their *time on the servers' cores* is not the servers': what a core's whole second brings is told from the CPU time
+  that a server's process used per heartbeat, in the two workers' case while both are at work. They share no lock and no
+  connection, so that two cores carry what each of them would: `2 * CPU each of one / CPU each of two`.
+- Their *being woken* is nobody's: a server whose client sleeps pays for waking it, several microseconds where that is
+  on another core, and one whose client is awake does not. No generator sleeps while it is answered, neither the one nor
+  the two, pinned as they are (generator.py). That takes from the two workers some of the clock, and none of their CPU.
+- What their being there does to the two workers all the same, by caches and switches between processes, is left in.
+
+Beside it is what was carried *by the clock*: with fewer than four cores that compares a server on a core of its own
+with two on what two generators leave them, and says more of the generators than of the servers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
-import os
+import selectors
 import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from coordinatord.handlers.find import partition_for
 from tests.bench import groups
-from tests.bench.generator import Flow, Line, drive
-from tests.bench.rows.steady import check_heartbeat, heartbeats
-from tests.bench.servers import SETTINGS, cores, cpu_s, pin, preferred
-from tests.daemon import Daemon, running
+from tests.bench.generator import STALLED_S, WrongAnswer
+from tests.bench.half import Order
+from tests.bench.servers import SETTINGS, cores, preferred
+from tests.daemon import REPOSITORY, Daemon, StartFailed, running
 
-OFFSETS_PARTITIONS = 50
-CONNECTIONS = 8
 IN_FLIGHT = 64
-GROUPS = 200
-CYCLE = 128
-WARM_S = 0.3
+"""On each connection: so many that a generator is done long before a server is."""
+TOGETHER_S = 0.01
+"""From the word to begin to the beginning, so that all have heard it."""
+SILENCE_S = 2 * STALLED_S
+"""How long a generator may say nothing, beyond its round. It gives up by itself before, and says why."""
+
+NO_DISK = {"log.flush": "never"}
+"""Heartbeats write nothing, and groups that are made need not wait for a disk that others keep busy."""
 
 Json = dict[str, Any]
+Run = Callable[[float], list[Json]]
 
 
-class Half:
-    """One server process and what is driven against it."""
+class Generator:
+    """A process that drives one server process."""
 
-    def __init__(self, daemon: Daemon, worker: int) -> None:
-        count = daemon.workers
-        self.pid = daemon.worker_pid(worker) if count > 1 else daemon.pid
-        names = (f"group-{number:06}" for number in range(GROUPS * count * 4))
-        mine = [name for name in names if partition_for(name, OFFSETS_PARTITIONS) % count == worker][:GROUPS]
-        self.lines = [Line(daemon.port + worker) for _ in range(CONNECTIONS)]
-        members = groups.one_member_groups(self.lines, mine)
-        self.flows = []
-        for line, hand in zip(self.lines, groups.dealt(members, CONNECTIONS), strict=True):
-            beats = heartbeats(hand)
-            self.flows.append(Flow(line, (beats * (CYCLE // len(beats) + 1))[:CYCLE], check_heartbeat))
+    def __init__(self, order: Order) -> None:
+        self.name = f"the generator of {order.name}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.half", json.dumps(asdict(order))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=REPOSITORY,
+        )
 
-    def round(self, seconds: float) -> Json:
-        before_s = cpu_s(self.pid)
-        driven = drive(self.flows, seconds, IN_FLIGHT)
-        return {
-            "heartbeats": driven.requests,
-            "wall_s": driven.wall_s,
-            "server_cpu_s": cpu_s(self.pid) - before_s,
-            "generator_cpu_s": driven.own_cpu_s,
-        }
+    def tell(self, word: Json) -> None:
+        """One that has ended does not hear it; `hear` finds out why."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(word).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def take(self) -> Json:
+        """What it has said. WrongAnswer when that is that it has failed, or nothing any more."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        word: Json = json.loads(line) if line else {"failed": f"ended with exit status {self.process.wait()}"}
+        if "failed" in word:
+            raise WrongAnswer(f"{self.name}: {word['failed']}")
+        return word
+
+    def end(self) -> None:
+        """At once, whatever it is doing."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+def hear(generators: Sequence[Generator], seconds: float = 0.0) -> list[Json]:
+    """The next word of each. WrongAnswer as soon as one has failed: nobody waits for the others."""
+    until_s = time.monotonic() + seconds + SILENCE_S
+    words: dict[Generator, Json] = {}
+    with selectors.DefaultSelector() as selector:
+        for each in generators:
+            assert each.process.stdout is not None
+            selector.register(each.process.stdout, selectors.EVENT_READ, each)
+        while len(words) < len(generators):
+            ready = selector.select(max(0.0, until_s - time.monotonic()))
+            if not ready:
+                silent = " and ".join(each.name for each in generators if each not in words)
+                raise WrongAnswer(f"{silent}: no word for {seconds + SILENCE_S:g} s")
+            for key, _ in ready:
+                words[key.data] = key.data.take()
+                selector.unregister(key.fileobj)
+    return [words[each] for each in generators]
+
+
+def orders(daemon: Daemon, connections: int, in_flight: int) -> list[Order]:
+    """One for each of its processes; the first cores are the servers', the last ones the generators'."""
+    everywhere = sorted(set().union(*cores()))
+    count = daemon.workers
+    return [
+        Order(
+            daemon.port + worker,
+            daemon.worker_pid(worker) if count > 1 else daemon.pid,
+            worker,
+            count,
+            groups.GROUPS,
+            connections // count,
+            in_flight,
+            [everywhere[worker % len(everywhere)]],
+            [everywhere[-1 - worker % len(everywhere)]],
+        )
+        for worker in range(count)
+    ]
 
 
 @contextlib.contextmanager
-def halves(daemon: Daemon, together: list[int]) -> Iterator[Callable[[float], list[Json]]]:
-    """`run(seconds)`: a round of each of these workers at the same time, each driven by a process of its own."""
-    context = multiprocessing.get_context("fork")
-    ready = context.Barrier(len(together))
-    pipes = []
-    processes = []
-    first, second = sorted(set().union(*cores()))[0], sorted(set().union(*cores()))[-1]
-    for place, worker in enumerate(together):
-        ours, theirs = context.Pipe()
-        servers, generators = ({first}, {second}) if place == 0 else ({second}, {first})
-
-        def work(worker: int, pipe: Any, servers: set[int], generators: set[int]) -> None:
-            half = Half(daemon, worker)
-            pin(os.getpid(), generators)
-            pin(half.pid, servers)
-            drive(half.flows, WARM_S, IN_FLIGHT)
-            while seconds := pipe.recv():
-                ready.wait()
-                pipe.send(half.round(seconds))
-
-        processes.append(context.Process(target=work, args=(worker, theirs, servers, generators)))
-        processes[-1].start()
-        pipes.append(ours)
-
-    def run(seconds: float) -> list[Json]:
-        for pipe in pipes:
-            pipe.send(seconds)
-        return [pipe.recv() for pipe in pipes]
-
+def driven(wanted: Sequence[Order]) -> Iterator[Run]:
+    """`run(seconds)`: a round of all of them at the same time."""
+    generators: list[Generator] = []
     try:
+        generators += [Generator(order) for order in wanted]
+        hear(generators)
+
+        def run(seconds: float) -> list[Json]:
+            begin_s = time.perf_counter() + TOGETHER_S
+            for each in generators:
+                each.tell({"begin_s": begin_s, "seconds": seconds})
+            return hear(generators, seconds)
+
         yield run
     finally:
-        for pipe in pipes:
-            with contextlib.suppress(OSError):
-                pipe.send(0)
-        for process in processes:
-            process.join(20)
+        for each in generators:
+            each.end()
 
 
-def measure(rounds: int, seconds: float) -> Json:
-    """Alone, together, alone, together …"""
-    with tempfile.TemporaryDirectory() as directory, preferred(), contextlib.ExitStack() as stack:
-        one = stack.enter_context(running(Path(directory, "one"), SETTINGS))
-        two = stack.enter_context(running(Path(directory, "two"), SETTINGS, workers=2))
-        alone = stack.enter_context(halves(one, [0]))
-        together = stack.enter_context(halves(two, [0, 1]))
-        samples = [(alone(seconds), together(seconds)) for _ in range(rounds)]
+def measure(
+    rounds: int,
+    seconds: float,
+    settings: Mapping[str, str] | None = None,
+    connections: int = groups.CONNECTIONS,
+    in_flight: int = IN_FLIGHT,
+) -> Json:
+    """Alone, together, alone, together … WrongAnswer when anything does not do what is asked of it, with what the
+    daemons have said of it.
+    """
+    daemons: list[Daemon] = []
+    both = {**SETTINGS, **NO_DISK, **(settings or {})}
+    with tempfile.TemporaryDirectory() as directory, preferred():
+        try:
+            with contextlib.ExitStack() as stack:
+                daemons.append(stack.enter_context(running(Path(directory, "one"), both)))
+                daemons.append(stack.enter_context(running(Path(directory, "two"), both, workers=2)))
+                alone, together = (
+                    stack.enter_context(driven(orders(each, connections, in_flight))) for each in daemons
+                )
+                samples = [(alone(seconds), together(seconds)) for _ in range(rounds)]
+                for each in daemons:  # what they would flush as they stop is of no use to anybody
+                    each.kill()
+        except (AssertionError, StartFailed) as why:  # of ours, or that a daemon did not start or end as it should
+            first_line, *log_tail = str(why).splitlines()
+            raise WrongAnswer("; ".join([first_line, *log_tail[-1:], *complaints(daemons)])) from why
     return {
-        "rounds": [{"one": one_half, "two": two_halves} for one_half, two_halves in samples],
+        "rounds": [{"one": one, "two": two} for one, two in samples],
         **figures(samples),
     }
 
 
-def figures(samples: list[tuple[list[Json], list[Json]]]) -> Json:
-    """Medians over the rounds."""
-    rate_one = statistics.median(rate(one) for one, _ in samples)
-    rate_two = statistics.median(rate(two) for _, two in samples)
-    cost_one = statistics.median(cost_us(one) for one, _ in samples)
-    cost_two = statistics.median(cost_us(two) for _, two in samples)
+def complaints(daemons: Sequence[Daemon]) -> list[str]:
+    """What they have logged as errors, and whether they have ended, to be told with what went wrong."""
+    return [
+        f"logged by the daemon of {daemon.workers}: {json.dumps(event)}"
+        for daemon in daemons
+        for event in daemon.events()
+        if event.get("level") in ("error", "critical")
+    ]
+
+
+def figures(samples: Sequence[tuple[list[Json], list[Json]]]) -> Json:
+    """Medians over the rounds. Ratios are of a round of one with the round of two that came after it: a machine has
+    better seconds and worse ones.
+    """
+
+    def medians(figure: Callable[[Sequence[Json]], float]) -> Json:
+        return {
+            "one": statistics.median(figure(one) for one, _ in samples),
+            "two": statistics.median(figure(two) for _, two in samples),
+        }
+
     return {
-        "heartbeats_per_s": {"one": rate_one, "two": rate_two},
-        "server_cpu_us": {"one": cost_one, "two": cost_two},
-        "generator_busy": {
-            "one": statistics.median(busy(one) for one, _ in samples),
-            "two": statistics.median(busy(two) for _, two in samples),
-        },
-        "as_measured": rate_two / rate_one,
-        "without_the_generator": 2 * cost_one / cost_two,
+        "heartbeats_per_s": medians(rate),
+        "server_cpu_us": medians(cost_us),
+        "server_busy": medians(lambda round_: busy(round_, "server_cpu_s")),
+        "generator_busy": medians(lambda round_: busy(round_, "generator_cpu_s")),
+        "at_work_together": statistics.median(overlap(two) for _, two in samples),
+        "by_the_clock": statistics.median(rate(two) / rate(one) for one, two in samples),
+        "without_the_generators": statistics.median(2 * cost_us(one) / cost_us(two) for one, two in samples),
     }
 
 
-def rate(round_: list[Json]) -> float:
+def rate(round_: Sequence[Json]) -> float:
     """Heartbeats per second of all processes."""
     return float(sum(half["heartbeats"] / half["wall_s"] for half in round_))
 
 
-def cost_us(round_: list[Json]) -> float:
-    """The servers' CPU time per heartbeat."""
-    spent_s = sum(half["server_cpu_s"] for half in round_)
-    return float(spent_s / sum(half["heartbeats"] for half in round_) * 1e6)
+def cost_us(round_: Sequence[Json]) -> float:
+    """A server's CPU time per heartbeat; of several servers that which they carry together."""
+    return 1e6 * len(round_) / sum(half["heartbeats"] / half["server_cpu_s"] for half in round_)
 
 
-def busy(round_: list[Json]) -> float:
-    """Share of a core that each generator used."""
-    return float(statistics.mean(half["generator_cpu_s"] / half["wall_s"] for half in round_))
+def busy(round_: Sequence[Json], whose: str) -> float:
+    """Share of a core that each server or generator used."""
+    return float(statistics.mean(half[whose] / half["wall_s"] for half in round_))
+
+
+def overlap(round_: Sequence[Json]) -> float:
+    """Share of a round's time in which all were at work."""
+    first_end_s = min(half["began_s"] + half["wall_s"] for half in round_)
+    last_end_s = max(half["began_s"] + half["wall_s"] for half in round_)
+    begins_s = [half["began_s"] for half in round_]
+    return float((first_end_s - max(begins_s)) / (last_end_s - min(begins_s)))
 
 
 @click.command()
-@click.option("--rounds", default=7, type=click.IntRange(1, 99))
-@click.option("--seconds", default=1.5, type=click.FloatRange(0.05, 60), help="Of each round.")
+@click.option("--rounds", default=90, type=click.IntRange(1, 999))
+@click.option("--seconds", default=0.05, type=click.FloatRange(0.05, 60), help="Of each round.")
+@click.option("--connections", default=groups.CONNECTIONS, type=click.IntRange(2, 64), help="In all.")
+@click.option("--in-flight", default=IN_FLIGHT, type=click.IntRange(1, 512), help="On each connection.")
 @click.option("--out", default=None, type=click.Path(path_type=Path), help="Write the figures there as JSON.")
-def main(rounds: int, seconds: float, out: Path | None) -> None:
-    """Compare one process with two workers on two cores."""
-    run = measure(rounds, seconds)
+def main(rounds: int, seconds: float, connections: int, in_flight: int, out: Path | None) -> None:
+    """Compare one process with two workers."""
+    try:
+        run = measure(rounds, seconds, None, connections, in_flight)
+    except WrongAnswer as why:
+        raise click.ClickException(str(why)) from why
     if out is not None:
         out.write_text(json.dumps(run, indent=1) + "\n")
-    rates, costs, shares = run["heartbeats_per_s"], run["server_cpu_us"], run["generator_busy"]
-    click.echo(f"{'':24}{'one process':>14}{'two workers':>14}{'two / one':>12}")
-    click.echo(f"{'heartbeats per second':24}{rates['one']:14,.0f}{rates['two']:14,.0f}{run['as_measured']:12.2f}")
-    more = costs["two"] / costs["one"]
-    click.echo(f"{'server CPU each, µs':24}{costs['one']:14.2f}{costs['two']:14.2f}{more:12.2f}")
-    click.echo(f"{'generator, of a core':24}{shares['one']:14.0%}{shares['two']:14.0%}")
-    click.echo(f"{'without the generator':52}{run['without_the_generator']:12.2f}")
+    rates, costs, server, generator = (
+        run[name] for name in ("heartbeats_per_s", "server_cpu_us", "server_busy", "generator_busy")
+    )
+    lines = [
+        ("", "one process", "two workers", "two / one"),
+        ("by the clock, per s", f"{rates['one']:,.0f}", f"{rates['two']:,.0f}", f"{run['by_the_clock']:.2f}"),
+        ("server CPU each, µs", f"{costs['one']:.2f}", f"{costs['two']:.2f}", f"{costs['two'] / costs['one']:.2f}"),
+        ("each server, of a core", f"{server['one']:.0%}", f"{server['two']:.0%}", ""),
+        ("each generator, of a core", f"{generator['one']:.0%}", f"{generator['two']:.0%}", ""),
+        ("all at work", "", f"{run['at_work_together']:.0%}", ""),
+        ("without the generators", "", "", f"{run['without_the_generators']:.2f}"),
+    ]
+    for what, one, two, ratio in lines:
+        click.echo(f"{what:26}{one:>14}{two:>14}{ratio:>12}".rstrip())
 
 
 if __name__ == "__main__":

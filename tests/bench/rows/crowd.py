@@ -16,9 +16,9 @@ from protocol.api.describe_groups import DescribeGroupsRequest
 from protocol.errors import ErrorCode
 from tests.bench import frames, groups
 from tests.bench.generator import Flow, Line, WrongAnswer, drive, exchange
-from tests.bench.groups import Member, require
+from tests.bench.groups import Member, check_heartbeat, heartbeats, require
 from tests.bench.registry import Arena, Column, Sample, at_most, row
-from tests.bench.rows.steady import check_heartbeat, flows_of, heartbeats
+from tests.bench.rows.steady import flows_of
 from tests.bench.servers import Ours
 
 GROUPS = 10_000

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from tests.bench import frames, groups
 from tests.bench.generator import STALLED_S, Flow, Poller
+from tests.bench.groups import check_heartbeat, heartbeats
 from tests.bench.registry import KAFKA, OURS_ALWAYS, Arena, Column, Sample, at_most, row
-from tests.bench.rows.steady import check_heartbeat, commit_flows, heartbeats
+from tests.bench.rows.steady import commit_flows
 from tests.bench.servers import Server
 
 MIB = 1 << 20

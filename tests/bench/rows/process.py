@@ -9,8 +9,9 @@ from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.api.heartbeat import HeartbeatRequest
 from tests.bench import frames, groups
 from tests.bench.generator import Line, WrongAnswer, exchange
+from tests.bench.groups import check_heartbeat
 from tests.bench.registry import KAFKA, KFAKE, OURS, Arena, Column, Sample, at_most, row
-from tests.bench.rows.steady import check_commit, check_heartbeat
+from tests.bench.rows.steady import check_commit
 
 MIB = 1 << 20
 IDLE_S = 1.0  # after the first answer

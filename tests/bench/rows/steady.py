@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.bench import frames, groups
 from tests.bench.generator import Flow, WrongAnswer, drive
-from tests.bench.groups import Member, require
+from tests.bench.groups import Member, check_heartbeat, heartbeats, require
 from tests.bench.registry import (
     KAFKA,
     KFAKE,
@@ -51,14 +50,6 @@ def flows_of(server: Server, cycles: Sequence[Sequence[Any]], check: Callable[[A
 
 
 # Heartbeats
-
-
-def check_heartbeat(request: HeartbeatRequest, response: HeartbeatResponse) -> None:
-    require(response.error_code, "Heartbeat")
-
-
-def heartbeats(members: Sequence[Member]) -> list[HeartbeatRequest]:
-    return [HeartbeatRequest(each.group, each.generation, each.member_id) for each in members]
 
 
 def heartbeat_flows(server: Server) -> list[Flow]:
