@@ -201,7 +201,8 @@ class Connection(asyncio.Protocol):
         self.router.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.closed:
+        was_closed = self.closed  # of the attribute mypy would believe for good that it is not
+        if was_closed:
             return
         self.last_active_ms = self.router.now_ms()
         self.router.metrics.bytes_received += len(data)
@@ -465,7 +466,8 @@ class Connection(asyncio.Protocol):
     def _resume(self) -> None:
         """Go on with what has waited: behind a parked request, a peer that did not read, the log, or other clients."""
         self._resume_due = False
-        if self.closed or self._is_blocked:
+        must_wait = self.closed or self._is_blocked
+        if must_wait:
             return
         self.last_active_ms = self.router.now_ms()  # requests that have waited count from now on, as in Kafka
         waiting = self._waiting

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 import structlog
 
 from coordinatord.actor import GroupActor
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Dropped, Result, TimerKey
-from coordinatord.group.state import MAX_ID_CHARACTERS, STABLE, Group, GroupSettings
+from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
+from coordinatord.group.states import STABLE
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.parked import ParkedReplies, Writer
 from coordinatord.partition_load import PartitionLoad
-from coordinatord.timers import Timers
 from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_delete import OffsetDeleteResponse
 from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
@@ -34,6 +35,13 @@ log = structlog.get_logger("coordinatord.coordinator")
 ABSENT = 0
 LOADING = 1
 ACTIVE = 2
+
+
+class GroupTimers(Protocol):
+    """What groups need of `timers.Timers`."""
+
+    def schedule(self, key: TimerKey, deadline_ms: int) -> None: ...
+    def cancel(self, key: TimerKey) -> None: ...
 
 
 class Coordinator:
@@ -51,7 +59,7 @@ class Coordinator:
         append_offsets: Callable[[int, list[bytes], int], int],
         append_alike: Callable[[int, Alike, Numbers, int], int],
         append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
-        timers: Timers,
+        timers: GroupTimers,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
         metrics: Metrics,

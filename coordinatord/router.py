@@ -241,7 +241,7 @@ class Router:
         answers = bytearray()
         count = 0
         for buf, start, end in frames:
-            if buf[start : start + 4] != head:
+            if end - start < 8 or buf[start : start + 4] != head:
                 break
             member = find(buf[start + 8 : end])
             if member is None:

@@ -70,24 +70,27 @@ class Timers:
 
     def close(self) -> None:
         """No timer goes off any more."""
+        self._unset()
+        self._wakes_at_ms = -1
+
+    def _unset(self) -> None:
+        """The loop wakes for nothing."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle = None
-        self._wakes_at_ms = -1
 
     def _wake_at(self, deadline_ms: int) -> None:
         """Make sure that the loop wakes for `deadline_ms`."""
         if deadline_ms >= self._wakes_at_ms:
             return
-        if self._handle is not None:
-            self._handle.cancel()
+        self._unset()
         self._wakes_at_ms = deadline_ms
         # A tick later than the deadline, since the wheel counts whole ticks.
         delay_s = max(0, deadline_ms - self._now_ms() + TICK_MS) / 1000
         self._handle = self._loop.call_later(delay_s, self._wake)
 
     def _wake(self) -> None:
-        self._handle = None
+        self._unset()
         self._wakes_at_ms = 1 << 62
         ends_s = perf_counter() + SLICE_S
         while True:
@@ -107,7 +110,6 @@ class Timers:
                 break
         if self._wakes_at_ms < 0:
             return  # closed by a callback
-        if self._handle is not None:  # a callback has set a timer
-            self._handle.cancel()
+        self._unset()  # a callback may have set a timer
         self._wakes_at_ms = next_ms
         self._handle = self._loop.call_soon(self._wake)

@@ -64,7 +64,7 @@ class RejoinShape:
                 pos = stop
         except (IndexError, DecodeError):
             return None
-        return found if buf[pos:end] == self._tail else None
+        return found if end - pos == len(self._tail) and buf[pos:end] == self._tail else None
 
 
 class ResyncShape:

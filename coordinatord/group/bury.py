@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coordinatord.group.result import JOIN, SESSION, SYNC, Cancel, Result, TimerKey
-from coordinatord.group.state import DEAD, NEVER, Group
+from coordinatord.group.state import NEVER, Group
+from coordinatord.group.states import DEAD
 
 
 def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:

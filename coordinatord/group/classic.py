@@ -39,18 +39,8 @@ from coordinatord.group.members import (
 from coordinatord.group.offsets import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
-from coordinatord.group.state import (
-    DEAD,
-    HEARTBEAT_RESULTS,
-    NEVER,
-    PREPARING_REBALANCE,
-    STABLE,
-    Cause,
-    Group,
-    Member,
-    Why,
-    heartbeat_error,
-)
+from coordinatord.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
+from coordinatord.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.syncing import sync
 from coordinatord.group.transactional import commit_transactional, end_transaction

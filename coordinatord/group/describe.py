@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinatord.group.state import DEAD, STABLE, Group, Member
+from coordinatord.group.state import Group, Member
+from coordinatord.group.states import DEAD, STABLE
 from protocol.api.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.api.list_groups import ListedGroup
 from protocol.errors import ErrorCode

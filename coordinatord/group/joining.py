@@ -38,19 +38,8 @@ from coordinatord.group.rebalance import (
 )
 from coordinatord.group.replay import write
 from coordinatord.group.result import MAX_REASON, NO_REASON, SESSION, Joined, Result, Schedule, TimerKey, Trigger
-from coordinatord.group.state import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    MAX_ID_CHARACTERS,
-    NEVER,
-    PREPARING_REBALANCE,
-    STABLE,
-    Cause,
-    Group,
-    Member,
-    Why,
-)
+from coordinatord.group.state import MAX_ID_CHARACTERS, NEVER, Group, Member
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, Why
 from coordinatord.group.vote import select_protocol, supports_protocols
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.errors import ErrorCode

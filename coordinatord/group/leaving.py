@@ -6,7 +6,8 @@ from coordinatord.group.events import Leave
 from coordinatord.group.members import answer_join, join_error, refusal, remove_member
 from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
 from coordinatord.group.result import MAX_REASON, NO_REASON, Result, Trigger
-from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Group, Why
+from coordinatord.group.state import Group
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
 from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.errors import ErrorCode
 

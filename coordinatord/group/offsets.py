@@ -15,25 +15,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
+from coordinatord.group.commit_answers import AllCommitted, commit_error, metadata_is_too_long, partly_committed
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
 from coordinatord.group.replay import replay_again, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
-from coordinatord.group.state import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    NO_TIMESTAMP,
-    PREPARING_REBALANCE,
-    STABLE,
-    Group,
-)
+from coordinatord.group.state import NO_TIMESTAMP, Group
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from protocol.api.delete_groups import DeletableGroupResult
 from protocol.api.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from protocol.api.offset_delete import (
     OffsetDeleteRequest,
@@ -99,7 +90,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                 values.append((partition.partition_index, value))
         if values:
             write_offsets(group, topic.name, values, result)
-    result.reply = AllCommitted(request) if all_fit else _partly_committed(request, max_metadata)
+    result.reply = AllCommitted(request) if all_fit else partly_committed(request, max_metadata)
     return result
 
 
@@ -118,46 +109,6 @@ def commit_again(group: Group, shape: CommitShape, numbers: Numbers, now_ms: int
         member.session_deadline_ms = deadline_ms
     replay_again(group, shape, numbers, now_ms)
     return True
-
-
-class AllCommitted(OffsetCommitResponse):
-    """The response to a commit without an error. Its topics are made when somebody looks: the wire does not have to,
-    since what it says is in the request.
-    """
-
-    __slots__ = ("request",)
-
-    def __init__(self, request: OffsetCommitRequest) -> None:
-        self.throttle_time_ms = 0
-        self.request = request
-
-    @property
-    def topics(self) -> list[OffsetCommitResponseTopic]:  # type: ignore[override]
-        return commit_error(self.request, ErrorCode.NONE).topics
-
-
-def _partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:
-    """An answer for each partition, of which some had too much metadata."""
-    response = commit_error(request, ErrorCode.NONE)
-    for topic, answered in zip(request.topics, response.topics, strict=True):
-        for partition, each in zip(topic.partitions, answered.partitions, strict=True):
-            if metadata_is_too_long(partition.committed_metadata or "", max_metadata):
-                each.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return response
-
-
-def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error for each partition: an OffsetCommit response has no other place for it."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [OffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) -> list[list[OffsetCommitValue | None]]:
@@ -334,13 +285,6 @@ def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResp
 
 def _unstable(partition: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
-
-
-def metadata_is_too_long(text: str, limit: int) -> bool:
-    """In UTF-16 units, as Java counts; only text near the limit needs counting."""
-    if len(text) > limit:
-        return True
-    return len(text) * 2 > limit and len(text.encode("utf-16-le", "surrogatepass")) > limit * 2
 
 
 def _all_partitions(group: Group) -> list[tuple[str, int]]:

@@ -10,16 +10,8 @@ from __future__ import annotations
 from coordinatord.group.members import answer_sync, keep_alive, remove_member
 from coordinatord.group.replay import write
 from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
-from coordinatord.group.state import (
-    COMPLETING_REBALANCE,
-    EMPTY,
-    NEVER,
-    PREPARING_REBALANCE,
-    Cause,
-    Group,
-    Member,
-    Why,
-)
+from coordinatord.group.state import NEVER, Group, Member
+from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.vote import select_protocol
 from protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember

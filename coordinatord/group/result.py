@@ -11,12 +11,10 @@ rebalance. The shell adds the time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from coordinatord.group.states import GroupState
 from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from coordinatord.group.state import GroupState
 
 SESSION = "session"
 JOIN = "join"
@@ -71,7 +69,7 @@ class Joined(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of state.Cause."""
+    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of states.Cause."""
 
     member_id: str
     group_instance_id: str | None
@@ -79,7 +77,7 @@ class Dropped(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """What made a group rebalance. `kind` is one of state.Why, `reason` the client's own (KIP-800)."""
+    """What made a group rebalance. `kind` is one of states.Why, `reason` the client's own (KIP-800)."""
 
     kind: str
     text: str  # for people: names members

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinatord.group.state import STABLE, Group, Standings
+from coordinatord.group.state import Group, Standings
+from coordinatord.group.states import STABLE
 
 MAX_HEARTBEAT_BYTES: Final = 512
 """Longer heartbeats are looked at each time: a member keeps what its client has made up, client id and unknown tags

@@ -13,7 +13,8 @@ from coordinatord.group.events import Sync
 from coordinatord.group.members import answer_sync, keep_alive, refusal
 from coordinatord.group.rebalance import cancel_sync_timer, write_metadata
 from coordinatord.group.result import Result
-from coordinatord.group.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Group, Member
+from coordinatord.group.state import Group, Member
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.errors import ErrorCode
 from protocol.make import maker

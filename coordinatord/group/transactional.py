@@ -7,12 +7,13 @@ older ones are taken from anybody. The state of the group does not matter, and t
 
 from __future__ import annotations
 
+from coordinatord.group.commit_answers import metadata_is_too_long
 from coordinatord.group.events import EndTransaction, TxnCommit
 from coordinatord.group.members import refusal
-from coordinatord.group.offsets import metadata_is_too_long
 from coordinatord.group.replay import replay_marker, write_pending
 from coordinatord.group.result import NOTHING, Result
-from coordinatord.group.state import DEAD, EMPTY, Group
+from coordinatord.group.state import Group
+from coordinatord.group.states import DEAD, EMPTY
 from protocol.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,

@@ -7,7 +7,8 @@ that a group that moves between Kafka and us keeps its protocol.
 
 from __future__ import annotations
 
-from coordinatord.group.state import EMPTY, MAX_ID_CHARACTERS, Group
+from coordinatord.group.state import MAX_ID_CHARACTERS, Group
+from coordinatord.group.states import EMPTY
 from protocol.api.join_group import JoinGroupRequestProtocol
 from protocol.java import string_hash
 

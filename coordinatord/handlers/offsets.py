@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.actor import GroupActor
+from coordinatord.group.commit_answers import AllCommitted
 from coordinatord.group.events import Commit
-from coordinatord.group.offsets import AllCommitted, fetch_offsets, find_offsets
-from coordinatord.group.state import DEAD, Group
+from coordinatord.group.offsets import fetch_offsets, find_offsets
+from coordinatord.group.state import Group
+from coordinatord.group.states import DEAD
 from coordinatord.handlers.commit_shapes import Again, CommitShapes
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
@@ -155,7 +157,8 @@ class Offsets:
             try:
                 # One group: a count of one and a length, both one more than they are, then its name. Anything else
                 # finds no group, or one that has been asked something else.
-                here = find(buf[pos + 2 : pos + 1 + buf[pos + 1]].decode())
+                size = buf[pos + 1]
+                here = find(buf[pos + 2 : pos + 1 + size].decode()) if size else None
             except (IndexError, UnicodeDecodeError):
                 here = None
             if here is not None and here.last_fetch is not None:
@@ -163,7 +166,7 @@ class Offsets:
                 # that is dead is nowhere to be found.
                 offsets_version, api_version, asked, answer = here.last_fetch
                 is_right = offsets_version == here.group.offsets_version and api_version == version
-                if is_right and asked == buf[pos:end]:
+                if is_right and len(asked) == end - pos and asked == buf[pos:end]:
                     return here, answer
             return decode(buf, pos, end)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.group.offsets import commit_error
+from coordinatord.group.commit_answers import commit_error
 from coordinatord.group.transactional import txn_commit_error
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response, for_version
 from coordinatord.request import Body

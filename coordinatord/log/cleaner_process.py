@@ -61,7 +61,7 @@ class Process:
         if self._process is None:
             self._process = _start()
             if self._closed:  # meanwhile: then nobody has killed this one
-                self._process.kill()
+                self._process.kill()  # type: ignore[unreachable]  # another thread closes
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -69,15 +69,15 @@ class ThreadWorker:
 
     def __init__(self, name: str = "log-writer") -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._running = threading.Thread(target=self._run, name=name, daemon=True)
+        self._running.start()
 
     def submit(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
 
     def stop(self) -> None:
         self._jobs.put(None)
-        self._thread.join()
+        self._running.join()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -55,16 +55,8 @@ import orjson
 import structlog
 
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
-from coordinatord.group.state import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    PREPARING_REBALANCE,
-    STABLE,
-    Cause,
-    Group,
-    GroupState,
-)
+from coordinatord.group.state import Group
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, GroupState
 
 VERSION = 1
 

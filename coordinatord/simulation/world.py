@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.group.result import Dropped, Result
-from coordinatord.group.state import STABLE, Cause, GroupSettings
+from coordinatord.group.state import GroupSettings
+from coordinatord.group.states import STABLE, Cause
 from coordinatord.member.state import MemberSettings
 from coordinatord.simulation.engine import Engine, Link
 from coordinatord.simulation.node import GROUP_ID, TOPIC, Node

@@ -14,7 +14,7 @@ import pytest
 from coordinatord.group import events
 from coordinatord.group.classic import HANDLERS
 from coordinatord.group.result import TimerKey
-from coordinatord.group.state import NEXT_STATES, GroupState
+from coordinatord.group.states import NEXT_STATES, GroupState
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.api.offset_commit import OffsetCommitRequest

@@ -11,7 +11,8 @@ from coordinatord.group import events
 from coordinatord.group.classic import HEARTBEAT_ILLEGAL_GENERATION, HEARTBEAT_REFUSALS, step
 from coordinatord.group.result import Result, Schedule, TimerKey
 from coordinatord.group.standing import stand
-from coordinatord.group.state import HEARTBEAT_OK, HEARTBEAT_RESULTS, NEVER, Cause
+from coordinatord.group.state import HEARTBEAT_OK, HEARTBEAT_RESULTS, NEVER
+from coordinatord.group.states import Cause
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.errors import ErrorCode
 from tests.group.world import World

@@ -8,7 +8,7 @@ import pytest
 
 from coordinatord.group import events
 from coordinatord.group.classic import step
-from coordinatord.group.state import Cause
+from coordinatord.group.states import Cause
 from protocol.api.join_group import JoinGroupResponse
 from protocol.errors import ErrorCode
 from tests.group.world import World, join_request, subscription

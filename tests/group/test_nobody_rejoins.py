@@ -6,7 +6,8 @@ from coordinatord.group.classic import step
 from coordinatord.group.events import Join, Leave, TimedOut
 from coordinatord.group.rebalance import LOOK_AGAIN_MS
 from coordinatord.group.result import JOIN, Schedule, TimerKey
-from coordinatord.group.state import PREPARING_REBALANCE, Group, GroupSettings
+from coordinatord.group.state import Group, GroupSettings
+from coordinatord.group.states import PREPARING_REBALANCE
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
 

@@ -13,7 +13,8 @@ from coordinatord.group.classic import restore, step
 from coordinatord.group.describe import describe
 from coordinatord.group.replay import replay
 from coordinatord.group.result import JOIN, SESSION, Dropped, TimerKey
-from coordinatord.group.state import EMPTY, PREPARING_REBALANCE, Cause, Group
+from coordinatord.group.state import Group
+from coordinatord.group.states import EMPTY, PREPARING_REBALANCE, Cause
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupResponse
 from protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from coordinatord.group import events
-from coordinatord.group.state import DEAD, EMPTY
+from coordinatord.group.states import DEAD, EMPTY
 from protocol.api.leave_group import MemberIdentity
 from protocol.errors import ErrorCode
 from tests.group.world import World, subscription

@@ -8,7 +8,7 @@ import pytest
 
 from coordinatord.group.events import Sync
 from coordinatord.group.result import TimerKey
-from coordinatord.group.state import Cause
+from coordinatord.group.states import Cause
 from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
 from tests.group.world import World

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coordinatord.group import events
 from coordinatord.group.offsets import fetch_offsets
 from coordinatord.group.pending import PendingOffsets
-from coordinatord.group.state import EMPTY
+from coordinatord.group.states import EMPTY
 from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.errors import ErrorCode

@@ -18,19 +18,8 @@ from coordinatord.group.classic import heartbeat, restore, step
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
 from coordinatord.group.standing import stand
-from coordinatord.group.state import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    HEARTBEAT_OK,
-    NEVER,
-    NEXT_STATES,
-    PREPARING_REBALANCE,
-    STABLE,
-    Group,
-    GroupSettings,
-    Standings,
-)
+from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Standings
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE
 from coordinatord.observe.ledger import Ledger
 from coordinatord.timer_wheel import TimerWheel
 from protocol.api.heartbeat import HeartbeatRequest

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.connection import Connection
-from coordinatord.group.state import STABLE
+from coordinatord.group.states import STABLE
 from coordinatord.server import Daemon
 from protocol import registry
 from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinatord.group.events import EndTransaction, TxnCommit, Unload
 from coordinatord.handlers.offsets import MAX_REMEMBERED_BYTES
@@ -104,6 +105,7 @@ def test_whatever_happens_it_is_what_would_be_answered_without_it(seed: int, mon
     assert hits, "no answer was given a second time"
 
 
+@pytest.mark.interpreted
 def test_the_same_question_is_answered_from_memory_until_something_is_committed() -> None:
     world = World()
     commit(world, "orders", 0, 5)
@@ -163,16 +165,16 @@ def test_a_question_that_is_cut_off_is_refused_as_any() -> None:
     world.ask(asked, 8)
     frame = request_frame(asked, 8, 1)[4:]
     for size in range(10, len(frame)):
-        told: list[str] = []
-        world.router.refused = lambda c, kind, reason, told=told, **_: told.append(reason)  # type: ignore[method-assign]
         wire = world.wire()
-        wire.connection.data_received(size.to_bytes(4, "big") + frame[:size])
+        with capture_logs() as lines:
+            wire.connection.data_received(size.to_bytes(4, "big") + frame[:size])
         assert wire.connection.closed
         wire.connection.connection_lost(None)
-        assert told
-        assert "IndexError" not in told[0]
+        (line,) = lines
+        assert "IndexError" not in line["reason"]
     strange = frame[:17] + b"\xff" + frame[18:]
     wire = world.wire()
-    wire.connection.data_received(len(strange).to_bytes(4, "big") + strange)
-    assert told
+    with capture_logs() as lines:
+        wire.connection.data_received(len(strange).to_bytes(4, "big") + strange)
+    assert [line["event"] for line in lines] == ["connection closed"]
     assert wire.connection.closed, "a group's name is UTF-8"

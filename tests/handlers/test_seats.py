@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from coordinatord.connection import Connection
-from coordinatord.group.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, Member
+from coordinatord.group.state import Member
+from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from coordinatord.handlers.seats import Seat
 from coordinatord.observe.ledger import Ledger
 from coordinatord.request import RequestContext
@@ -254,6 +255,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     return counts
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_they_are_answered_as_if_they_were_decoded(seed: int, taken: dict[int, int]) -> None:
     story = Story(seed)
@@ -324,6 +326,7 @@ class Three:
         return self.wires[number].answers[-1][1]
 
 
+@pytest.mark.interpreted
 def test_a_rejoin_and_a_sync_like_those_before_are_not_decoded(taken: dict[int, int]) -> None:
     three = Three()
     before = dict(taken)
@@ -342,6 +345,7 @@ def test_a_rejoin_and_a_sync_like_those_before_are_not_decoded(taken: dict[int, 
     assert (taken[11] - before[11], taken[14] - before[14]) == (1, 1)
 
 
+@pytest.mark.interpreted
 def test_requests_that_are_not_decoded_are_counted(taken: dict[int, int]) -> None:
     three = Three()
     metrics = three.world.router.metrics
@@ -463,6 +467,7 @@ SITUATIONS = [
 ]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("happens", "error"), SITUATIONS, ids=[each.__name__ for each, _ in SITUATIONS])
 def test_who_says_what_it_said_before_is_not_answered_as_before(happens: Any, error: ErrorCode | None) -> None:
     one, other = Three(), Three(seats=False)
@@ -473,6 +478,7 @@ def test_who_says_what_it_said_before_is_not_answered_as_before(happens: Any, er
     assert error is None or one.last(1).error_code == error
 
 
+@pytest.mark.interpreted
 def test_a_member_that_has_been_loaded_anew_gets_another_seat(taken: dict[int, int]) -> None:
     three = Three()
     member = three.group.members[three.ids[1]]
@@ -505,6 +511,7 @@ def test_metadata_that_is_too_long_is_refused(taken: dict[int, int]) -> None:
     assert three.wires[1].connection.is_parked
 
 
+@pytest.mark.interpreted
 def test_another_member_on_the_connection_is_decoded_and_gets_its_seat_in_time(taken: dict[int, int]) -> None:
     three = Three()
     three.wires[1], three.wires[2] = three.wires[2], three.wires[1]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from coordinatord.group.result import TimerKey
-from coordinatord.group.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, Member
+from coordinatord.group.state import Member
+from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from coordinatord.group.state import Cause
+from coordinatord.group.states import Cause
 from coordinatord.member.events import Close, Commit, Rejoin, Subscribe
 from coordinatord.member.state import UNJOINED
 from protocol.errors import ErrorCode

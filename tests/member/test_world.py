@@ -3,7 +3,7 @@ heartbeat moved to a thread."""
 
 from __future__ import annotations
 
-from coordinatord.group.state import Cause
+from coordinatord.group.states import Cause
 from coordinatord.member.events import Close, Subscribe
 from coordinatord.member.result import Assigned, Revoked
 from protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ from typing import Any
 
 from coordinatord.group import events as group_events
 from coordinatord.group.classic import step as group_step
-from coordinatord.group.state import STABLE as GROUP_STABLE
+from coordinatord.group.states import STABLE as GROUP_STABLE
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken
 from coordinatord.member.result import Assigned, Polled, Result, Send, Transition

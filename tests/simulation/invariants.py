@@ -13,7 +13,8 @@ from coordinatord.actor import GroupActor
 from coordinatord.coordinator import ACTIVE
 from coordinatord.group.replay import replay as replay_record
 from coordinatord.group.result import Dropped, Joined, Result
-from coordinatord.group.state import COMPLETING_REBALANCE, EMPTY, STABLE, Cause, Group
+from coordinatord.group.state import Group
+from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, STABLE, Cause
 from coordinatord.log import replay
 from coordinatord.member.result import Assigned, Lost, Revoked, Send
 from coordinatord.member.subscription import decode_assignment

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.group.state import STABLE, Member
+from coordinatord.group.state import Member
+from coordinatord.group.states import STABLE
 from protocol import registry
 from protocol.headers import read_request_header
 

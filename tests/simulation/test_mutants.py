@@ -17,6 +17,8 @@ from tests.simulation.mutants import (
     table,
 )
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
 def test_a_mutant_still_applies(mutant: Mutant) -> None:

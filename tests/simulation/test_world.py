@@ -11,6 +11,8 @@ import pytest
 
 from tests.simulation.run import SHORT_QUIET_HOURS, command, play, sweep
 
+pytestmark = pytest.mark.interpreted
+
 SWEEP_S = 60.0
 WORLDS = 50
 """On a core. As many as the minute is long enough for, here."""

@@ -22,7 +22,7 @@ import structlog
 from coordinatord.actor import GroupActor
 from coordinatord.config import Settings
 from coordinatord.coordinator import LOADING
-from coordinatord.group.state import STABLE
+from coordinatord.group.states import STABLE
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.result import ANY_NODE, Send

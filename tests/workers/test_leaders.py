@@ -150,4 +150,4 @@ def test_whatever_else_is_asked_about_anothers_partition(world: OneOfThree) -> N
 def test_nothing_can_be_appended_to_anothers_log(world: OneOfThree) -> None:
     log = world.topics.catalogue.by_name["orders"].partitions[of_another(world)].log
     with pytest.raises(AssertionError, match="another process's"):
-        world.writer.append(log, batch(b"v"))
+        world.writer.append(log, bytearray(batch(b"v")))

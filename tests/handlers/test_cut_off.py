@@ -1,0 +1,86 @@
+"""Requests that are not decoded because they are like one before are still refused where they are cut off: any other
+bytes behind them, of which there may be some in the same read, are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from protocol.api.heartbeat import HeartbeatRequest
+from protocol.api.sync_group import SyncGroupRequest
+from tests.handlers.test_handlers import commit_request, stable
+from tests.handlers.test_seats import Three, join
+from tests.handlers.world import World
+from tests.shell import Wire, request_frame
+
+SIZE = 4
+
+Remembered = tuple[World, Wire, Any, int]
+
+
+def a_heartbeat() -> Remembered:
+    world = World()
+    wire = world.wire()
+    request = HeartbeatRequest("g", 1, stable(world, wire))
+    for _ in range(3):
+        wire.send(request, 4)
+    return world, wire, request, 4
+
+
+def a_commit() -> Remembered:
+    world = World()
+    wire = world.wire()
+    request = commit_request(("orders", [0, 1]), generation=1, member=stable(world, wire))
+    for _ in range(5):
+        wire.send(request, 8)
+    return world, wire, request, 8
+
+
+def a_join() -> Remembered:
+    """Of a follower who has a seat."""
+    three = Three()
+    three.join(0, 7)  # the leader's: a rebalance begins
+    return three.world, three.wires[1], join(three.ids[1], 200), 9
+
+
+def a_sync() -> Remembered:
+    three = Three()
+    for number in (0, 1, 2):
+        three.join(number, 7)
+    generation = three.group.generation_id
+    return three.world, three.wires[1], SyncGroupRequest("g", generation, three.ids[1], None, "consumer", "range"), 5
+
+
+ALL = pytest.mark.parametrize("remembered", [a_heartbeat, a_commit, a_join, a_sync])
+
+
+@ALL
+@pytest.mark.parametrize("behind", [0, 64])
+def test_it_is_refused_in_a_sentence(remembered: Callable[[], Remembered], behind: int) -> None:
+    _, _, request, version = remembered()
+    whole = request_frame(request, version, 1)[SIZE:]
+    for size in range(len(whole)):
+        world, wire, _, _ = remembered()
+        wire.transport.written.clear()
+        with capture_logs() as lines:
+            wire.connection.data_received(size.to_bytes(SIZE, "big") + whole[:size] + bytes(behind))
+            world.turns.run()
+        assert wire.connection.closed
+        assert [line["event"] for line in lines] == ["connection closed"]
+        assert not wire.transport.written
+
+
+@ALL
+def test_the_whole_one_is_taken(remembered: Callable[[], Remembered]) -> None:
+    world, wire, request, version = remembered()
+    wire.transport.written.clear()
+    with capture_logs() as lines:
+        wire.send(request, version)
+        world.turns.run()
+    assert not wire.connection.closed
+    assert bool(wire.transport.written) is not wire.connection.is_parked
+    assert lines == []
