@@ -1,13 +1,19 @@
 # Each target does its own set-up on a machine that has Python 3.11 or newer and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(abspath $(VENV))/bin
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./data
 
+# COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
+COMPILED ?=
+TREE := $(if $(COMPILED),build/compiled,.)
+BENCH_OUT := $(if $(COMPILED),--out $(abspath build/bench-compiled))
+IN_TREE = cd $(TREE) && exec $(BIN)/python
+
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser
 
-.PHONY: help run demo test lint bench bench-quick format clean
+.PHONY: help run demo test lint bench bench-quick compiled format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,14 +55,34 @@ $(VENV)/.spark: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,spark]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
-run: $(VENV)/.run ## start the daemon on 127.0.0.1:9092 with its data in ./data
-	@exec $(BIN)/coordinatord serve --listen $(LISTEN) --data-dir $(DATA)
+$(VENV)/.compile: pyproject.toml | $(BIN)/python
+	@echo "installing mypyc into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
+	@touch $@ $(VENV)/.run $(VENV)/.test
+
+SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -name '*.py')
+build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
+	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
+		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
+		{ echo "This needs a C compiler and Python's headers (Debian: apt-get install gcc libc6-dev python3-dev)."; exit 1; }
+	@echo "compiling into build/compiled: about two minutes"
+	@rm -rf build/compiled && mkdir -p build/compiled
+	@cp -r coordinatord protocol setup.py pyproject.toml README.md build/compiled
+	@cd build/compiled && COORDINATORD_COMPILE=1 $(BIN)/python setup.py -q build_ext --inplace >build.log 2>&1 || \
+		{ tail -n 20 build.log; exit 1; }
+	@touch $@
+
+compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
+	@for each in tests deploy Makefile Dockerfile .ci; do rm -rf build/compiled/$$each; cp -r $$each build/compiled; done
+
+run: $(if $(COMPILED),compiled,$(VENV)/.run) ## start the daemon on 127.0.0.1:9092 with its data in ./data
+	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(abspath $(DATA))
 
 demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing lost
 	@exec $(BIN)/python -m tests.demo
 
-test: $(VENV)/.test ## the quick tests: Python alone, under five minutes
-	@$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
+test: $(if $(COMPILED),compiled,$(VENV)/.test) ## the quick tests: Python alone, under five minutes
+	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK)$(if $(COMPILED), and not interpreted)"
 
 lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/ruff check .
@@ -65,11 +91,11 @@ lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
 
-bench: $(VENV)/.bench ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
-	@exec $(BIN)/python -m tests.bench $(ARGS)
+bench: $(VENV)/.bench $(if $(COMPILED),compiled) ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
+	@$(IN_TREE) -m tests.bench $(BENCH_OUT) $(ARGS)
 
-bench-quick: $(VENV)/.bench ## our side alone, in about a minute
-	@exec $(BIN)/python -m tests.bench --quick $(ARGS)
+bench-quick: $(VENV)/.bench $(if $(COMPILED),compiled) ## our side alone, in about a minute
+	@$(IN_TREE) -m tests.bench --quick $(BENCH_OUT) $(ARGS)
 
 format: $(VENV)/.lint ## ruff, in place
 	@$(BIN)/ruff check --fix .

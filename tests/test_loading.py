@@ -74,6 +74,7 @@ async def run(each: Loading, into: Coordinator) -> None:
     await each.run(Share(into, TOPIC, range(PARTITIONS), 5 << 20))
 
 
+@pytest.mark.interpreted
 async def test_the_smallest_partition_is_served_first() -> None:
     world = world_with({0: 30, 1: 3, 3: 10})
     into = coordinator()

@@ -64,11 +64,14 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
+    from coordinatord.compiled import is_compiled
+
     try:
         number = version("coordinatord")
     except PackageNotFoundError:
         number = "(not installed)"
-    click.echo(f"coordinatord {number}, Python {platform.python_version()}")
+    build = ", compiled" if is_compiled() else ""
+    click.echo(f"coordinatord {number}{build}, Python {platform.python_version()}")
     context.exit()
 
 

@@ -87,7 +87,7 @@ def head_lines(run: Json) -> list[str]:
     return [
         f"commit {run['commit']} · {run['date']} · {run['rounds']} rounds of {run['seconds']:g} s",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB · Linux {machine['kernel']} · "
-        f"{machine['python']} · {machine['pinned']}",
+        f"{machine['python']}, {machine.get('build', 'interpreted')} · {machine['pinned']}",
         *(f"of commit {commit}: {', '.join(names)}" for commit, names in of_other_commits(run).items()),
         *run.get("absent", []),
         *(f"NOT MEASURED: {why}" for row in run["rows"] for why in row["wrong"]),

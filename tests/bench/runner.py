@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from coordinatord.compiled import is_compiled
 from protocol.errors import DecodeError
 from tests.bench.generator import WrongAnswer, percentiles_ms
 from tests.bench.registry import Arena, Column, Row, Sample, Target
@@ -37,6 +38,7 @@ def machine() -> Json:
         "memory_gib": round(pages * page_bytes / 2**30, 1),
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "build": "compiled" if is_compiled() else "interpreted",
         "pinned": f"generator on core {sorted(generator)}, servers on {sorted(servers)}",
     }
 

@@ -13,6 +13,8 @@ from tests.guard import figures
 from tests.guard.count import ROOT, count
 from tests.guard.script import SCRIPTS
 
+pytestmark = pytest.mark.interpreted
+
 HOW = 'If it has to be, say why: python -m tests.guard --record "the reason" (tests/guard/README.md).'
 
 

@@ -349,6 +349,7 @@ def test_a_crash_at_every_step(flush: FlushPolicy, kind: CrashKind, every: int) 
     assert {1, 2} <= names
 
 
+@pytest.mark.interpreted
 def test_recovery_points_beyond_what_is_flushed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof that histories can fail: the old journal goes without its segments' flush."""
 

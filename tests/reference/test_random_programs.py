@@ -23,6 +23,8 @@ from tests.reference.random_player import Played
 from tests.reference.random_programs import Difference, compare, differences, play_on_ours, recordings, report
 from tests.reference.random_steps import DELAYED, MAX_STEPS, SEATS, SETTINGS, Program, program
 
+pytestmark = pytest.mark.interpreted
+
 RECORDED = recordings()
 
 

@@ -1,0 +1,35 @@
+"""What pyproject.toml cannot say: with COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C.
+
+They are what heartbeats, commits, joins and syncs go through; the same sources run as they are. What mypyc makes of
+them differs in three ways that matter here:
+
+- objects and classes cannot be changed from outside, nor be inherited from: tests that do are marked `interpreted`;
+- arguments and attributes are checked against their annotations, and what mypy takes for known stays known: an
+  attribute that a call may have changed is read before the condition that narrows it (`warn_unreachable` finds those);
+- a slice of bytes that begins behind its end is a SystemError, not empty: lengths that peers say are checked before.
+
+Not among them: subclasses of construct's, Enums with fields, dataclasses that name types which only mypy imports.
+"""
+
+import os
+
+from setuptools import setup
+
+HOT = {
+    "coordinatord": "actor connection coordinator parked router timers timer_wheel ledger_writer",
+    "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result standing "
+    "state subscription syncing vote",
+    "coordinatord/handlers": "commit_shapes membership offsets refusals seats",
+    "coordinatord/log": "absent flusher index journal partition_log segment writer",
+    "coordinatord/observe": "ledger",
+    "protocol": "commit_shape framing holes lengths offset_bodies rejoin_shape",
+    "protocol/records": "batch key_values keys offset_values",
+}
+
+extensions = []
+if os.environ.get("COORDINATORD_COMPILE") == "1":
+    from mypyc.build import mypycify
+
+    files = [f"{package}/{name}.py" for package, names in HOT.items() for name in names.split()]
+    extensions = mypycify(files, opt_level="2", group_name="coordinatord")
+setup(ext_modules=extensions)
