@@ -20,6 +20,7 @@ from coordinatord.group.states import STABLE
 from coordinatord.handlers.find import partition_for
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
+from coordinatord.observe.logs import Teller
 from coordinatord.observe.metrics import Metrics
 from coordinatord.parked import ParkedReplies, Writer
 from coordinatord.partition_load import PartitionLoad
@@ -80,7 +81,7 @@ class Coordinator:
         self.new_id = new_id
         self.metrics = metrics
         self.ledger = ledger
-        self._info = log.bind().info  # bound once: thousands of groups may have something to tell at a time
+        self._tell_transition = Teller("coordinatord.coordinator", "group transition")
         self.actors: dict[str, GroupActor] = {}
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
@@ -251,13 +252,14 @@ class Coordinator:
             self.metrics.transition(old, new)
             if transition.new is STABLE:
                 self.metrics.completed_rebalances += 1
-            self._info(
-                "group transition",
-                group=transition.group_id,
-                old=old,
-                new=new,
-                generation=transition.generation_id,
-                reason=transition.reason,
+            self._tell_transition(
+                {
+                    "group": transition.group_id,
+                    "old": old,
+                    "new": new,
+                    "generation": transition.generation_id,
+                    "reason": transition.reason,
+                }
             )
 
     def state_counts(self) -> dict[str, float]:

@@ -2,7 +2,8 @@
 
 Everybody logs through structlog; what libraries log through the standard library comes out in the same form. A line
 of a level that is off costs 0.8 µs through a module's logger and 0.15 µs through one that was bound (`log.bind()`)
-after `configure`; on a hot path hold a bound one.
+after `configure`; on a hot path hold a bound one. Lines that are told by the thousand have a `Teller`: the same line in
+half the time.
 
 Where an event loop runs (`gather`), lines of its thread leave together at the end of its turn: one write for all that
 a turn has to tell, not one each. A warning, and whatever is worse, leaves at once with all that was said before it, so
@@ -18,8 +19,8 @@ import json
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable
+from time import gmtime, strftime, time_ns
 from typing import Any, TextIO
 
 import orjson
@@ -168,9 +169,47 @@ def _wrapper(level: int) -> type[Any]:
 _output = _Output(sys.stderr)
 
 
+class Teller:
+    """Tells of one kind of event: the line is that of `get_logger(name).info(event, **fields)`.
+
+    JSON of fields and what all lines of the event end with are put together here. What is not as usual (another form,
+    a text to be cut, a value that is no JSON, a test that listens) goes the way of all lines. To be made when logging
+    is set up.
+    """
+
+    __slots__ = ("_ending", "_event", "_info", "_is_on", "_processors", "_say")
+
+    def __init__(self, name: str, event: str) -> None:
+        logger = get_logger(name).bind()
+        self._event = event
+        self._info: Callable[..., object] = logger.info
+        self._processors: list[Any] = structlog.get_config()["processors"]
+        self._is_on = isinstance(logger._logger, _Lines) and logger.is_enabled_for(logging.INFO)
+        self._say: Callable[[str], object] = logger._logger.info if self._is_on else logger.info
+        origin = _origin({"event": event}, name, "info")
+        self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
+
+    def __call__(self, fields: dict[str, Any]) -> None:
+        """`fields` are at least one. They are ours from now on."""
+        if self._is_on and self._processors[0] is _to_json:
+            began_us, time = _millisecond
+            now_us = time_ns() // 1_000
+            if not 0 <= now_us - began_us < 1_000:
+                began_us, time = _begin_millisecond(now_us)
+            try:
+                told = orjson.dumps(fields)
+            except TypeError:
+                told = b""
+            if 2 < len(told) <= MAX_TEXT and told.isascii():
+                self._say(f'{told[:-1].decode()}{self._ending}{time}{_MICROSECONDS[now_us - began_us]}"}}')
+                return
+        self._info(self._event, **fields)
+
+
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Set up all logging of the process, as the settings logging.format and logging.level say."""
-    global _output
+    global _output, _worker
+    _worker = None
     stream = sys.stderr if stream is None else stream
     _output.gather(None)
     _output = output = _Output(stream)
@@ -194,13 +233,9 @@ def gather(call_soon: CallSoon | None) -> None:
 
 
 def tell_worker(worker: int) -> None:
-    """Put the worker's number into every line from now on; loggers that have been used already share the list."""
-
-    def add_worker(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-        event.setdefault("worker", worker)
-        return event
-
-    structlog.get_config()["processors"].insert(0, add_worker)
+    """Put the worker's number into every line from now on."""
+    global _worker
+    _worker = worker
 
 
 def get_logger(name: str = "") -> Any:
@@ -221,20 +256,40 @@ def _rendering(console: bool, colors: bool) -> list[Any]:
 
 def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Who says it, how bad it is, and when: UTC, to the microsecond."""
-    global _second
-    if logger.name:
-        event["logger"] = logger.name
-    event["level"] = method
-    now_us = time.time_ns() // 1_000
-    began_us, text = _second  # most lines are of the same second as the one before
-    if not 0 <= now_us - began_us < 1_000_000:
-        second = now_us // 1_000_000
-        began_us, text = _second = second * 1_000_000, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-    event["timestamp"] = f"{text}.{now_us - began_us:06}Z"
+    _origin(event, logger.name, method)
+    began_us, time = _millisecond
+    now_us = time_ns() // 1_000
+    if not 0 <= now_us - began_us < 1_000:
+        began_us, time = _begin_millisecond(now_us)
+    event["timestamp"] = f"{time}{_MICROSECONDS[now_us - began_us]}"
     return event
 
 
+def _origin(event: dict[str, Any], name: str, method: str) -> dict[str, Any]:
+    if _worker is not None:
+        event.setdefault("worker", _worker)
+    if name:
+        event["logger"] = name
+    event["level"] = method
+    return event
+
+
+def _begin_millisecond(now_us: int) -> tuple[int, str]:
+    """When the millisecond began, and how times of it begin. Lines come in bursts: a step has two or three."""
+    global _millisecond, _second
+    began_us, second = _second
+    if not 0 <= now_us - began_us < 1_000_000:
+        seconds = now_us // 1_000_000
+        began_us, second = _second = seconds * 1_000_000, strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
+    milliseconds = (now_us - began_us) // 1_000
+    _millisecond = began_us + milliseconds * 1_000, f"{second}.{milliseconds:03}"
+    return _millisecond
+
+
 _second: tuple[int, str] = (0, "")
+_millisecond: tuple[int, str] = (0, "")
+_MICROSECONDS = [f"{microseconds:03}Z" for microseconds in range(1_000)]
+_worker: int | None = None
 
 
 def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:

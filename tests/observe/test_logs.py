@@ -186,6 +186,58 @@ def test_fields_come_with_bound_ones_and_arguments(json_lines: Callable[[], list
     assert (line["event"], line["group"], line["generation"], line["level"]) == ("somebody joined", "g", 7, "info")
 
 
+ODD_FIELDS: list[dict[str, Any]] = [
+    {"group": "g", "generation": 7, "reason": None, "seconds": 0.25},
+    {"group": "Ölkännchen\x9b"},
+    {"group": 'a "quoted" \\ line\n'},
+    {"group": "g" * 990},
+    {"group": "g" * 32_767, "n": 1},
+    {"number": 1 << 70},
+    {"text": "\udc80", "thing": b"bytes"},
+]
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+@pytest.mark.parametrize("worker", [None, 2])
+def test_a_teller_tells_what_a_logger_would(form: str, worker: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the character, at any time: the same line, for some of its cost."""
+    moments = iter([1_700_000_000_000_000, 1_700_000_000_000_999, 1_700_000_000_999_999, 1_700_000_001_000_000] * 99)
+    moment = next(moments)
+    monkeypatch.setattr(logs, "time_ns", lambda: moment * 1_000 + 999)
+    stream = io.StringIO()
+    logs.configure(form, "info", stream)
+    if worker is not None:
+        logs.tell_worker(worker)
+    teller, log = logs.Teller("coordinatord.test", "told"), logs.get_logger("coordinatord.test")
+    for fields in ODD_FIELDS * 4:
+        moment = next(moments)
+        teller(dict(fields))
+        log.info("told", **fields)
+    lines = stream.getvalue().splitlines()
+    assert lines[::2] == lines[1::2]
+    assert len(lines) == 8 * len(ODD_FIELDS)
+    if form == "json":
+        first = json.loads(lines[0])
+        origin = {} if worker is None else {"worker": worker}
+        about = {"logger": "coordinatord.test", "level": "info", "timestamp": "2023-11-14T22:13:20.000999Z"}
+        assert list(first.items()) == list((ODD_FIELDS[0] | {"event": "told"} | origin | about).items())
+
+
+def test_a_teller_is_silent_where_its_level_is_off_and_heard_by_who_listens() -> None:
+    stream = io.StringIO()
+    logs.configure("json", "warning", stream)
+    logs.Teller("x", "told")({"group": "g"})
+    assert stream.getvalue() == ""
+    logs.configure("json", "info", stream)
+    teller = logs.Teller("x", "told")
+    with structlog.testing.capture_logs() as lines:
+        teller({"group": "g"})
+    assert lines == [{"event": "told", "group": "g", "log_level": "info"}]
+    assert stream.getvalue() == ""
+    teller({"group": "g"})
+    assert json.loads(stream.getvalue())["group"] == "g"
+
+
 def test_colours_are_for_terminals() -> None:
     terminal, file = Terminal(), io.StringIO()
     logs.configure("auto", "info", terminal)
