@@ -47,16 +47,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from operator import itemgetter
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import orjson
-import structlog
 
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, GroupState
+from coordinatord.observe.logs import Teller
 
 VERSION = 1
 
@@ -68,47 +68,175 @@ MAX_ENTRIES = 2_000
 
 COMPLETED, SUPERSEDED, NOBODY_LEFT, STOPPED = "completed", "superseded", "empty", "stopped"
 
-Tell = Callable[[dict[str, Any], int], object]
-"""Takes a record without its lists, and how many members were dropped."""
+
+class Rebalance:
+    """A rebalance that is under way, or has ended and is not written yet. Each member that joins is noted here, and
+    that is all that is done then: what the record says of it is made in the end.
+    """
+
+    __slots__ = (
+        "added",
+        "began_ms",
+        "came_ms",
+        "dropped",
+        "ended_ms",
+        "generation_after",
+        "generation_before",
+        "group_id",
+        "is_initial",
+        "joined_ms",
+        "leader",
+        "members_after",
+        "members_before",
+        "newcomers",
+        "node_id",
+        "omitted",
+        "outcome",
+        "protocol",
+        "protocol_type",
+        "rejoined",
+        "slowest",
+        "trigger",
+    )
+
+    # when it has ended
+    outcome: str
+    generation_after: int
+    ended_ms: int
+    protocol_type: str | None
+    protocol: str | None
+    leader: str | None
+    members_after: int
+    added: int
+    slowest: dict[str, Any] | None
+
+    def __init__(
+        self, group_id: str, node_id: int, began_ms: int, trigger: Trigger, generation_before: int, *, is_initial: bool
+    ) -> None:
+        self.group_id = group_id
+        self.node_id = node_id
+        self.began_ms = began_ms
+        self.joined_ms: int | None = None
+        self.trigger = trigger
+        self.generation_before = generation_before
+        self.is_initial = is_initial
+        self.members_before = 0
+        #: members that were not there before, and are there
+        self.newcomers: dict[str, None] = {}
+        #: by member id, in the order in which they came; `came_ms` has when
+        self.rejoined: dict[str, Joined] = {}
+        self.came_ms: list[int] = []
+        self.dropped: list[tuple[Dropped, int]] = []
+        self.omitted = 0
+
+    def came(self, joined: Joined, now_ms: int) -> None:
+        """A member has joined. One that asks again was here already."""
+        rejoined = self.rejoined
+        if joined.member_id in rejoined:
+            return
+        if len(rejoined) < MAX_ENTRIES:
+            rejoined[joined.member_id] = joined
+            self.came_ms.append(now_ms)
+        else:
+            self.omitted += 1
+
+    def note(self, changes: list[Joined | Dropped], now_ms: int) -> None:
+        """What a step of it has changed of the members."""
+        self.count(changes)
+        for change in changes:
+            if type(change) is Joined:
+                self.came(change, now_ms)
+            elif len(self.dropped) < MAX_ENTRIES:
+                assert isinstance(change, Dropped)
+                self.dropped.append((change, now_ms))
+            else:
+                self.omitted += 1
+
+    def count(self, changes: list[Joined | Dropped]) -> None:
+        """Who has become a member, and who is one no more."""
+        newcomers = self.newcomers
+        replaced: str | None = None
+        for change in changes:
+            if type(change) is Joined:
+                # A static member takes the place of its former self in one step.
+                if change.is_new or (replaced is not None and change.group_instance_id == replaced):
+                    newcomers[change.member_id] = None
+            else:
+                assert isinstance(change, Dropped)
+                newcomers.pop(change.member_id, None)
+                if change.cause == Cause.REPLACED:
+                    replaced = change.group_instance_id
+
+    def end(self, group: Group, outcome: str, generation_id: int, now_ms: int) -> None:
+        """It is over: what else the record says of the group."""
+        members, newcomers = group.members, self.newcomers
+        self.outcome = outcome
+        self.generation_after = generation_id
+        self.ended_ms = now_ms
+        self.protocol_type = group.protocol_type
+        self.protocol = group.protocol_name
+        self.leader = group.leader_id
+        self.members_after = len(members)
+        self.added = len(newcomers.keys() & members.keys()) if newcomers else 0
+        self.slowest = self._slowest()
+
+    def _slowest(self) -> dict[str, Any] | None:
+        """Who was waited for longest. A member that never came made all others wait for the whole rebalance timeout."""
+        joined_ms, ended_ms, began_ms = self.joined_ms, self.ended_ms, self.began_ms
+        join_ms = (ended_ms if joined_ms is None else joined_ms) - began_ms
+        if joined_ms is not None and ended_ms - joined_ms > join_ms and self.outcome == COMPLETED:
+            return {"phase": "sync", "member_id": self.leader, "after_ms": ended_ms - joined_ms}
+        for dropped, _at_ms in self.dropped:
+            if dropped.cause == Cause.NOT_REJOINED:
+                return {"phase": "join", "member_id": dropped.member_id, "after_ms": join_ms}
+        if not self.came_ms or self.is_initial:
+            return None
+        last_ms = max(self.came_ms)
+        member_id = next(islice(self.rejoined, self.came_ms.index(last_ms), None))
+        return {"phase": "join", "member_id": member_id, "after_ms": last_ms - began_ms}
+
+    def head(self) -> dict[str, Any]:
+        """The record without its lists, when it has ended."""
+        head: dict[str, Any] = {
+            "version": VERSION,
+            "group": self.group_id,
+            "node_id": self.node_id,
+            "outcome": self.outcome,
+            "trigger": _trigger(self.trigger),
+            "generation_before": self.generation_before,
+            "generation_after": self.generation_after,
+            "began_ms": self.began_ms,
+            "joined_ms": self.joined_ms,
+            "ended_ms": self.ended_ms,
+            "initial": self.is_initial,
+            "protocol_type": self.protocol_type,
+            "protocol": self.protocol,
+            "leader": self.leader,
+            "members_before": self.members_before,
+            "members_after": self.members_after,
+            "added": self.added,
+            "removed": self.members_before + self.added - self.members_after,
+        }
+        if self.slowest is not None:
+            head["slowest"] = self.slowest
+        if self.omitted:
+            head["omitted"] = self.omitted
+        return head
+
+    def whole(self) -> dict[str, Any]:
+        """The record."""
+        record, began_ms = self.head(), self.began_ms
+        came = zip(self.rejoined.values(), self.came_ms, strict=True)
+        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in came]
+        record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in self.dropped]
+        return record
+
+
+Tell = Callable[[Rebalance], object]
+"""Takes a rebalance that has ended."""
 
 Write = Callable[[Group, Callable[[], bytes]], object]
 """Takes a group and what makes the record of its rebalance, as JSON: to be called once, soon."""
-
-
-@dataclass(slots=True)
-class OpenRebalance:
-    """A rebalance that is under way. `rejoined` has (member, epoch ms) by member id, `dropped` the same in a list.
-
-    Each member that joins is noted here, so that is all that is done then: what it says is made in the end.
-    """
-
-    began_ms: int
-    trigger: Trigger
-    generation_before: int
-    is_initial: bool
-    before: set[str]
-    joined_ms: int | None = None
-    rejoined: dict[str, tuple[Joined, int]] = field(default_factory=dict)
-    dropped: list[tuple[Dropped, int]] = field(default_factory=list)
-    omitted: int = 0
-
-
-class _Ended:
-    """A rebalance that has ended. Its members' entries cost more than all else, and nobody waits for them."""
-
-    __slots__ = ("head", "rebalance")
-
-    def __init__(self, head: dict[str, Any], rebalance: OpenRebalance) -> None:
-        self.head = head
-        self.rebalance = rebalance
-
-    def whole(self) -> dict[str, Any]:
-        """The record with its lists."""
-        rebalance, began_ms = self.rebalance, self.rebalance.began_ms
-        record = self.head.copy()
-        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in rebalance.rejoined.values()]
-        record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in rebalance.dropped]
-        return record
 
 
 class Ledger:
@@ -119,8 +247,8 @@ class Ledger:
         self.node_id = node_id
         self._write = write
         self._tell = tell
-        self._open: dict[str, OpenRebalance] = {}
-        self._ended: dict[_Ended, None] = {}  # and not written yet
+        self._open: dict[str, Rebalance] = {}
+        self._ended: dict[Rebalance, None] = {}  # and not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
 
@@ -129,51 +257,58 @@ class Ledger:
         rebalance = self._open.get(group.group_id)
         if not result.transitions:
             if rebalance is not None:
-                _note(rebalance, result.changes, now_ms)
+                rebalance.note(result.changes, now_ms)
             return
         ended: Transition | None = None
+        is_noted = False
         for transition in result.transitions:
             if transition.new is PREPARING_REBALANCE:
                 if rebalance is not None:
+                    rebalance.count(result.changes)  # the group's members are what this step has made of them
                     self._close(group, rebalance, SUPERSEDED, transition.generation_id, now_ms)
                 rebalance = self._begin(group, result, transition, now_ms)
+                is_noted = True
             else:
                 ended = transition
         if rebalance is None:
             return
-        _note(rebalance, result.changes, now_ms)
+        if not is_noted:
+            rebalance.note(result.changes, now_ms)
         if ended is not None:
             self._follow(group, rebalance, ended.new, now_ms)
 
     def rejoined(self, group_id: str, joined: Joined, now_ms: int) -> None:
         """A member is here again, and others are waited for."""
         rebalance = self._open.get(group_id)
-        if rebalance is None or joined.member_id in rebalance.rejoined:
+        if rebalance is None:
             return
-        if len(rebalance.rejoined) < MAX_ENTRIES:
-            rebalance.rejoined[joined.member_id] = joined, now_ms
+        member_id, rejoined = joined.member_id, rebalance.rejoined
+        if member_id not in rejoined and len(rejoined) < MAX_ENTRIES:  # nearly always
+            rejoined[member_id] = joined
+            rebalance.came_ms.append(now_ms)
         else:
-            rebalance.omitted += 1
+            rebalance.came(joined, now_ms)
 
-    def _begin(self, group: Group, result: Result, transition: Transition, now_ms: int) -> OpenRebalance:
-        before = set(group.members)
-        # The step has been made: undo what it did to the members.
-        replaced: set[str | None] = set()
-        for change in result.changes:
-            if isinstance(change, Dropped):
-                if change.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
-                    before.add(change.member_id)
-                if change.cause == Cause.REPLACED:
-                    replaced.add(change.group_instance_id)
-            elif change.is_new or change.group_instance_id in replaced:
-                before.discard(change.member_id)
+    def _begin(self, group: Group, result: Result, transition: Transition, now_ms: int) -> Rebalance:
         assert result.trigger is not None, "a rebalance has a reason"
-        is_initial = transition.old is EMPTY
-        rebalance = OpenRebalance(now_ms, result.trigger, transition.generation_id, is_initial, before)
-        self._open[group.group_id] = rebalance
+        rebalance = self._open[group.group_id] = Rebalance(
+            group.group_id,
+            self.node_id,
+            now_ms,
+            result.trigger,
+            transition.generation_id,
+            is_initial=transition.old is EMPTY,
+        )
+        rebalance.note(result.changes, now_ms)
+        # The step has been made: undo what it did to the members.
+        members_before = len(group.members) - len(rebalance.newcomers)
+        for dropped, _now_ms in rebalance.dropped:
+            if dropped.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
+                members_before += 1
+        rebalance.members_before = members_before
         return rebalance
 
-    def _follow(self, group: Group, rebalance: OpenRebalance, state: GroupState, now_ms: int) -> None:
+    def _follow(self, group: Group, rebalance: Rebalance, state: GroupState, now_ms: int) -> None:
         if state is COMPLETING_REBALANCE:
             rebalance.joined_ms = now_ms
         elif state is STABLE:
@@ -183,52 +318,18 @@ class Ledger:
         elif state is DEAD:
             self._close(group, rebalance, STOPPED, group.generation_id, now_ms)
 
-    def _close(self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int) -> None:
+    def _close(self, group: Group, rebalance: Rebalance, outcome: str, generation_id: int, now_ms: int) -> None:
         del self._open[group.group_id]
-        record = self._record(group, rebalance, outcome, generation_id, now_ms)
-        ended = _Ended(record, rebalance)
-        self._ended[ended] = None
-        self._write(group, lambda: self._finish(ended))
-        self._tell(record, len(rebalance.dropped))
+        rebalance.end(group, outcome, generation_id, now_ms)
+        self._ended[rebalance] = None
+        self._write(group, partial(self._finish, rebalance))
+        self._tell(rebalance)
 
-    def _record(
-        self, group: Group, rebalance: OpenRebalance, outcome: str, generation_id: int, now_ms: int
-    ) -> dict[str, Any]:
-        after, before = group.members, rebalance.before
-        stayed = len(before.intersection(after))
-        record: dict[str, Any] = {
-            "version": VERSION,
-            "group": group.group_id,
-            "node_id": self.node_id,
-            "outcome": outcome,
-            "trigger": _trigger(rebalance.trigger),
-            "generation_before": rebalance.generation_before,
-            "generation_after": generation_id,
-            "began_ms": rebalance.began_ms,
-            "joined_ms": rebalance.joined_ms,
-            "ended_ms": now_ms,
-            "initial": rebalance.is_initial,
-            "protocol_type": group.protocol_type,
-            "protocol": group.protocol_name,
-            "leader": group.leader_id,
-            "members_before": len(before),
-            "members_after": len(after),
-            "added": len(after) - stayed,
-            "removed": len(before) - stayed,
-        }
-        slowest = _slowest(rebalance, group.leader_id, outcome, now_ms)
-        if slowest is not None:
-            record["slowest"] = slowest
-        if rebalance.omitted:
-            record["omitted"] = rebalance.omitted
-        return record
-
-    def _finish(self, ended: _Ended) -> bytes:
+    def _finish(self, rebalance: Rebalance) -> bytes:
         """Make a record's JSON."""
-        record = ended.whole()
-        data = orjson.dumps(record)
-        self._remember(record["group"], data)
-        del self._ended[ended]
+        data = orjson.dumps(rebalance.whole())
+        self._remember(rebalance.group_id, data)
+        del self._ended[rebalance]
         return data
 
     def _remember(self, group_id: str, record: bytes) -> None:
@@ -241,7 +342,7 @@ class Ledger:
         """The last records, newest first, of one group or of all."""
         # One step of the interpreter each: another thread may be writing. In this order nothing is missed.
         ended, recent = list(self._ended), self._recent.copy()
-        fresh = [each.whole() for each in reversed(ended) if group_id is None or each.head["group"] == group_id]
+        fresh = [each.whole() for each in reversed(ended) if group_id is None or each.group_id == group_id]
         found = [record for name, record in reversed(recent) if group_id is None or name == group_id]
         return [*fresh, *map(orjson.loads, found[:limit])][:limit]
 
@@ -263,23 +364,6 @@ class Ledger:
             "initial": rebalance.is_initial,
             "waits_for": missing[:MAX_ENTRIES] if rebalance.joined_ms is None else [group.leader_id],
         }
-
-
-def _note(rebalance: OpenRebalance, changes: list[Joined | Dropped], now_ms: int) -> None:
-    rejoined = rebalance.rejoined
-    for change in changes:
-        if type(change) is Joined:
-            member_id = change.member_id
-            if member_id in rejoined:
-                continue  # asked again: it was here already
-            if len(rejoined) < MAX_ENTRIES:
-                rejoined[member_id] = change, now_ms
-                continue
-        elif len(rebalance.dropped) < MAX_ENTRIES:
-            assert isinstance(change, Dropped)
-            rebalance.dropped.append((change, now_ms))
-            continue
-        rebalance.omitted += 1
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
@@ -311,46 +395,29 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
     return told
 
 
-def _slowest(rebalance: OpenRebalance, leader_id: str | None, outcome: str, now_ms: int) -> dict[str, Any] | None:
-    """Who was waited for longest. A member that never came made all others wait for the whole rebalance timeout."""
-    ended_ms = now_ms if rebalance.joined_ms is None else rebalance.joined_ms
-    join_ms, sync_ms = ended_ms - rebalance.began_ms, now_ms - ended_ms
-    if rebalance.joined_ms is not None and sync_ms > join_ms and outcome == COMPLETED:
-        return {"phase": "sync", "member_id": leader_id, "after_ms": sync_ms}
-    for dropped, _after_ms in rebalance.dropped:
-        if dropped.cause == Cause.NOT_REJOINED:
-            return {"phase": "join", "member_id": dropped.member_id, "after_ms": join_ms}
-    if not rebalance.rejoined or rebalance.is_initial:
-        return None
-    joined, at_ms = max(rebalance.rejoined.values(), key=_when)
-    return {"phase": "join", "member_id": joined.member_id, "after_ms": at_ms - rebalance.began_ms}
-
-
-_when = itemgetter(1)
-
-
 def lines() -> Tell:
     """Tells of rebalances in the log, in one line each. To be made when logging is set up."""
-    info = structlog.get_logger("coordinatord.ledger").bind().info
+    teller = Teller("coordinatord.ledger", "rebalance")
 
-    def tell(record: dict[str, Any], dropped: int) -> None:
-        trigger, slowest = record["trigger"], record.get("slowest", {})
-        info(
-            "rebalance",
-            group=record["group"],
-            outcome=record["outcome"],
-            trigger=trigger["kind"],
-            member=trigger.get("member_id"),
-            client_reason=trigger.get("reason"),
-            generation_before=record["generation_before"],
-            generation_after=record["generation_after"],
-            members_before=record["members_before"],
-            members_after=record["members_after"],
-            dropped=dropped,
-            seconds=(record["ended_ms"] - record["began_ms"]) / 1000,
-            slowest=slowest.get("member_id"),
-            slowest_phase=slowest.get("phase"),
-            slowest_seconds=slowest["after_ms"] / 1000 if slowest else None,
+    def tell(rebalance: Rebalance) -> None:
+        trigger, slowest = rebalance.trigger, rebalance.slowest or {}
+        teller(
+            {
+                "group": rebalance.group_id,
+                "outcome": rebalance.outcome,
+                "trigger": trigger.kind,
+                "member": trigger.member_id or None,
+                "client_reason": None if trigger.reason == NO_REASON else trigger.reason,
+                "generation_before": rebalance.generation_before,
+                "generation_after": rebalance.generation_after,
+                "members_before": rebalance.members_before,
+                "members_after": rebalance.members_after,
+                "dropped": len(rebalance.dropped),
+                "seconds": (rebalance.ended_ms - rebalance.began_ms) / 1000,
+                "slowest": slowest.get("member_id"),
+                "slowest_phase": slowest.get("phase"),
+                "slowest_seconds": slowest["after_ms"] / 1000 if slowest else None,
+            }
         )
 
     return tell

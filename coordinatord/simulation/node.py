@@ -54,7 +54,7 @@ class Node:
         ids = engine.chance("member ids")
         self.group = Group(GROUP_ID, settings, lambda: f"{ids.getrandbits(128):032x}")
         self.wheel: TimerWheel[TimerKey] = TimerWheel(TICK_MS, START_MS)
-        self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda record, _dropped: on_record(record))
+        self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda rebalance: on_record(rebalance.head()))
         self.flush_ms = flush_ms
         self.on_step = on_step
         self.flushed_ms = 0  # when the last record of the group has been flushed

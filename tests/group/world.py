@@ -19,8 +19,8 @@ from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
 from coordinatord.group.standing import stand
 from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Standings
-from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE
-from coordinatord.observe.ledger import Ledger
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE, Cause
+from coordinatord.observe.ledger import Ledger, Tell
 from coordinatord.timer_wheel import TimerWheel
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -56,6 +56,9 @@ class World:
         self.group = self.new_group()
         self.leaders: dict[int, str] = {}
         self.rebalances: list[dict[str, Any]] = []  # what the ledger has recorded
+        self.tell_of_rebalance: Tell = lambda _rebalance: None
+        self.present: set[str] = set()  # the members before this step
+        self.present_before: set[str] = set()  # and before the last rebalance
         self.ledger = self.new_ledger()
         self.expired: list[TimerKey] = []  # taken from the wheel and not yet told
         self.standings: Standings = {}
@@ -68,7 +71,7 @@ class World:
         def write(_group: Group, make: Callable[[], bytes]) -> None:
             self.rebalances.append(json.loads(make()))
 
-        return Ledger(0, write, lambda _record, _dropped: None)
+        return Ledger(0, write, self.tell_of_rebalance)
 
     def new_id(self) -> str:
         self.ids += 1
@@ -85,6 +88,7 @@ class World:
         before = (self.group.state, self.group.generation_id)
         if isinstance(event, events.TimedOut):
             self.wheel.cancel(event.key)
+        self.present = set(self.group.members)
         result = step(self.group, event, self.now_ms)
         self.apply(event, result)
         if self.check:
@@ -99,8 +103,13 @@ class World:
         self.results.append(result)
         recorded = len(self.rebalances)
         self.ledger.observe(self.group, result, self.now_ms)
+        begins = any(transition.new is PREPARING_REBALANCE for transition in result.transitions)
+        if begins:  # an id that was handed out and leaves counts as a member
+            self.present |= {change.member_id for change in result.changes if Cause.LEFT in change}
         if self.check:
-            self.check_ledger(recorded)
+            self.check_ledger(recorded, begins)
+        if begins:
+            self.present_before = self.present
         if result.producer is not None:
             self.writers.update(
                 (number, result.producer[0]) for number in range(len(self.log), len(self.log) + len(result.records))
@@ -159,6 +168,7 @@ class World:
         self.rebalances = []
         self.wheel = TimerWheel(self.wheel.tick_ms, self.now_ms)
         result = restore(self.group, self.now_ms)
+        self.present = set(self.group.members)
         self.apply(None, result)
         if self.check:
             self.check_group()
@@ -210,12 +220,15 @@ class World:
             again = (replayed.offsets, replayed.pending, replayed.metadata)
             assert again == live, "the log does not replay to the durable state"
 
-    def check_ledger(self, recorded: int) -> None:
+    def check_ledger(self, recorded: int, begins: bool) -> None:
         """A rebalance is under way where the state says so, and what ended begins where the last one ended."""
         is_open = self.ledger.open(self.group) is not None
         assert is_open == (self.group.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE))
+        after = set(self.group.members)
         for number, record in enumerate(self.rebalances[recorded:], recorded):
-            assert record["members_before"] + record["added"] - record["removed"] == record["members_after"]
+            before = self.present if begins and record["outcome"] != "superseded" else self.present_before
+            counts = (len(before), len(after), len(after - before), len(before - after))
+            assert counts == tuple(record[name] for name in ("members_before", "members_after", "added", "removed"))
             assert record["began_ms"] <= (record["joined_ms"] or record["began_ms"]) <= record["ended_ms"]
             came, went = ({each["member_id"] for each in record[what]} for what in ("rejoined", "dropped"))
             if record["outcome"] == "completed":
@@ -225,10 +238,10 @@ class World:
                 is_whole = "omitted" not in record
                 assert self.group.members.keys() <= came | statics or not is_whole, "somebody is in who has not joined"
                 assert not went & self.group.members.keys()
-            before = self.rebalances[number - 1] if number else None
-            if before is not None and before["outcome"] != "stopped":
-                assert record["generation_before"] == before["generation_after"]
-                assert record["began_ms"] >= before["ended_ms"]
+            last = self.rebalances[number - 1] if number else None
+            if last is not None and last["outcome"] != "stopped":
+                assert record["generation_before"] == last["generation_after"]
+                assert record["began_ms"] >= last["ended_ms"]
 
     def _check_state(self) -> None:
         group = self.group
