@@ -43,7 +43,10 @@ from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARI
 from coordinatord.group.vote import select_protocol, supports_protocols
 from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.errors import ErrorCode
+from protocol.make import maker
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue
+
+_group_logged = maker(GroupMetadataValue)
 
 
 def join(group: Group, event: Join, now_ms: int) -> Result:
@@ -258,9 +261,7 @@ def _has_room(group: Group, member_id: str) -> bool:
 
 def _write_new_group(group: Group, result: Result) -> None:
     """A join that creates the group also logs it, whether or not the join itself succeeds."""
-    value = GroupMetadataValue(
-        protocol_type="", protocol=None, leader=None, current_state_timestamp=group.current_state_timestamp_ms
-    )
+    value = _group_logged("", 0, None, None, group.current_state_timestamp_ms, [])
     write(group, GroupMetadataKey(group.group_id), value, result)
 
 

@@ -14,11 +14,14 @@ from coordinatord.group.state import NEVER, Group, Member
 from protocol.api.join_group import JoinGroupResponse
 from protocol.api.sync_group import SyncGroupResponse
 from protocol.errors import ErrorCode
+from protocol.make import maker
+
+_joined = maker(JoinGroupResponse)
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     """A JoinGroup that fails; there is no protocol (an empty name before v7: the encoder's caller sees to it)."""
-    return JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id)
+    return _joined(0, error, -1, None, None, "", False, member_id, [])  # every new member is told that it needs an id
 
 
 def refusal(group: Group, member_id: str, group_instance_id: str | None) -> ErrorCode | None:

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import orjson
@@ -226,8 +226,7 @@ class Rebalance:
     def whole(self) -> dict[str, Any]:
         """The record."""
         record, began_ms = self.head(), self.began_ms
-        came = zip(self.rejoined.values(), self.came_ms, strict=True)
-        record["rejoined"] = [_rejoined(joined, at_ms - began_ms) for joined, at_ms in came]
+        record["rejoined"] = list(map(_rejoined, self.rejoined.values(), self.came_ms, repeat(began_ms)))
         record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in self.dropped]
         return record
 
@@ -375,9 +374,9 @@ def _trigger(trigger: Trigger) -> dict[str, Any]:
     return told
 
 
-def _rejoined(joined: Joined, after_ms: int) -> dict[str, Any]:
+def _rejoined(joined: Joined, at_ms: int, began_ms: int) -> dict[str, Any]:
     member_id, instance, client_id, reason, is_new = joined
-    told: dict[str, Any] = {"member_id": member_id, "after_ms": after_ms, "client_id": client_id}
+    told: dict[str, Any] = {"member_id": member_id, "after_ms": at_ms - began_ms, "client_id": client_id}
     if instance is not None:
         told["instance"] = instance
     if is_new:

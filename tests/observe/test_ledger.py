@@ -21,6 +21,8 @@ from coordinatord.cli.groups import look_up, story, told
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
 from coordinatord.group.events import Join, Leave
+from coordinatord.group.result import NO_REASON, Dropped, Joined, Trigger
+from coordinatord.group.states import Cause, Why
 from coordinatord.observe import ledger as ledger_module
 from coordinatord.server import Daemon as Server
 from coordinatord.topics.names import LEDGER_TOPIC
@@ -80,6 +82,29 @@ def test_it_says_who_was_late_and_why_it_all_began() -> None:
     assert [(each["member_id"], each["after_ms"]) for each in record["rejoined"]] == [(follower, 0), (leader, 700)]
     assert record["rejoined"][0]["reason"] == "rolling restart"
     assert record["slowest"] == {"phase": "join", "member_id": leader, "after_ms": 700}
+
+
+def test_of_those_that_came_last_the_first_is_the_slowest() -> None:
+    world = World(initial_rebalance_delay_ms=0)
+    leader, follower = _two_members(world)
+    world.enter(client_id="early")
+    world.advance(300)
+    world.join(follower)
+    world.join(leader)
+    world.sync(leader, {})
+    assert [each["after_ms"] for each in last(world)["rejoined"]] == [0, 300, 300]
+    assert last(world)["slowest"] == {"phase": "join", "member_id": follower, "after_ms": 300}
+
+
+def test_newcomers_that_come_and_go_leave_nothing() -> None:
+    """Else they would fill the memory while the group waits for somebody else."""
+    newcomer = Joined("n", None, "app", NO_REASON, is_new=True)
+    trigger = Trigger(Why.NEW_MEMBER, "new member n", "n")
+    rebalance = ledger_module.Rebalance("g", 0, 1_000, trigger, 1, is_initial=False)
+    rebalance.note([newcomer], 1_000)
+    assert list(rebalance.newcomers) == ["n"]
+    rebalance.note([Dropped("n", None, Cause.LEFT)], 1_010)
+    assert not rebalance.newcomers
 
 
 def test_a_leader_that_takes_long_to_assign() -> None:
