@@ -142,15 +142,20 @@ class Rebalance:
 
     def note(self, changes: list[Joined | Dropped], now_ms: int) -> None:
         """What a step of it has changed of the members."""
-        self.count(changes)
+        are_the_same = True
         for change in changes:
             if type(change) is Joined:
+                are_the_same = are_the_same and not change.is_new
                 self.came(change, now_ms)
-            elif len(self.dropped) < MAX_ENTRIES:
-                assert isinstance(change, Dropped)
+                continue
+            assert isinstance(change, Dropped)
+            are_the_same = False
+            if len(self.dropped) < MAX_ENTRIES:
                 self.dropped.append((change, now_ms))
             else:
                 self.omitted += 1
+        if not are_the_same:
+            self.count(changes)
 
     def count(self, changes: list[Joined | Dropped]) -> None:
         """Who has become a member, and who is one no more."""
