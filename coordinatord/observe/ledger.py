@@ -306,8 +306,8 @@ class Ledger:
         rebalance.note(result.changes, now_ms)
         # The step has been made: undo what it did to the members.
         members_before = len(group.members) - len(rebalance.newcomers)
-        for dropped, _now_ms in rebalance.dropped:
-            if dropped.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
+        for change in result.changes:  # all of them: of those that are dropped the record names so many only
+            if type(change) is Dropped and change.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
                 members_before += 1
         rebalance.members_before = members_before
         return rebalance

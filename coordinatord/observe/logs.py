@@ -282,8 +282,8 @@ def _begin_millisecond(now_us: int) -> tuple[int, str]:
         seconds = now_us // 1_000_000
         began_us, second = _second = seconds * 1_000_000, strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
     milliseconds = (now_us - began_us) // 1_000
-    _millisecond = began_us + milliseconds * 1_000, f"{second}.{milliseconds:03}"
-    return _millisecond
+    made = _millisecond = began_us + milliseconds * 1_000, f"{second}.{milliseconds:03}"
+    return made
 
 
 _second: tuple[int, str] = (0, "")

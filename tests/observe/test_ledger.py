@@ -222,6 +222,18 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record["members_after"] == 6
 
 
+def test_members_that_are_not_named_any_more_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MAX_ENTRIES", 3)
+    world = World()
+    leader, *others = world.stable(8)
+    world.leave(*others)
+    world.join(leader)
+    world.sync(leader, {})
+    record = last(world)
+    assert (record["members_before"], record["removed"], record["members_after"]) == (8, 7, 1)
+    assert (len(record["dropped"]), record["omitted"]) == (3, 4)
+
+
 def test_there_is_one_log_line() -> None:
     world = World(initial_rebalance_delay_ms=0)
     with capture_logs() as lines:
