@@ -17,6 +17,9 @@ from protocol.records.compression import MAX_DECOMPRESSED_BYTES
 #: (offset, timestamp, key, value)
 OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
+MAX_LENGTH = (1 << 31) - 1
+"""Of a record and of its fields: Kafka's are Java's ints. A longer one is no position in anything."""
+
 
 def key_values(
     data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
@@ -107,4 +110,6 @@ def read_length(section: bytes, at: int) -> tuple[int, int]:
     if high < 128:
         return section[at] & 127 | high << 7, at + 2
     length, at = varint.decode(section, at)
+    if not -MAX_LENGTH <= length <= MAX_LENGTH:
+        raise LengthError(f"a length of {length} bytes, the limit is {MAX_LENGTH}")
     return (length << 1) ^ (length >> 63), at

@@ -203,6 +203,17 @@ def test_counts_that_the_bytes_cannot_hold() -> None:
             list(records(batch))
 
 
+@pytest.mark.parametrize("zigzag", [b"\xfe" + b"\xff" * 8 + b"\1", b"\x80" * 9 + b"\1", b"\x80" * 4 + b"\x10"])
+def test_keys_longer_than_any_record(zigzag: bytes) -> None:
+    """2^63 - 1, 2^62 and 2^31 bytes: no index into anything, and as such not even a number in a compiled build."""
+    batch = build_batch([(b"k" * 12, b"v")], 1)
+    batch[65 : 65 + len(zigzag)] = zigzag
+    with pytest.raises(LengthError):
+        key_values(batch, 0, read_header(batch))
+    with pytest.raises(LengthError):
+        list(records(batch))
+
+
 def test_bytes_after_the_last_record() -> None:
     batch = build_batch([(b"k", b"v"), (b"k", b"v")], 1)
     struct.pack_into(">i", batch, 57, 1)
