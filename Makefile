@@ -1,15 +1,24 @@
 # Each target does its own set-up on a machine that has Python 3.11 or newer and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(abspath $(VENV))/bin
+BIN := $(VENV)/bin
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./data
 
 # COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
 COMPILED ?=
-TREE := $(if $(COMPILED),build/compiled,.)
-BENCH_OUT := $(if $(COMPILED),--out $(abspath build/bench-compiled))
-IN_TREE = cd $(TREE) && exec $(BIN)/python
+ifeq ($(COMPILED),1)
+BUILD := compiled
+DATA_DIR = "$$data"
+BENCH_OUT := --out ../../build/bench-compiled
+QUICK_HERE = $(QUICK) and not interpreted
+IN_TREE = data=$(DATA); case "$$data" in /*) ;; *) data="$$PWD/$$data" ;; esac; \
+	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && exec "$$python"
+else
+DATA_DIR = $(DATA)
+QUICK_HERE = $(QUICK)
+IN_TREE = exec $(BIN)/python
+endif
 
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser
 
@@ -60,7 +69,7 @@ $(VENV)/.compile: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
-SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -name '*.py')
+SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -name "*.pyc")
 build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
 		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
@@ -68,21 +77,22 @@ build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 	@echo "compiling into build/compiled: about two minutes"
 	@rm -rf build/compiled && mkdir -p build/compiled
 	@cp -r coordinatord protocol setup.py pyproject.toml README.md build/compiled
-	@cd build/compiled && COORDINATORD_COMPILE=1 $(BIN)/python setup.py -q build_ext --inplace >build.log 2>&1 || \
+	@python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && COORDINATORD_COMPILE=1 "$$python" setup.py -q build_ext --inplace >build.log 2>&1 || \
 		{ tail -n 20 build.log; exit 1; }
 	@touch $@
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
-	@for each in tests deploy Makefile Dockerfile .ci; do rm -rf build/compiled/$$each; cp -r $$each build/compiled; done
+	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile .ci
+	@cp -r tests deploy Makefile Dockerfile .ci build/compiled
 
-run: $(if $(COMPILED),compiled,$(VENV)/.run) ## start the daemon on 127.0.0.1:9092 with its data in ./data
-	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(abspath $(DATA))
+run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
+	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
 
 demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing lost
 	@exec $(BIN)/python -m tests.demo
 
-test: $(if $(COMPILED),compiled,$(VENV)/.test) ## the quick tests: Python alone, under five minutes
-	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK)$(if $(COMPILED), and not interpreted)"
+test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes
+	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK_HERE)"
 
 lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/ruff check .
@@ -91,10 +101,10 @@ lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
 
-bench: $(VENV)/.bench $(if $(COMPILED),compiled) ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
+bench: $(VENV)/.bench $(BUILD) ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
 	@$(IN_TREE) -m tests.bench $(BENCH_OUT) $(ARGS)
 
-bench-quick: $(VENV)/.bench $(if $(COMPILED),compiled) ## our side alone, in about a minute
+bench-quick: $(VENV)/.bench $(BUILD) ## our side alone, in about a minute
 	@$(IN_TREE) -m tests.bench --quick $(BENCH_OUT) $(ARGS)
 
 format: $(VENV)/.lint ## ruff, in place

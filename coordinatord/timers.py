@@ -79,6 +79,10 @@ class Timers:
             self._handle.cancel()
         self._handle = None
 
+    def _forget(self) -> None:
+        """It has woken. Not in `_wake` itself, which asks again what its callbacks have set: see `warn_unreachable`."""
+        self._handle = None
+
     def _wake_at(self, deadline_ms: int) -> None:
         """Make sure that the loop wakes for `deadline_ms`."""
         if deadline_ms >= self._wakes_at_ms:
@@ -90,7 +94,7 @@ class Timers:
         self._handle = self._loop.call_later(delay_s, self._wake)
 
     def _wake(self) -> None:
-        self._unset()
+        self._forget()
         self._wakes_at_ms = 1 << 62
         ends_s = perf_counter() + SLICE_S
         while True:

@@ -275,6 +275,9 @@ class LogWriter:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
+    def _is_idle(self) -> bool:
+        return self._in_flight is None
+
     def _executed(self, epoch: _Epoch) -> None:
         if self._closed or self.failed:
             return  # close() has seen to it, or nothing will
@@ -302,7 +305,7 @@ class LogWriter:
                 broken = broken or error
         # The next turn's end seals what the callbacks append; what gathered during the flush has waited enough.
         if (
-            self._in_flight is None
+            self._is_idle()
             and not self._turn_end_due
             and (self._dirty or self._forming.holds or self._forming.start_offsets)
             and not self.failed

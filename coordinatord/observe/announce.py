@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from coordinatord.compiled import is_compiled
 from coordinatord.observe.logs import get_logger
 
 
@@ -23,6 +24,7 @@ def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: st
             admin=admin_url,
             data_dir=str(data_dir),
             pid=os.getpid(),
+            build="compiled" if is_compiled() else "interpreted",
         )
         return
     where = " and ".join(

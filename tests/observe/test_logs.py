@@ -274,6 +274,7 @@ def test_where_it_listens_is_said_once_ready(
     assert line["listeners"] == ["0.0.0.0:9092", "127.0.0.1:9093"]
     assert line["advertised"] == ["kafka:9092", "127.0.0.1:9093"]
     assert line["admin"] == "http://127.0.0.1:9180/"
+    assert line["build"] in ("compiled", "interpreted")
 
     listening(bound, data_dir=tmp_path, admin_url=None, people=True)
     assert capsys.readouterr().err.splitlines() == [

@@ -60,6 +60,7 @@ IDLE_S = 0.004  # in which what a rebalance has left to write is written
     f"rebalance of {MEMBERS} members, CPU, over one that nobody writes down",
     "×",
     targets=[at_most(1.03)],
+    quick=False,
 )
 def ledger(arena: Arena, column: Column, seconds: float) -> Sample:
     """Rebalances with and without rebalance.ledger.enable in turn, one by one; the median of what pairs of servers say.
