@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from protocol.api.heartbeat import HeartbeatRequest
 from protocol.api.sync_group import SyncGroupRequest
 from tests.handlers.test_handlers import commit_request, stable
+from tests.handlers.test_remembered_fetch import commit, question
 from tests.handlers.test_seats import Three, join
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
@@ -40,6 +41,17 @@ def a_commit() -> Remembered:
     return world, wire, request, 8
 
 
+def a_fetch() -> Remembered:
+    world = World()
+    commit(world, "orders", 0, 5)
+    wire = world.wire()
+    request = question(("orders", [0]))
+    for _ in range(2):
+        wire.send(request, 8)
+    assert world.coordinator.actors["g"].last_fetch is not None
+    return world, wire, request, 8
+
+
 def a_join() -> Remembered:
     """Of a follower who has a seat."""
     three = Three()
@@ -55,7 +67,7 @@ def a_sync() -> Remembered:
     return three.world, three.wires[1], SyncGroupRequest("g", generation, three.ids[1], None, "consumer", "range"), 5
 
 
-ALL = pytest.mark.parametrize("remembered", [a_heartbeat, a_commit, a_join, a_sync])
+ALL = pytest.mark.parametrize("remembered", [a_heartbeat, a_commit, a_fetch, a_join, a_sync])
 
 
 @ALL
