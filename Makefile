@@ -13,7 +13,7 @@ DATA_DIR = "$$data"
 BENCH_OUT := --out ../../build/bench-compiled
 QUICK_HERE = $(QUICK) and not interpreted
 IN_TREE = data=$(DATA); case "$$data" in /*) ;; *) data="$$PWD/$$data" ;; esac; \
-	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && exec "$$python"
+	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && export PYTHONPATH="$$PWD/protocol" && exec "$$python"
 else
 DATA_DIR = $(DATA)
 QUICK_HERE = $(QUICK)

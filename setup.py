@@ -22,8 +22,8 @@ HOT = {
     "coordinatord/handlers": "commit_shapes membership offsets refusals seats",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
     "coordinatord/observe": "ledger",
-    "protocol": "commit_shape framing holes lengths offset_bodies rejoin_shape",
-    "protocol/records": "batch key_values keys offset_values",
+    "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies rejoin_shape",
+    "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }
 
 extensions = []

@@ -27,9 +27,9 @@ from coordinatord.group.syncing import sync_again
 from coordinatord.handlers.refusals import unavailable
 from coordinatord.handlers.versions import for_version
 from coordinatord.request import RequestContext
-from protocol.commit_shape import CommitShape
-from protocol.records.batch import Numbers
-from protocol.records.keys import encode_key, encode_offsets, encode_value
+from kafka_wire.commit_shape import CommitShape
+from kafka_wire.records.batch import Numbers
+from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator

@@ -26,9 +26,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.request import RequestContext
-from protocol.errors import DecodeError
-from protocol.framing import FrameSplitter
-from protocol.parts import Parts
+from kafka_wire.errors import DecodeError
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.parts import Parts
 
 if TYPE_CHECKING:
     from coordinatord.handlers.seats import Seat

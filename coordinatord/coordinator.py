@@ -24,12 +24,12 @@ from coordinatord.observe.logs import Teller
 from coordinatord.observe.metrics import Metrics
 from coordinatord.parked import ParkedReplies, Writer
 from coordinatord.partition_load import PartitionLoad
-from protocol.api.delete_groups import DeletableGroupResult
-from protocol.api.offset_delete import OffsetDeleteResponse
-from protocol.api.txn_offset_commit import TxnOffsetCommitResponse
-from protocol.errors import ErrorCode
-from protocol.records.batch import Alike, Numbers
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.api.delete_groups import DeletableGroupResult
+from kafka_wire.api.offset_delete import OffsetDeleteResponse
+from kafka_wire.api.txn_offset_commit import TxnOffsetCommitResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Alike, Numbers
+from kafka_wire.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
 

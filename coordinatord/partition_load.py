@@ -28,12 +28,12 @@ from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, rep
 from coordinatord.group.result import Dropped
 from coordinatord.group.state import Group
 from coordinatord.log.loader import ReplayedBatch
-from protocol.errors import DecodeError, TrailingBytesError
-from protocol.records.control import ControlType
-from protocol.records.keys import UnknownRecordError, decode_key, decode_value
-from protocol.records.newest import Newest, Odd, gather
-from protocol.records.offset_values import decode_offset_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.errors import DecodeError, TrailingBytesError
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value
+from kafka_wire.records.newest import Newest, Odd, gather
+from kafka_wire.records.offset_values import decode_offset_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     from coordinatord.actor import GroupActor
@@ -131,7 +131,7 @@ class PartitionLoad:
         return True
 
     def _odd(self, odd: Odd) -> Iterator[int]:
-        """Any other record that is not just an offset: see protocol.records.newest."""
+        """Any other record that is not just an offset: see kafka_wire.records.newest."""
         key, value = odd
         if key is None:
             return
@@ -286,7 +286,7 @@ def _tell_of_unread(partition: int, error: DecodeError) -> None:
     what = str(error)
     if isinstance(error, UnknownRecordError):
         # All declarations of all kinds of groups: only who has such records pays for them.
-        from protocol.records.record_types import RECORD_TYPES
+        from kafka_wire.records.record_types import RECORD_TYPES
 
         if error.record_type in RECORD_TYPES:
             what += f" ({RECORD_TYPES[error.record_type][0].__name__.removesuffix('Key')})"

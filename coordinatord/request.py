@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from protocol.registry import Codec
+from kafka_wire.registry import Codec
 
 if TYPE_CHECKING:
     from coordinatord.connection import Connection

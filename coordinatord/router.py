@@ -19,20 +19,20 @@ from coordinatord.connection import Connection
 from coordinatord.group.state import Standings
 from coordinatord.observe.metrics import Histogram, Metrics
 from coordinatord.request import RequestContext
-from protocol import registry
-from protocol.api.api_versions import (
+from kafka_wire import registry
+from kafka_wire.api.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from protocol.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
-from protocol.framing import Frames
-from protocol.headers import API_VERSIONS
-from protocol.lengths import read_tags
-from protocol.registry import Codec
-from protocol.schema import Versions
+from kafka_wire.errors import DecodeError, ErrorCode, LengthError, TruncatedError, UnknownApiError
+from kafka_wire.framing import Frames
+from kafka_wire.headers import API_VERSIONS
+from kafka_wire.lengths import read_tags
+from kafka_wire.registry import Codec
+from kafka_wire.schema import Versions
 
 if TYPE_CHECKING:
     from coordinatord.handlers.seats import Seat

@@ -53,7 +53,7 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
-from protocol.records.batch import Alike, Numbers
+from kafka_wire.records.batch import Alike, Numbers
 
 EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""

@@ -12,13 +12,13 @@ from typing import Any
 from coordinatord.connection import Connection
 from coordinatord.observe.metrics import Metrics
 from coordinatord.router import AtOnce, Decoder, Handler, Router
-from protocol import registry
-from protocol.headers import RequestHeader, write_request_header
-from protocol.lengths import read_tags
-from protocol.records.batch import BatchBuilder, read_header
-from protocol.records.key_values import key_values
-from protocol.registry import Codec
-from protocol.schema import schema_of
+from kafka_wire import registry
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.lengths import read_tags
+from kafka_wire.records.batch import BatchBuilder, read_header
+from kafka_wire.records.key_values import key_values
+from kafka_wire.registry import Codec
+from kafka_wire.schema import schema_of
 
 
 class Turns:

@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 
 from coordinatord.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.request import RequestContext
-from protocol.api.api_versions import ApiVersionsRequest
-from protocol.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
 from tests.shell import Gate, Turns, Wire, make_router, request_frame
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")

@@ -9,11 +9,11 @@ import pytest
 from coordinatord.log import replay
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.topics.names import OFFSETS_TOPIC
-from protocol.api import incremental_alter_configs
-from protocol.api.delete_topics import DeleteTopicsRequest
-from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
-from protocol.records.keys import decode_key
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.api import incremental_alter_configs
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_wire.records.keys import decode_key
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.transactions.world import World
 
 GROUP = 32

@@ -17,9 +17,9 @@ from coordinatord.loading import Loading, Share
 from coordinatord.log import LogConfig, PartitionLog, ReplayedBatch, replay
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
-from protocol.records.batch import build_batch, write_crc
-from protocol.records.keys import encode_key, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import build_batch, write_crc
+from kafka_wire.records.keys import encode_key, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.log.world import World
 from tests.test_partition_load import coordinator as one_partition
 

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api.api_versions import ApiVersionsRequest
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.join_group import JoinGroupResponse
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.errors import ErrorCode
+from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import RawMember
 from tests.daemon import HOST, Daemon, running

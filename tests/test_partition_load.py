@@ -18,13 +18,13 @@ from coordinatord.log import LogConfig, LogDamaged, PartitionLog
 from coordinatord.log import replay as replay_log
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
-from protocol.compiler import encoder
-from protocol.errors import DecodeError, ErrorCode
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType
-from protocol.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value
-from protocol.records.offsets import (
+from kafka_wire.compiler import encoder
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value
+from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from coordinatord.handlers.refusals import unavailable
 from coordinatord.request import RequestContext
-from protocol import registry
-from protocol.api.offset_commit import (
+from kafka_wire import registry
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from protocol.compiler import encode_message
-from protocol.errors import ErrorCode
-from protocol.schema import schema_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import schema_of
 from tests.handlers.world import World
 from tests.shell import Turns, Wire, make_router
 

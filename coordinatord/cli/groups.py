@@ -15,14 +15,14 @@ from coordinatord.cli.wire import Wire, WireError
 from coordinatord.group.result import NO_REASON
 from coordinatord.handlers.find import partition_for
 from coordinatord.topics.names import LEDGER_TOPIC
-from protocol.api.describe_groups import DescribeGroupsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.errors import ErrorCode
-from protocol.records.batch import read_header
-from protocol.records.key_values import key_values
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import read_header
+from kafka_wire.records.key_values import key_values
 
 CLIENT_ID = "coordinatord-groups"
 EARLIEST = -2

@@ -14,7 +14,7 @@ import click
 from coordinatord.log.checkpoint import META_PROPERTIES
 from coordinatord.log.dump import Decoder, describe, plain
 from coordinatord.log.segment import LOG_SUFFIX
-from protocol.errors import DecodeError
+from kafka_wire.errors import DecodeError
 
 if TYPE_CHECKING:
     from coordinatord.log.repair import Plan
@@ -118,7 +118,7 @@ class Witness:
         self.groups: set[str] = set()
 
     def __call__(self, key: bytes | None, _value: bytes | None) -> None:
-        from protocol.records import keys
+        from kafka_wire.records import keys
 
         if key in self.keys:
             return
@@ -177,7 +177,7 @@ def _told_as_sentence() -> Iterator[None]:
 
 def decoder_for(path: Path) -> Decoder:
     """How to show the records of a file or partition directory, by the topic in its name."""
-    from protocol.records import keys, transactions
+    from kafka_wire.records import keys, transactions
 
     partition = path.name if path.is_dir() else path.absolute().parent.name
     topic = partition.rpartition("-")[0]

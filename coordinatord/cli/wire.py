@@ -12,12 +12,12 @@ from typing import Any
 
 from coordinatord.config.address import parse_listener
 from coordinatord.config.kinds import Unacceptable
-from protocol.api.api_versions import ApiVersionsRequest
-from protocol.compiler import encode_message
-from protocol.errors import DecodeError, ErrorCode
-from protocol.headers import RequestHeader, write_request_header
-from protocol.registry import codec, versions_of
-from protocol.schema import schema_of
+from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.compiler import encode_message
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import codec, versions_of
+from kafka_wire.schema import schema_of
 
 TIMEOUT_S = 15.0
 MAX_FRAME_BYTES = 128 << 20

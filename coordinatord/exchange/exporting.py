@@ -42,7 +42,7 @@ from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import replace_bytes
 from coordinatord.log.journal import journal_names
 from coordinatord.topics import catalogue_file, producer_ids
-from protocol.records.cluster_metadata import (
+from kafka_wire.records.cluster_metadata import (
     DIRECTORIES_LEVEL,
     ELR_VERSION,
     METADATA_VERSION,

@@ -16,9 +16,9 @@ from typing import Any
 
 from coordinatord.exchange.files import ExchangeError, batches
 from coordinatord.log.errors import LogDamaged
-from protocol.errors import DecodeError
-from protocol.records.batch import BatchBuilder, assign_offset, records
-from protocol.records.cluster_metadata import (
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import BatchBuilder, assign_offset, records
+from kafka_wire.records.cluster_metadata import (
     SAME_LEADER,
     TOPIC_RESOURCE,
     AbortTransactionRecord,

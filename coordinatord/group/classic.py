@@ -44,10 +44,10 @@ from coordinatord.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, 
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.syncing import sync
 from coordinatord.group.transactional import commit_transactional, end_transaction
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.offset_delete import OffsetDeleteRequest
-from protocol.api.sync_group import SyncGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.offset_delete import OffsetDeleteRequest
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import ErrorCode
 
 HEARTBEAT_ILLEGAL_GENERATION = heartbeat_error(ErrorCode.ILLEGAL_GENERATION)
 HEARTBEAT_REFUSALS = {

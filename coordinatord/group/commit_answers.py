@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.api.offset_commit import (
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 
 class AllCommitted(OffsetCommitResponse):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import DEAD, STABLE
-from protocol.api.describe_groups import DescribedGroup, DescribedGroupMember
-from protocol.api.list_groups import ListedGroup
-from protocol.errors import ErrorCode
+from kafka_wire.api.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_wire.api.list_groups import ListedGroup
+from kafka_wire.errors import ErrorCode
 
 CLASSIC = "classic"
 """Our group type, as ListGroups names it."""

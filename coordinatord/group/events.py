@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.group.result import TimerKey
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.api.txn_offset_commit import TxnOffsetCommitRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_wire.errors import ErrorCode
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
 from coordinatord.group.result import MAX_REASON, NO_REASON, Result, Trigger
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
-from protocol.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from kafka_wire.errors import ErrorCode
 
 
 def leave(group: Group, event: Leave, now_ms: int) -> Result:

@@ -11,10 +11,10 @@ from typing import Any
 
 from coordinatord.group.result import SESSION, Cancel, Dropped, Result, Schedule, TimerKey
 from coordinatord.group.state import NEVER, Group, Member
-from protocol.api.join_group import JoinGroupResponse
-from protocol.api.sync_group import SyncGroupResponse
-from protocol.errors import ErrorCode
-from protocol.make import maker
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
 
 _joined = maker(JoinGroupResponse)
 

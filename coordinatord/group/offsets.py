@@ -22,29 +22,29 @@ from coordinatord.group.replay import replay_again, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import NO_TIMESTAMP, Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
-from protocol.api.delete_groups import DeletableGroupResult
-from protocol.api.offset_commit import (
+from kafka_wire.api.delete_groups import DeletableGroupResult
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
 )
-from protocol.api.offset_delete import (
+from kafka_wire.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.commit_shape import CommitShape
-from protocol.errors import ErrorCode
-from protocol.make import maker
-from protocol.records.batch import Numbers
-from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from protocol.schema import ZERO_UUID
+from kafka_wire.commit_shape import CommitShape
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
+from kafka_wire.records.batch import Numbers
+from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.schema import ZERO_UUID
 
 NO_RETENTION = -1
 NO_EPOCH = -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from protocol.records.offsets import OffsetCommitValue
+from kafka_wire.records.offsets import OffsetCommitValue
 
 TopicPartition = tuple[str, int]
 

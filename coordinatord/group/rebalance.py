@@ -14,11 +14,11 @@ from coordinatord.group.state import NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
 from coordinatord.group.subscription import subscribed_topics
 from coordinatord.group.vote import select_protocol
-from protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember
-from protocol.api.sync_group import SyncGroupResponse
-from protocol.errors import ErrorCode
-from protocol.make import maker
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafka_wire.api.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 _joined = maker(JoinGroupResponse)
 _member_joined = maker(JoinGroupResponseMember)

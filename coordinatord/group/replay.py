@@ -13,9 +13,9 @@ from typing import Any
 from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import MAX_UNAPPLIED, Group
-from protocol.commit_shape import CommitShape
-from protocol.records.batch import Numbers
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.commit_shape import CommitShape
+from kafka_wire.records.batch import Numbers
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 NO_PRODUCER_ID = -1
 

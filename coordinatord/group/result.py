@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coordinatord.group.states import GroupState
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 SESSION = "session"
 JOIN = "join"
@@ -86,7 +86,7 @@ class Trigger(NamedTuple):
 
 
 Record = tuple[Any, Any]
-"""A key message of `protocol.records` and its value message; None for a tombstone."""
+"""A key message of `kafka_wire.records` and its value message; None for a tombstone."""
 
 Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
 """A topic, and the partitions of it for which an offset is committed."""

@@ -1,7 +1,7 @@
 """What a classic group is: its members, what is committed, the settings that bound it.
 
 A member commits every few seconds, and hardly anybody looks: what was committed last in a shape that is known (see
-`protocol.commit_shape`) is put among the `offsets` when somebody does. Until then it is `unapplied`, in the order in
+`kafka_wire.commit_shape`) is put among the `offsets` when somebody does. Until then it is `unapplied`, in the order in
 which it was committed; an entry for each of its partitions is in `committed` already.
 
 **Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and is what the log holds. All else is
@@ -25,11 +25,11 @@ from coordinatord.group.states import (
     STABLE,
     GroupState,
 )
-from protocol.api.heartbeat import HeartbeatResponse
-from protocol.commit_shape import CommitShape
-from protocol.errors import ErrorCode
-from protocol.records.batch import Numbers
-from protocol.records.offsets import GroupMetadataValue, OffsetCommitValue
+from kafka_wire.api.heartbeat import HeartbeatResponse
+from kafka_wire.commit_shape import CommitShape
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Numbers
+from kafka_wire.records.offsets import GroupMetadataValue, OffsetCommitValue
 
 NEVER: Final = 1 << 62
 """A deadline in milliseconds that does not come: no timer is set."""

@@ -15,9 +15,9 @@ from coordinatord.group.rebalance import cancel_sync_timer, write_metadata
 from coordinatord.group.result import Result
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.errors import ErrorCode
-from protocol.make import maker
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
 
 _synced = maker(SyncGroupResponse)
 

@@ -14,14 +14,14 @@ from coordinatord.group.replay import replay_marker, write_pending
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import Group
 from coordinatord.group.states import DEAD, EMPTY
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from protocol.errors import ErrorCode
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 
 def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:

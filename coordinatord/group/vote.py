@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group
 from coordinatord.group.states import EMPTY
-from protocol.api.join_group import JoinGroupRequestProtocol
-from protocol.java import string_hash
+from kafka_wire.api.join_group import JoinGroupRequestProtocol
+from kafka_wire.java import string_hash
 
 
 def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:

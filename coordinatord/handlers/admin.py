@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.group.describe import describe, list_group
 from coordinatord.group.events import Delete
 from coordinatord.request import RequestContext
-from protocol.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from protocol.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.actor import GroupActor

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.handlers.refusals import refuse
 from coordinatord.request import Body
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.commit_shape import FIRST_VERSION, MAX_BYTES, MAX_PARTITIONS, CommitShape
-from protocol.errors import ErrorCode
-from protocol.records.batch import Numbers
-from protocol.registry import Codec
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.commit_shape import FIRST_VERSION, MAX_BYTES, MAX_PARTITIONS, CommitShape
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Numbers
+from kafka_wire.registry import Codec
 
 if TYPE_CHECKING:
     from coordinatord.handlers.offsets import TopicNames

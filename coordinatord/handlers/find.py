@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from coordinatord.nodes import Nodes
 from coordinatord.request import RequestContext
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from protocol.api.find_coordinator import Coordinator as Found
-from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.errors import ErrorCode
-from protocol.java import absolute, string_hash
-from protocol.make import maker
+from kafka_wire.api.find_coordinator import Coordinator as Found
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.java import absolute, string_hash
+from kafka_wire.make import maker
 
 _found = maker(Found)
 

@@ -11,11 +11,11 @@ from coordinatord.group.state import MAX_ID_CHARACTERS, Standings
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.seats import Seats
 from coordinatord.request import RequestContext
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator

@@ -19,7 +19,7 @@ from coordinatord.handlers.commit_shapes import Again, CommitShapes
 from coordinatord.handlers.refusals import refuse
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.request import RequestContext
-from protocol.api.offset_commit import (
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -27,14 +27,14 @@ from protocol.api.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.api.offset_delete import (
+from kafka_wire.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -42,10 +42,10 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.errors import ErrorCode
-from protocol.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
-from protocol.registry import Codec
-from protocol.schema import ZERO_UUID
+from kafka_wire.errors import ErrorCode
+from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
+from kafka_wire.registry import Codec
+from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator

@@ -12,41 +12,41 @@ from coordinatord.group.commit_answers import commit_error
 from coordinatord.group.transactional import txn_commit_error
 from coordinatord.handlers.versions import fetch_error, fetch_groups, fetch_response, for_version
 from coordinatord.request import Body
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from protocol.api.add_partitions_to_txn import (
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from protocol.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from protocol.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from protocol.api.describe_transactions import (
+from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.api.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
-from protocol.api.end_txn import EndTxnRequest, EndTxnResponse
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.api.txn_offset_commit import TxnOffsetCommitRequest
-from protocol.api.write_txn_markers import (
+from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_wire.api.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from protocol.errors import ErrorCode
-from protocol.registry import Codec
+from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import Codec
 
 
 def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> JoinGroupResponse:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from coordinatord.group.joining import joined
 from coordinatord.group.state import Member
 from coordinatord.request import RequestContext
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.rejoin_shape import FIRST_JOIN_VERSION, FIRST_SYNC_VERSION, MAX_BYTES, RejoinShape, ResyncShape
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.rejoin_shape import FIRST_JOIN_VERSION, FIRST_SYNC_VERSION, MAX_BYTES, RejoinShape, ResyncShape
 
 if TYPE_CHECKING:
     from coordinatord.actor import GroupActor

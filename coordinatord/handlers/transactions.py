@@ -20,9 +20,9 @@ from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from coordinatord.transactions.steps import verify
-from protocol.api import list_transactions
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from protocol.api.add_partitions_to_txn import (
+from kafka_wire.api import list_transactions
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -31,16 +31,16 @@ from protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from protocol.api.describe_transactions import (
+from kafka_wire.api.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
 )
-from protocol.api.describe_transactions import TransactionState as Described
-from protocol.api.end_txn import EndTxnRequest, EndTxnResponse
-from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from protocol.api.write_txn_markers import (
+from kafka_wire.api.describe_transactions import TransactionState as Described
+from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kafka_wire.api.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -48,7 +48,7 @@ from protocol.api.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 BUMPING_ADD_FROM = 4
 """AddPartitionsToTxn from this version on comes from brokers, whose producers follow transaction version 2."""

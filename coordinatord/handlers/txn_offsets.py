@@ -18,14 +18,14 @@ from coordinatord.request import RequestContext
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.produce import Told, TransactionCoordinator
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.coordinator import Coordinator

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from protocol.api.join_group import JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupResponse
-from protocol.api.offset_fetch import (
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupResponse
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -22,8 +22,8 @@ from protocol.api.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.errors import ErrorCode
-from protocol.make import maker
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
 
 _fetched = maker(OffsetFetchResponse)
 

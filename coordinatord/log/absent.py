@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinatord.log.partition_log import PartitionLog
-from protocol.records.batch import Alike, KeyValue, Numbers
+from kafka_wire.records.batch import Alike, KeyValue, Numbers
 
 
 class AbsentLog(PartitionLog):

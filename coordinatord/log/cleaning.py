@@ -40,8 +40,8 @@ from coordinatord.log.segment import (
     segment_name,
 )
 from coordinatord.log.survey import Fates, Survey, survey
-from protocol.records.batch import CONTROL, HEADER, BatchHeader, record_bytes
-from protocol.records.rewrite import emptied, rewritten, spans
+from kafka_wire.records.batch import CONTROL, HEADER, BatchHeader, record_bytes
+from kafka_wire.records.rewrite import emptied, rewritten, spans
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from coordinatord.log.config import LONG_MAX
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
-from protocol.records.batch import HEADER, HEADER_BYTES, BatchHeader
+from kafka_wire.records.batch import HEADER, HEADER_BYTES, BatchHeader
 
 
 @dataclass(slots=True, frozen=True)

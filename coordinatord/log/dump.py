@@ -15,10 +15,10 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.journal import PREFIX, read_journal
 from coordinatord.log.scan import scan
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from protocol.errors import DecodeError
-from protocol.records.batch import BatchHeader, Record, iterate_batches, records
-from protocol.records.compression import Compression
-from protocol.records.control import decode_key
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import BatchHeader, Record, iterate_batches, records
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import decode_key
 
 #: (key, value) of a record -> its text
 Decoder = Callable[[bytes | None, bytes | None], str]

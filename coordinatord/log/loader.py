@@ -13,10 +13,10 @@ from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import LOAD_BUFFER_BYTES, scan
-from protocol.errors import DecodeError
-from protocol.records.batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, record_bytes
-from protocol.records.control import ControlType, decode_key
-from protocol.records.key_values import OffsetKeyValue, key_values
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, record_bytes
+from kafka_wire.records.control import ControlType, decode_key
+from kafka_wire.records.key_values import OffsetKeyValue, key_values
 
 
 class ReplayedBatch:

@@ -7,8 +7,8 @@ more room and never takes one key for another; it holds 128 MiB / (key + 125 byt
 
 from __future__ import annotations
 
-from protocol.records.batch import BatchHeader
-from protocol.records.rewrite import last_offsets
+from kafka_wire.records.batch import BatchHeader
+from kafka_wire.records.rewrite import last_offsets
 
 ENTRY_BYTES = 125
 """Of an entry apart from the key's own bytes: two objects and their share of a dictionary, at its emptiest (measured

@@ -26,7 +26,7 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.scan import find_position, walk
 from coordinatord.log.segment import MAX_INT32, Segment
 from coordinatord.log.segment_write import SegmentWrite
-from protocol.records.batch import (
+from kafka_wire.records.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD,
     Alike,
@@ -37,7 +37,7 @@ from protocol.records.batch import (
     assign_offset,
     read_header,
 )
-from protocol.records.key_values import key_values
+from kafka_wire.records.key_values import key_values
 
 #: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. One call's records are
 #: never split.
@@ -178,13 +178,13 @@ class PartitionLog:
             self.end_offset += len(records)
 
     def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
-        """The same for records whose bodies are made (protocol.records.batch.record_body)."""
+        """The same for records whose bodies are made (kafka_wire.records.batch.record_body)."""
         if bodies:
             self._shared_batch().extend_bodies(bodies, timestamp_ms)
             self.end_offset += len(bodies)
 
     def append_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
-        """The same for records like some before (protocol.records.batch.Alike)."""
+        """The same for records like some before (kafka_wire.records.batch.Alike)."""
         builder = self._builder
         if builder is None or builder.size > MAX_SHARED_BATCH_BYTES:
             builder = self._shared_batch()

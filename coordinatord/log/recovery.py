@@ -34,8 +34,8 @@ from coordinatord.log.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
 )
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 
 #: How far behind a bad batch a sound one is searched for (log.flush=never only).
 SEARCH_BYTES = 1 << 20

@@ -30,8 +30,8 @@ from coordinatord.log.segment import (
     Segment,
 )
 from coordinatord.log.survey import ABORTED_ENTRY
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, records
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, records
 
 REMOVED_SUFFIX = ".removed"
 _SNAPSHOT_SUFFIX = ".snapshot"

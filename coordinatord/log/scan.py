@@ -14,8 +14,8 @@ from crc32c import crc32c
 from coordinatord.log.config import MAX_BATCH_BYTES
 from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
-from protocol.errors import DecodeError, TruncatedError
-from protocol.records.batch import (
+from kafka_wire.errors import DecodeError, TruncatedError
+from kafka_wire.records.batch import (
     ATTRIBUTES_AT,
     HEADER,
     HEADER_BYTES,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from coordinatord.log.disk import Disk
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.segment import LOG_SUFFIX, segment_name
-from protocol.errors import DecodeError
-from protocol.records.batch import (
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import (
     CONTROL,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
@@ -24,7 +24,7 @@ from protocol.records.batch import (
     control_type,
     read_header,
 )
-from protocol.records.control import ControlType
+from kafka_wire.records.control import ControlType
 
 #: base offset, length, attributes, last offset delta, max timestamp, producer id and epoch
 _FIELDS = struct.Struct(">qi9xhi8xqqh")

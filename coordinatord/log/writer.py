@@ -36,7 +36,7 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
-from protocol.records.batch import Alike, KeyValue, Numbers
+from kafka_wire.records.batch import Alike, KeyValue, Numbers
 
 FlushPolicy = Literal["always", "interval", "never"]
 
@@ -154,7 +154,7 @@ class LogWriter:
         return self._forming.number
 
     def append(self, log: PartitionLog, batch: bytearray) -> tuple[int, int]:
-        """(base offset, epoch). `batch` is one valid batch (see protocol.records.produced); it belongs to the log
+        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced); it belongs to the log
         from now on.
         """
         if self.failed or self._closed:
@@ -174,7 +174,7 @@ class LogWriter:
         return self._forming.number
 
     def append_bodies(self, log: PartitionLog, bodies: Sequence[bytes], timestamp_ms: int) -> int:
-        """The same for records whose bodies are made (protocol.records.batch.record_body)."""
+        """The same for records whose bodies are made (kafka_wire.records.batch.record_body)."""
         if self.failed or self._closed:
             raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
         log.append_bodies(bodies, timestamp_ms)
@@ -184,7 +184,7 @@ class LogWriter:
         return self._forming.number
 
     def append_alike(self, log: PartitionLog, alike: Alike, numbers: Numbers, timestamp_ms: int) -> int:
-        """The same for records like some before (protocol.records.batch.Alike)."""
+        """The same for records like some before (kafka_wire.records.batch.Alike)."""
         if self.failed or self._closed:
             raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
         log.append_alike(alike, numbers, timestamp_ms)

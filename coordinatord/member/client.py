@@ -39,8 +39,8 @@ from coordinatord.member.state import Member, MemberSettings
 from coordinatord.member.step import step
 from coordinatord.member.timer import NEVER
 from coordinatord.member.wire import NoCommonVersion, Wire
-from protocol.errors import ErrorCode
-from protocol.records.batch import Record
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Record
 
 RECONNECT_BACKOFF_S = 0.05
 """reconnect.backoff.ms: what is asked of a node that has just failed, fails after this."""

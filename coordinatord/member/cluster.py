@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from protocol.api.metadata import MetadataResponse
-from protocol.errors import ErrorCode, error_of
+from kafka_wire.api.metadata import MetadataResponse
+from kafka_wire.errors import ErrorCode, error_of
 
 
 @dataclass(frozen=True, slots=True)

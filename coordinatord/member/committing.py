@@ -21,13 +21,13 @@ from coordinatord.member.network import coordinator_failed
 from coordinatord.member.result import Committed, Result, Send
 from coordinatord.member.state import DISCONNECTED, PREPARING_REBALANCE, RETRIABLE, STABLE, UNJOINED, Member, SyncCommit
 from coordinatord.member.timer import NEVER
-from protocol.api.offset_commit import (
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from protocol.errors import ErrorCode, error_of
+from kafka_wire.errors import ErrorCode, error_of
 
 Offsets = dict[TopicPartition, int]
 

@@ -28,7 +28,7 @@ class Wakeup:
 
 @dataclass(slots=True)
 class Received:
-    """The answer to `send` (a message of protocol.api). For Metadata it may also be a `Cluster`, made once for all."""
+    """The answer to `send` (a message of kafka_wire.api). For Metadata it may be a `Cluster`, made once for all."""
 
     send: Send
     response: Any

@@ -13,9 +13,9 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.positions import leader_of, reset
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import Member
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from protocol.errors import DecodeError, ErrorCode
-from protocol.records.batch import Record, check_crc, iterate_batches, records
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.batch import Record, check_crc, iterate_batches, records
 
 ANSWER_LAPSE_MS = 1_000
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from coordinatord.member.result import ANY_NODE, Result, Send
 from coordinatord.member.state import RETRIABLE, Member
-from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.errors import error_of
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.errors import error_of
 
 GROUP_KEY_TYPE = 0
 

@@ -37,8 +37,8 @@ from coordinatord.member.network import coordinator_failed
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
-from protocol.api.heartbeat import HeartbeatResponse
-from protocol.errors import ErrorCode, error_of
+from kafka_wire.api.heartbeat import HeartbeatResponse
+from kafka_wire.errors import ErrorCode, error_of
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:

@@ -32,10 +32,10 @@ from coordinatord.member.state import (
     Member,
 )
 from coordinatord.member.subscription import PROTOCOL_TYPE, decode_assignment, encode_subscription
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from protocol.api.sync_group import SyncGroupResponse
-from protocol.errors import DecodeError, ErrorCode, error_of
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import DecodeError, ErrorCode, error_of
 
 JOIN_TIMEOUT_LAPSE_MS: Final = 5_000
 """A JoinGroup may be parked for the rebalance timeout, and then needs some time to come back."""

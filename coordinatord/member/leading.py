@@ -7,9 +7,9 @@ from coordinatord.member.metadata import watch
 from coordinatord.member.result import Result
 from coordinatord.member.state import Member
 from coordinatord.member.subscription import PROTOCOL_TYPE, decode_subscription, encode_assignments
-from protocol.api.join_group import JoinGroupResponse
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import DecodeError, ErrorCode
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import DecodeError, ErrorCode
 
 
 def lead(member: Member, response: JoinGroupResponse, result: Result) -> ErrorCode:

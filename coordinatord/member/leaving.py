@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import UNJOINED, Member
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 
 
 def leave_group(member: Member, leave: bool | None, reason: str, result: Result) -> Send | None:

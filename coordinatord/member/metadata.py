@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinatord.member.cluster import Cluster
 from coordinatord.member.result import ANY_NODE, Result, Send
 from coordinatord.member.state import Member
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
 def maintain(member: Member, now_ms: int, result: Result) -> None:

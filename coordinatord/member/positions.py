@@ -10,15 +10,15 @@ from coordinatord.member.finding import ensure_coordinator
 from coordinatord.member.network import coordinator_failed
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import DISCONNECTED, RETRIABLE, Member, PartitionState
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from protocol.api.offset_fetch import (
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from protocol.errors import ErrorCode, error_of
+from kafka_wire.errors import ErrorCode, error_of
 
 TIMESTAMPS: Final = {"latest": -1, "earliest": -2}
 """What ListOffsets is asked for."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coordinatord.member.assignors.java_hash import TopicPartition
-from protocol.errors import ErrorCode
-from protocol.records.batch import Record
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Record
 
 if TYPE_CHECKING:
     from coordinatord.member.events import Commit

@@ -24,9 +24,9 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.cluster import Cluster
 from coordinatord.member.result import NO_GENERATION, Generation, Result, Send, Transition
 from coordinatord.member.timer import NEVER, Backoff, Heartbeat
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.member.events import Close, Commit

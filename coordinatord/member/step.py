@@ -20,16 +20,16 @@ from coordinatord.member import committing, events, fetching, finding, heartbeat
 from coordinatord.member.polling import begin_close, go_on, unsubscribe, wake_up
 from coordinatord.member.result import Result, Send
 from coordinatord.member.state import Member
-from protocol.api.fetch import FetchRequest
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.list_offsets import ListOffsetsRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_fetch import OffsetFetchRequest
-from protocol.api.sync_group import SyncGroupRequest
+from kafka_wire.api.fetch import FetchRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.list_offsets import ListOffsetsRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 
 NOTHING = Result()
 """The answer to an event that asks for nothing; shared, so nobody writes to it."""

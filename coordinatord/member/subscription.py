@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from coordinatord.member.assignors.base import Subscription
 from coordinatord.member.assignors.java_hash import TopicPartition
-from protocol.compiler import decoder, encoder
-from protocol.errors import DecodeError, TruncatedError
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.records.consumer import TopicPartition as TopicPartitions
+from kafka_wire.compiler import decoder, encoder
+from kafka_wire.errors import DecodeError, TruncatedError
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_wire.records.consumer import TopicPartition as TopicPartitions
 
 HIGHEST_VERSION: Final = 3
 PROTOCOL_TYPE: Final = "consumer"

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.errors import DecodeError, ErrorCode, error_of
-from protocol.framing import FrameSplitter
-from protocol.headers import RequestHeader, write_request_header
-from protocol.registry import Codec, codec, versions_of
-from protocol.schema import schema_of
+from kafka_wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_wire.errors import DecodeError, ErrorCode, error_of
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec, codec, versions_of
+from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES: Final = 128 << 20
 """More than a Fetch answer can be with Kafka's default of 50 MiB."""

@@ -15,11 +15,11 @@ from typing import Any
 
 import structlog
 
-from protocol import registry
-from protocol.errors import DecodeError
-from protocol.framing import FrameSplitter
-from protocol.headers import RequestHeader, write_request_header
-from protocol.registry import Codec
+from kafka_wire import registry
+from kafka_wire.errors import DecodeError
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec
 
 LISTENER = "WORKERS"
 """The name of the listener that other workers' requests come in by."""

@@ -22,8 +22,8 @@ from coordinatord.observe.exposition import ShellCollector, registry
 from coordinatord.observe.health import Health
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
-from protocol.errors import ErrorCode
-from protocol.registry import API_NAMES
+from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import API_NAMES
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

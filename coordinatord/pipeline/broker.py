@@ -22,8 +22,8 @@ from coordinatord.pipeline.ranges import Table
 from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tail import DataLoss, Position
 from coordinatord.pipeline.wanted import Wanted
-from protocol.errors import ErrorCode
-from protocol.records.batch import iterate_batches
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import iterate_batches
 
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 500

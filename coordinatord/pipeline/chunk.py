@@ -54,8 +54,8 @@ from coordinatord.pipeline.kinds import (
 from coordinatord.pipeline.programs import Programs, programs_of
 from coordinatord.pipeline.rows import Row
 from coordinatord.pipeline.wanted import Wanted
-from protocol.errors import DecodeError, TruncatedError
-from protocol.records.batch import (
+from kafka_wire.errors import DecodeError, TruncatedError
+from kafka_wire.records.batch import (
     CODEC_MASK,
     CONTROL,
     HEADER_BYTES,
@@ -64,9 +64,9 @@ from protocol.records.batch import (
     read_header,
     record_bytes,
 )
-from protocol.records.control import ControlType
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from protocol.schema import schema_of
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.schema import schema_of
 
 #: A walk over batches fills a table of this many at a time.
 BATCHES_AT_ONCE = 16_384

@@ -17,9 +17,9 @@ from typing import Any
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.options import PATIENCE_S
 from coordinatord.pipeline.segments import Log, Segment, SourceError, index_entries, walk
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER_BYTES, read_header
-from protocol.records.key_values import key_values
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER_BYTES, read_header
+from kafka_wire.records.key_values import key_values
 
 #: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
 TIME_ENTRY = struct.Struct(">qi")

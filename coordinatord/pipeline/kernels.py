@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinatord.pipeline.programs import END, INT, STRING, TAG_FACTOR, TAGS, UUID
-from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, MIN_RECORD_BYTES
+from kafka_wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, MIN_RECORD_BYTES
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.records.offsets import GroupMetadataKey, MemberMetadata, OffsetCommitKey
-from protocol.records.record_types import RECORD_TYPES
-from protocol.schema import Field, Type, schema_of
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_wire.records.offsets import GroupMetadataKey, MemberMetadata, OffsetCommitKey
+from kafka_wire.records.record_types import RECORD_TYPES
+from kafka_wire.schema import Field, Type, schema_of
 
 OFFSET_COMMITS = "offset_commits"
 GROUP_GENERATIONS = "group_generations"

@@ -13,9 +13,9 @@ from typing import Any
 from coordinatord.pipeline.broker import connected, fetch
 from coordinatord.pipeline.options import Options
 from coordinatord.pipeline.segments import Log, SourceError, find_logs
-from protocol.errors import DecodeError
-from protocol.records.batch import iterate_batches
-from protocol.records.key_values import key_values
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import iterate_batches
+from kafka_wire.records.key_values import key_values
 
 LEDGER_TOPIC = "__rebalances"
 VERSION = 1

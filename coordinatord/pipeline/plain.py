@@ -11,10 +11,10 @@ from coordinatord.pipeline import quarantine
 from coordinatord.pipeline.kinds import GROUP_GENERATIONS, KIND_OF_TYPE, QUARANTINE, TRANSACTION_MARKERS
 from coordinatord.pipeline.rows import Damage, Refused, Row, decode_key, decode_value, record_type_of
 from coordinatord.pipeline.wanted import Wanted
-from protocol.errors import DecodeError, TruncatedError
-from protocol.records.batch import TRANSACTIONAL, BatchHeader, check_crc, read_header
-from protocol.records.control import ControlType, read_end_marker
-from protocol.records.key_values import OffsetKeyValue, key_values
+from kafka_wire.errors import DecodeError, TruncatedError
+from kafka_wire.records.batch import TRANSACTIONAL, BatchHeader, check_crc, read_header
+from kafka_wire.records.control import ControlType, read_end_marker
+from kafka_wire.records.key_values import OffsetKeyValue, key_values
 
 MAX_INT64 = 2**63 - 1
 

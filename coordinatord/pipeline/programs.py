@@ -1,8 +1,8 @@
 """A flat declaration as a table of numbers, for the kernel that decodes millions of them.
 
-`protocol.compiler` makes Python functions of a declaration; this makes rows of integers that `kernels.run_programs`
+`kafka_wire.compiler` makes Python functions of a declaration; this makes rows of integers that `kernels.run_programs`
 follows, so that the columnar decoder has no second description of OffsetCommitKey and OffsetCommitValue either: a new
-version in `protocol.records.offsets` is a new program here. Only flat messages fit (fixed-size fields, strings and
+version in `kafka_wire.records.offsets` is a new program here. Only flat messages fit (fixed-size fields, strings and
 uuids, in the body or tagged); others have arrays and go through the compiled decoders.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from protocol.schema import Field, schema_of
+from kafka_wire.schema import Field, schema_of
 
 # What to do. A row is (operation, slot, parameter).
 INT = 1  # parameter: bytes; to a slot of integers

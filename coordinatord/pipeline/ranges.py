@@ -31,8 +31,8 @@ from coordinatord.pipeline.segments import (
     whole_batch_bytes,
 )
 from coordinatord.pipeline.wanted import Wanted
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER_BYTES, read_header
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER_BYTES, read_header
 
 #: (kind, record batch)
 Table = tuple[str, pa.RecordBatch]

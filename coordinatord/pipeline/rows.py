@@ -15,11 +15,11 @@ from coordinatord.pipeline.kinds import (
     NONE_IS_ZERO,
     column_name,
 )
-from protocol.compiler import decoder
-from protocol.errors import DecodeError, TruncatedError
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.records.record_types import RECORD_TYPES
-from protocol.schema import ZERO_UUID, Field, Type, schema_of
+from kafka_wire.compiler import decoder
+from kafka_wire.errors import DecodeError, TruncatedError
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_wire.records.record_types import RECORD_TYPES
+from kafka_wire.schema import ZERO_UUID, Field, Type, schema_of
 
 #: The protocol type whose subscriptions and assignments are the consumer protocol's.
 CONSUMER = "consumer"

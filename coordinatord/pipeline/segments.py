@@ -31,8 +31,8 @@ from coordinatord.pipeline.kernels import (
     Bytes,
     Ints,
 )
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, check_crc, read_header
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, check_crc, read_header
 
 OFFSETS_TOPIC = "__consumer_offsets"
 #: One read of a file.

@@ -17,13 +17,13 @@ from coordinatord.member.cluster import Cluster, TopicInfo
 from coordinatord.observe.ledger import Ledger
 from coordinatord.simulation.engine import START_MS, Engine
 from coordinatord.timer_wheel import TimerWheel
-from protocol.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.sync_group import SyncGroupRequest
+from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 
 NODE_ID = 0
 HOST, PORT = "localhost", 9092

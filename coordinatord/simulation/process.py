@@ -25,7 +25,7 @@ from coordinatord.member.timer import NEVER
 from coordinatord.simulation.engine import START_MS, Engine, Link
 from coordinatord.simulation.node import TOPIC, Node
 from coordinatord.simulation.ownership import Ownership
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 POLL_TIMEOUT_MS = 1 << 40
 """A poll waits until there is something to hand out; here that is decided in `_after`."""

@@ -20,33 +20,33 @@ from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, text_of
 from coordinatord.topics.names import RESERVED, why_invalid
 from coordinatord.topics.partition import Partition
-from protocol.api.create_partitions import (
+from kafka_wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from protocol.api.create_topics import (
+from kafka_wire.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.api.delete_records import (
+from kafka_wire.api.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from protocol.api.delete_topics import (
+from kafka_wire.api.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

@@ -37,7 +37,7 @@ from coordinatord.topics.names import (
     has_collision_characters,
 )
 from coordinatord.topics.partition import Partition
-from protocol.schema import ZERO_UUID
+from kafka_wire.schema import ZERO_UUID
 
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
 """Kafka's Uuid.RESERVED: no topic id, and the metadata topic's."""

@@ -19,9 +19,9 @@ from coordinatord.topics.configs import Configs, Synonym, broker_synonyms, is_se
 from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
 from coordinatord.topics.group_configs import GroupConfigs, TooManyGroups
 from coordinatord.topics.names import why_invalid
-from protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from protocol.api.alter_configs import AlterConfigsResourceResponse as Altered
-from protocol.api.describe_configs import (
+from kafka_wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_wire.api.alter_configs import AlterConfigsResourceResponse as Altered
+from kafka_wire.api.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -29,11 +29,11 @@ from protocol.api.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from protocol.api.incremental_alter_configs import (
+from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementallyAltered,
 )
-from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

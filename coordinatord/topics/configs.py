@@ -23,8 +23,8 @@ from coordinatord.topics.config_table import (
     TopicConfig,
     Value,
 )
-from protocol.records.compression import Compression
-from protocol.records.produced import Limits
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.produced import Limits
 
 MAX_VALUE_CHARACTERS = 32_767
 """Kafka's controller takes no longer value (`Short.MAX_VALUE`)."""

@@ -15,22 +15,22 @@ from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.names import INTERNAL, RESERVED, why_invalid
 from coordinatord.topics.partition import Partition
-from protocol.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from protocol.api.describe_producers import (
+from kafka_wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kafka_wire.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from protocol.api.describe_topic_partitions import (
+from kafka_wire.api.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from protocol.api.metadata import (
+from kafka_wire.api.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -38,8 +38,8 @@ from protocol.api.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

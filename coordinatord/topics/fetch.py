@@ -32,7 +32,7 @@ from coordinatord.topics.fetch_sessions import (
     PartitionKey,
 )
 from coordinatord.topics.partition import UNREADABLE, Partition
-from protocol.api.fetch import (
+from kafka_wire.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
@@ -44,9 +44,9 @@ from protocol.api.fetch import (
     PartitionData,
     SnapshotId,
 )
-from protocol.errors import ErrorCode
-from protocol.parts import MIN_KEPT_BYTES
-from protocol.records.batch import iterate_batches
+from kafka_wire.errors import ErrorCode
+from kafka_wire.parts import MIN_KEPT_BYTES
+from kafka_wire.records.batch import iterate_batches
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

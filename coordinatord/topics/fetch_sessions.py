@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protocol.api.fetch import FetchPartition, PartitionData
-from protocol.errors import ErrorCode
+from kafka_wire.api.fetch import FetchPartition, PartitionData
+from kafka_wire.errors import ErrorCode
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

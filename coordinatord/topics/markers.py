@@ -15,9 +15,9 @@ from coordinatord.log.writer import LogWriter
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.producers import Producers
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch, read_header
-from protocol.records.control import ControlType, read_end_marker
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch, read_header
+from kafka_wire.records.control import ControlType, read_end_marker
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.log import epochs
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.partition import UNREADABLE, Partition
-from protocol.api.list_offsets import (
+from kafka_wire.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.api.offset_for_leader_epoch import (
+from kafka_wire.api.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

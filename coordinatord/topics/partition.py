@@ -21,10 +21,10 @@ from coordinatord.topics import snapshots
 from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.producers import Aborted, Producers
-from protocol.errors import DecodeError, ErrorCode
-from protocol.records.batch import BatchHeader, read_header
-from protocol.records.control import ControlType, read_end_marker
-from protocol.records.key_values import key_values
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.batch import BatchHeader, read_header
+from kafka_wire.records.control import ControlType, read_end_marker
+from kafka_wire.records.key_values import key_values
 
 log = structlog.get_logger("coordinatord.topics")
 

@@ -1,6 +1,6 @@
 """Produce v3-v13.
 
-One batch per partition: validated (protocol.records.produced), held against its producer's sequence, appended; each
+One batch per partition: validated (kafka_wire.records.produced), held against its producer's sequence, appended; each
 partition for itself. The response waits until the log has made the batches durable, with acks=1 as with acks=all,
 since there is one replica; a retry of a batch waits for the batch. acks=0 gets no response, and, as in Kafka, an
 error then closes the connection, which is all that such a producer can notice.
@@ -22,7 +22,7 @@ from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.partition import UNREADABLE, Partition
 from coordinatord.topics.producers import Refused
-from protocol.api.produce import (
+from kafka_wire.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -32,8 +32,8 @@ from protocol.api.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.errors import ErrorCode
-from protocol.records.batch import (
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
@@ -42,7 +42,7 @@ from protocol.records.batch import (
     read_header,
     recompress,
 )
-from protocol.records.produced import Rejected, validate_produced
+from kafka_wire.records.produced import Rejected, validate_produced
 
 if TYPE_CHECKING:
     from coordinatord.request import RequestContext

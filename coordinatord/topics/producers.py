@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode
-from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 MAX_UNVERIFIED = 1_000
 """Producers whose first batch of a transaction has been refused: their later ones must not slip in before it."""

@@ -37,9 +37,9 @@ from coordinatord.transactions.state import (
     TransactionSettings,
 )
 from coordinatord.transactions.steps import markers_of, step, verify
-from protocol.errors import DecodeError, ErrorCode
-from protocol.records.batch import KeyValue
-from protocol.records.transactions import decode_key, decode_value, encode_key, encode_value
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.batch import KeyValue
+from kafka_wire.records.transactions import decode_key, decode_value, encode_key, encode_value
 
 log = structlog.get_logger("coordinatord.transactions")
 

@@ -20,19 +20,19 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import RETRIED, MarkersDone, PartitionMarkers
 from coordinatord.transactions.result import Markers
 from coordinatord.transactions.state import TopicPartition
-from protocol.api.add_partitions_to_txn import (
+from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.api.write_txn_markers import (
+from kafka_wire.api.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 ADD_PARTITIONS = 24, 5
 WRITE_MARKERS = 27, 2

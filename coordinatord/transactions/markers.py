@@ -15,7 +15,7 @@ from coordinatord.topics.markers import Marker, TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.transactions.result import Markers
 from coordinatord.transactions.state import TopicPartition
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 
 log = structlog.get_logger("coordinatord.transactions")
 

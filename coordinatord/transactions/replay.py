@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinatord.transactions.result import Result, Transition
 from coordinatord.transactions.state import DEAD, EMPTY, NEXT_STATES, Transaction, TransactionState
-from protocol.records.transactions import PartitionsSchema, TransactionLogValue
+from kafka_wire.records.transactions import PartitionsSchema, TransactionLogValue
 
 
 def replay(txn: Transaction, value: TransactionLogValue | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coordinatord.transactions.state import TopicPartition, TransactionState
-from protocol.records.transactions import TransactionLogValue
+from kafka_wire.records.transactions import TransactionLogValue
 
 
 class Transition(NamedTuple):

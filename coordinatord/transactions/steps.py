@@ -40,10 +40,10 @@ from coordinatord.transactions.state import (
     Transaction,
     is_exhausted,
 )
-from protocol.api.end_txn import EndTxnResponse
-from protocol.api.init_producer_id import InitProducerIdResponse
-from protocol.errors import ErrorCode
-from protocol.records.transactions import TransactionLogValue
+from kafka_wire.api.end_txn import EndTxnResponse
+from kafka_wire.api.init_producer_id import InitProducerIdResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.transactions import TransactionLogValue
 
 
 def step(txn: Transaction, event: Any, now_ms: int) -> Result:

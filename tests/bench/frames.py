@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.compiler import encode_message
-from protocol.headers import RequestHeader, write_request_header
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from protocol.registry import Codec, codec
-from protocol.schema import schema_of
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.compiler import encode_message
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
+from kafka_wire.registry import Codec, codec
+from kafka_wire.schema import schema_of
 
 CLIENT_ID = "bench"
 CORRELATION_ID = 1

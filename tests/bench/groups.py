@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.errors import ErrorCode
 from tests.bench import frames
 from tests.bench.generator import Line, WrongAnswer, exchange
 from tests.bench.servers import Server

@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.bench import frames, groups
 from tests.bench.generator import READ_BYTES, Line, Poller, WrongAnswer
 from tests.bench.groups import require

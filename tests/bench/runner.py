@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.compiled import is_compiled
-from protocol.errors import DecodeError
+from kafka_wire.errors import DecodeError
 from tests.bench.generator import WrongAnswer, percentiles_ms
 from tests.bench.registry import Arena, Column, Row, Sample, Target
 from tests.bench.servers import Unavailable, cores

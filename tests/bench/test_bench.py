@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from protocol.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.bench import groups, report, rows, runner
 from tests.bench.__main__ import BEGIN, END, put_into_readme
 from tests.bench.generator import STALLED_S, Flow, Poller, WrongAnswer, percentiles_ms

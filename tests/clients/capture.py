@@ -18,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from protocol.headers import read_request_header
-from protocol.records import batch
-from protocol.registry import API_NAMES, codec, versions_of
+from kafka_wire.headers import read_request_header
+from kafka_wire.records import batch
+from kafka_wire.registry import API_NAMES, codec, versions_of
 from tests.clients import programs
 from tests.clients.recording_proxy import Frame, RecordingProxy
 from tests.reference.broker import HOST, KAFKA_VERSION, KafkaBroker, free_port, kafka_libs, running_broker

@@ -7,10 +7,10 @@ import struct
 from collections import deque
 from typing import Any
 
-from protocol.framing import FrameSplitter
-from protocol.headers import RequestHeader, write_request_header
-from protocol.registry import Codec, codec
-from protocol.schema import schema_of
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec, codec
+from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES = 64 << 20
 

@@ -12,14 +12,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.compiler import decode_message, encode_message
-from protocol.errors import ErrorCode
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.compiler import decode_message, encode_message
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from tests.clients.raw import Line
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION, COMMIT_VERSION = 7, 5, 4, 5, 8  # kafka-python 3.0.12's

@@ -15,8 +15,8 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 
-from protocol.records.keys import decode_key, decode_value
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.records.keys import decode_key, decode_value
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.clients.members import Member, polled, wait_for_assignment, wait_for_members, wait_for_values
 from tests.clients.waiting import TIMEOUT_S, wait_until
 

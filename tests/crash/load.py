@@ -12,10 +12,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.errors import ErrorCode
-from protocol.records.batch import BatchBuilder
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import BatchBuilder
 from tests.clients.raw import Line
 from tests.clients.raw_member import COMMIT_VERSION, Partition, RawMember, commit_errors, commit_request
 from tests.crash.ledger import CommitLedger, ProduceLedger, TableLedger

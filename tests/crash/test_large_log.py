@@ -14,13 +14,13 @@ import pytest
 from coordinatord.handlers.find import partition_for
 from coordinatord.log import DataDirectory, LogConfig, LogWriter
 from coordinatord.topics.names import OFFSETS_TOPIC
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.errors import ErrorCode
-from protocol.records.batch import build_batch
-from protocol.records.keys import encode_key, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.keys import encode_key, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.clients.raw import Line
 from tests.clients.waiting import wait_until
 from tests.daemon import HOST, Daemon

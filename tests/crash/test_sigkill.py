@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.errors import ErrorCode
-from protocol.records.batch import iterate_batches, records
+from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import iterate_batches, records
 from tests.clients.members import ConsumerProcess
 from tests.clients.raw import Line
 from tests.crash.ledger import CommitLedger, Place, ProduceLedger, TableLedger

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.errors import ErrorCode
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.errors import ErrorCode
 from tests.clients.members import Member, wait_for_assignment, wait_for_values
 from tests.clients.raw import Line
 from tests.clients.waiting import wait_until

@@ -14,8 +14,8 @@ from coordinatord.exchange.kafka_metadata import read_bootstrap
 from coordinatord.log import epochs
 from coordinatord.log.checkpoint import LOG_START, uuid_text
 from coordinatord.log.disk import Disk, OsDisk
-from protocol.records.batch import check_crc, iterate_batches, records
-from protocol.records.cluster_metadata import PartitionRecord, ProducerIdsRecord, decode_record
+from kafka_wire.records.batch import check_crc, iterate_batches, records
+from kafka_wire.records.cluster_metadata import PartitionRecord, ProducerIdsRecord, decode_record
 from tests.exchange.world import (
     DIRECTORY_ID,
     FIRST_SEGMENT,

@@ -12,7 +12,7 @@ import pytest
 from coordinatord.config import load
 from coordinatord.log import DataDirectory, DataDirectoryError, epochs, replay
 from coordinatord.log.disk import OsDisk
-from protocol.records.cluster_metadata import (
+from kafka_wire.records.cluster_metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
@@ -165,7 +165,7 @@ def test_several_log_dirs_of_one_broker(broker: Path, tmp_path: Path, target: Pa
 
 
 def test_producer_ids_in_the_log_are_taken(broker: Path, target: Path) -> None:
-    from protocol.records.batch import BatchBuilder
+    from kafka_wire.records.batch import BatchBuilder
 
     builder = BatchBuilder()
     builder.add(None, b"x", 0)

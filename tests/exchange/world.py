@@ -12,8 +12,8 @@ from coordinatord.cli import cli
 from coordinatord.exchange.kafka_metadata import KafkaTopic, Replica, topic_records
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import OsDisk
-from protocol.records.batch import CONTROL, BatchBuilder, assign_offset, build_batch
-from protocol.records.cluster_metadata import ELR_VERSION, METADATA_VERSION, FeatureLevelRecord, encode_record
+from kafka_wire.records.batch import CONTROL, BatchBuilder, assign_offset, build_batch
+from kafka_wire.records.cluster_metadata import ELR_VERSION, METADATA_VERSION, FeatureLevelRecord, encode_record
 
 DISK = OsDisk()
 CLUSTER_ID = "0123456789abcdefghijkQ"

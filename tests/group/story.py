@@ -26,15 +26,15 @@ from coordinatord.group import events
 from coordinatord.group.offsets import fetch_offsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import NEVER
-from protocol.api.delete_groups import DeletableGroupResult
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from protocol.errors import ErrorCode
-from protocol.records.offsets import GroupMetadataKey
+from kafka_wire.api.delete_groups import DeletableGroupResult
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_wire.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.offsets import GroupMetadataKey
 from tests.group.world import GROUP_ID, World, commit_topic, join_request, subscription
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}

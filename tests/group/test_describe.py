@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.group.describe import describe, list_group
-from protocol.api.list_groups import ListedGroup
-from protocol.errors import ErrorCode
+from kafka_wire.api.list_groups import ListedGroup
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World, subscription
 
 

@@ -15,17 +15,17 @@ from coordinatord.group import events
 from coordinatord.group.classic import HANDLERS
 from coordinatord.group.result import TimerKey
 from coordinatord.group.states import NEXT_STATES, GroupState
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.group.world import TOPIC_ID, World, commit_topic, join_request, subscription
 
 

@@ -13,8 +13,8 @@ from coordinatord.group.result import Result, Schedule, TimerKey
 from coordinatord.group.standing import stand
 from coordinatord.group.state import HEARTBEAT_OK, HEARTBEAT_RESULTS, NEVER
 from coordinatord.group.states import Cause
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

@@ -9,8 +9,8 @@ import pytest
 from coordinatord.group import events
 from coordinatord.group.classic import step
 from coordinatord.group.states import Cause
-from protocol.api.join_group import JoinGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World, join_request, subscription
 
 BOTH = {"range": subscription("t"), "roundrobin": subscription("t")}

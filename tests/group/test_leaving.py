@@ -7,8 +7,8 @@ import pytest
 from coordinatord.group import events
 from coordinatord.group.classic import step
 from coordinatord.group.states import Cause
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.errors import ErrorCode
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

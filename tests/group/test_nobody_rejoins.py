@@ -8,8 +8,8 @@ from coordinatord.group.rebalance import LOOK_AGAIN_MS
 from coordinatord.group.result import JOIN, Schedule, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.group.states import PREPARING_REBALANCE
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 
 KEY = TimerKey("g", JOIN)
 

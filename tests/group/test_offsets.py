@@ -10,12 +10,12 @@ from coordinatord.group import events
 from coordinatord.group.classic import step
 from coordinatord.group.offsets import fetch_offsets
 from coordinatord.group.result import NOTHING
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.errors import ErrorCode
-from protocol.records.offsets import OffsetCommitValue
-from protocol.schema import ZERO_UUID
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.offsets import OffsetCommitValue
+from kafka_wire.schema import ZERO_UUID
 from tests.group.world import TOPIC_ID, World, commit_topic, subscription
 
 RETENTION_MS = 1_000_000

@@ -15,11 +15,11 @@ from coordinatord.group.replay import replay
 from coordinatord.group.result import JOIN, SESSION, Dropped, TimerKey
 from coordinatord.group.state import Group
 from coordinatord.group.states import EMPTY, PREPARING_REBALANCE, Cause
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupResponse
-from protocol.errors import ErrorCode
-from protocol.records.keys import decode_key, decode_value, encode_key, encode_value
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.keys import decode_key, decode_value, encode_key, encode_value
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from tests.group.world import World, subscription
 from tests.protocol.arbitrary import messages
 

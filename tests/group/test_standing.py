@@ -13,7 +13,7 @@ import pytest
 
 from coordinatord.group import events
 from coordinatord.group.standing import MAX_HEARTBEAT_BYTES, stand
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.group.test_static_members import static_pair
 from tests.group.world import World
 

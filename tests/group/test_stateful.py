@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from coordinatord.group import events
 from coordinatord.group.states import DEAD, EMPTY
-from protocol.api.leave_group import MemberIdentity
-from protocol.errors import ErrorCode
+from kafka_wire.api.leave_group import MemberIdentity
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World, subscription
 
 PROTOCOLS: list[dict[str, bytes]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World, subscription
 
 BOTH = {"range": subscription("t"), "roundrobin": subscription("t")}

@@ -9,8 +9,8 @@ import pytest
 from coordinatord.group.events import Sync
 from coordinatord.group.result import TimerKey
 from coordinatord.group.states import Cause
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import ErrorCode
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import ErrorCode
 from tests.group.world import World
 
 

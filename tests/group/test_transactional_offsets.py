@@ -11,10 +11,10 @@ from coordinatord.group import events
 from coordinatord.group.offsets import fetch_offsets
 from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.states import EMPTY
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.errors import ErrorCode
-from protocol.records.offsets import OffsetCommitValue
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.offsets import OffsetCommitValue
 from tests.group.world import GROUP_ID, TOPIC_ID, World
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -144,7 +144,7 @@ def test_metadata_that_is_too_long_fails_by_itself() -> None:
 
 
 def _with_metadata(text: str) -> Any:
-    from protocol.api.txn_offset_commit import (
+    from kafka_wire.api.txn_offset_commit import (
         TxnOffsetCommitRequest,
         TxnOffsetCommitRequestPartition,
         TxnOffsetCommitRequestTopic,

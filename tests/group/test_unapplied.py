@@ -9,9 +9,9 @@ import pytest
 
 from coordinatord.group import replay
 from coordinatord.group.state import MAX_UNAPPLIED, Group, GroupSettings
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.commit_shape import CommitShape
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.commit_shape import CommitShape
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 ORDERS, CLICKS = b"\1" * 16, b"\2" * 16
 

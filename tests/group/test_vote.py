@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from coordinatord.group.subscription import topics_of
 from coordinatord.group.vote import in_hash_map_order
-from protocol.compiler import encoder
-from protocol.records.consumer import ConsumerProtocolSubscription, TopicPartition
+from kafka_wire.compiler import encoder
+from kafka_wire.records.consumer import ConsumerProtocolSubscription, TopicPartition
 from tests.group.world import World, subscription
 
 

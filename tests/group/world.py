@@ -22,12 +22,12 @@ from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, 
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE, Cause
 from coordinatord.observe.ledger import Ledger, Tell
 from coordinatord.timer_wheel import TimerWheel
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

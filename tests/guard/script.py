@@ -15,19 +15,19 @@ from typing import Any
 from coordinatord.connection import Connection
 from coordinatord.group.states import STABLE
 from coordinatord.server import Daemon
-from protocol import registry
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import ErrorCode
-from protocol.records.batch import build_batch
-from protocol.schema import schema_of
+from kafka_wire import registry
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
+from kafka_wire.schema import schema_of
 from tests.shell import Transport, request_frame, response_of
 
 TOPIC, PARTITIONS = "topic", 4

@@ -16,23 +16,23 @@ from coordinatord.group.offsets import commit_again
 from coordinatord.group.state import Group, GroupSettings, Member
 from coordinatord.handlers import commit_shapes
 from coordinatord.handlers.commit_shapes import KEPT_MS
-from protocol.api.delete_groups import DeleteGroupsRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.commit_shape import MAX_PARTITIONS, CommitShape
-from protocol.compiler import encode_message
-from protocol.errors import ErrorCode
-from protocol.lengths import write_uvarint
-from protocol.schema import ZERO_UUID
+from kafka_wire.commit_shape import MAX_PARTITIONS, CommitShape
+from kafka_wire.compiler import encode_message
+from kafka_wire.errors import ErrorCode
+from kafka_wire.lengths import write_uvarint
+from kafka_wire.schema import ZERO_UUID
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.sync_group import SyncGroupRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 from tests.handlers.test_handlers import commit_request, stable
 from tests.handlers.test_remembered_fetch import commit, question
 from tests.handlers.test_seats import Three, join

@@ -8,29 +8,29 @@ import pytest
 
 from coordinatord.coordinator import ABSENT, LOADING
 from coordinatord.handlers.find import partition_for
-from protocol import registry
-from protocol.api.delete_groups import DeleteGroupsRequest
-from protocol.api.describe_groups import DescribeGroupsRequest
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.list_groups import ListGroupsRequest
-from protocol.api.offset_commit import (
+from kafka_wire import registry
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import ErrorCode
-from protocol.java import MIN_VALUE, absolute, string_hash
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import ErrorCode
+from kafka_wire.java import MIN_VALUE, absolute, string_hash
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
 

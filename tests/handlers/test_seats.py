@@ -14,12 +14,12 @@ from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from coordinatord.handlers.seats import Seat
 from coordinatord.observe.ledger import Ledger
 from coordinatord.request import RequestContext
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import ErrorCode
-from protocol.rejoin_shape import MAX_BYTES, RejoinShape
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import ErrorCode
+from kafka_wire.rejoin_shape import MAX_BYTES, RejoinShape
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
 

@@ -10,12 +10,12 @@ import pytest
 from coordinatord.group.result import TimerKey
 from coordinatord.group.state import Member
 from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.errors import ErrorCode
 from tests.handlers.test_handlers import join_request, stable
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame

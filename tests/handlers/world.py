@@ -13,9 +13,9 @@ from coordinatord.handlers.membership import Membership
 from coordinatord.handlers.offsets import Offsets
 from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
-from protocol.errors import ErrorCode
-from protocol.records.batch import Alike, Numbers
-from protocol.records.keys import decode_key, decode_value
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import Alike, Numbers
+from kafka_wire.records.keys import decode_key, decode_value
 from tests.shell import Gate, Turns, Wire, make_router, read_bodies
 
 PARTITIONS = 50

@@ -16,9 +16,9 @@ from pathlib import Path
 from coordinatord.log.cleaning import Job, SegmentSize, Statistics, clean
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.segment import segment_name
-from protocol.records.batch import BatchBuilder, assign_offset
-from protocol.records.keys import encode_key, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import BatchBuilder, assign_offset
+from kafka_wire.records.keys import encode_key, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 SEGMENT_BYTES = 100 * 1024 * 1024
 DAY_MS = 86_400_000

@@ -21,9 +21,9 @@ from coordinatord.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch,
 from coordinatord.log.cleaner import CleanerSettings
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from protocol.records.batch import NO_SEQUENCE, TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType
+from kafka_wire.records.batch import NO_SEQUENCE, TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType
 from tests.log.history import Violated
 from tests.log.world import PATH, World
 

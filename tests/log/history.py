@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from coordinatord.log import LogConfig, LogDamaged
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from protocol.records.batch import build_batch
+from kafka_wire.records.batch import build_batch
 from tests.log.world import World, contents
 
 Content = list[tuple[int, bytes | None, bytes | None]]

@@ -22,9 +22,9 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition
-from protocol.records.batch import BatchBuilder
-from protocol.records.keys import encode_key, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import BatchBuilder
+from kafka_wire.records.keys import encode_key, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.log.world import HandLoop, HandWorker
 from tests.test_partition_load import coordinator
 

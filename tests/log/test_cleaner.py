@@ -17,7 +17,7 @@ from coordinatord.log.disk import OsDisk
 from coordinatord.log.errors import CleanerLost
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import LogWriter
-from protocol.records.batch import NO_TIMESTAMP, BatchBuilder, build_batch
+from kafka_wire.records.batch import NO_TIMESTAMP, BatchBuilder, build_batch
 from tests.log.test_cleaning import COMPACT, append, roll
 from tests.log.world import PATH, HandLoop, HandWorker, World, contents
 

@@ -11,7 +11,7 @@ import pytest
 from coordinatord.log import LogConfig, PartitionLog, replay
 from coordinatord.log.cleaner import CleanerSettings
 from coordinatord.log.simulated_disk import SimulatedDisk
-from protocol.records.batch import (
+from kafka_wire.records.batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchBuilder,
@@ -23,8 +23,8 @@ from protocol.records.batch import (
     iterate_batches,
     records,
 )
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType
 from tests.log.cleaning_rate import measure
 from tests.log.world import World, contents
 

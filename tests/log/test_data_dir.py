@@ -15,8 +15,8 @@ from coordinatord.log.checkpoint import uuid_bytes, uuid_text
 from coordinatord.log.disk import Disk, OsDisk, read_text
 from coordinatord.log.dump import describe
 from coordinatord.log.simulated_disk import SimulatedDisk
-from protocol.records.batch import build_batch, build_control_batch
-from protocol.records.control import ControlType
+from kafka_wire.records.batch import build_batch, build_control_batch
+from kafka_wire.records.control import ControlType
 from tests.log.world import PATH, World
 
 

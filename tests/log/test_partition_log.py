@@ -12,9 +12,9 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import walk
 from coordinatord.log.simulated_disk import SimulatedDisk
-from protocol.records.batch import build_batch, iterate_batches, read_header
-from protocol.records.compression import Compression
-from protocol.records.key_values import key_values
+from kafka_wire.records.batch import build_batch, iterate_batches, read_header
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.key_values import key_values
 from tests.log.world import World, contents
 
 

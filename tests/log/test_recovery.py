@@ -11,7 +11,7 @@ from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from protocol.records.batch import build_batch, write_crc
+from kafka_wire.records.batch import build_batch, write_crc
 from tests.log.world import PATH, World, contents
 
 

@@ -19,10 +19,10 @@ from coordinatord.log import DataDirectory, LogConfig, LogDamaged, LogWriter
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.repair import RepairRefused, carry_out, lock, plan
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
-from protocol.errors import DecodeError
-from protocol.records.batch import build_batch, iterate_batches
-from protocol.records.keys import encode_key, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import build_batch, iterate_batches
+from kafka_wire.records.keys import encode_key, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.daemon import running
 from tests.log.world import HandLoop, HandWorker, World, contents
 

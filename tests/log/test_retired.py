@@ -22,7 +22,7 @@ from coordinatord.log.journal import (
 )
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from protocol.records.batch import build_batch
+from kafka_wire.records.batch import build_batch
 from tests.log.history import History, Violated
 from tests.log.world import PATH, World, contents
 

@@ -15,7 +15,7 @@ from coordinatord.log.flusher import NOW_BYTES
 from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy, FlushStats
-from protocol.records.batch import build_batch
+from kafka_wire.records.batch import build_batch
 from tests.log.world import PATH, World, contents
 
 

@@ -16,38 +16,38 @@ from coordinatord.member.state import (
 )
 from coordinatord.member.step import step
 from coordinatord.member.subscription import encode_assignment
-from protocol.api.fetch import FetchRequest
-from protocol.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from protocol.api.list_offsets import (
+from kafka_wire.api.fetch import FetchRequest
+from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from kafka_wire.api.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.api.metadata import (
+from kafka_wire.api.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.api.offset_commit import (
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
 
 NODE = 7
 GENERATION = 5

@@ -40,17 +40,17 @@ from coordinatord.member.events import (
 from coordinatord.member.result import Result, Send
 from coordinatord.member.subscription import decode_assignment, decode_subscription
 from coordinatord.member.timer import NEVER
-from protocol.api.fetch import FetchRequest
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.list_offsets import ListOffsetsRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_fetch import OffsetFetchRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.fetch import FetchRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.list_offsets import ListOffsetsRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
 from tests.group.story import clock, duration_ms, of_day_ms, options_of
 from tests.member.world import Consumer, GroupShell, World, refusal
 

@@ -20,7 +20,7 @@ from coordinatord.member.subscription import (
     encode_assignment,
     encode_subscription,
 )
-from protocol.errors import DecodeError
+from kafka_wire.errors import DecodeError
 from tests.member.assignor_cases import RECORDED, History, decoded, ours
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from coordinatord.member.client import Client, MemberError
 from coordinatord.member.state import MemberSettings
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.daemon import Daemon, running
 from tests.member.client_stories import STORIES, prepare
 

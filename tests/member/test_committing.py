@@ -7,10 +7,10 @@ import pytest
 from coordinatord.member.events import Commit, Rejoin
 from coordinatord.member.result import NO_GENERATION, Generation
 from coordinatord.member.state import STABLE, UNJOINED
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.errors import ErrorCode
 from tests.member.lab import GENERATION, MEMBER_ID, Lab
 
 T0, T1 = ("t", 0), ("t", 1)

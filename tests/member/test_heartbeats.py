@@ -7,12 +7,12 @@ import pytest
 from coordinatord.member.result import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.timer import NEVER
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
 from tests.member.lab import GENERATION, MEMBER_ID, NODE, Lab
 
 SESSION_MS = 45_000

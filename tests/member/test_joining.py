@@ -8,13 +8,13 @@ from coordinatord.member.events import Rejoin, Subscribe
 from coordinatord.member.result import NO_GENERATION, Assigned, Generation, Lost, Revoked
 from coordinatord.member.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.subscription import decode_assignment, decode_subscription
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.errors import ErrorCode
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
 from tests.member.lab import GENERATION, MEMBER_ID, Lab, metadata
 
 T0, T1 = ("t", 0), ("t", 1)

@@ -21,8 +21,8 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from coordinatord.member.client import Client
 from coordinatord.member.state import MemberSettings
 from coordinatord.member.subscription import decode_assignment, decode_subscription
-from protocol.headers import read_request_header
-from protocol.registry import codec
+from kafka_wire.headers import read_request_header
+from kafka_wire.registry import codec
 from tests.clients.recording_proxy import Frame, RecordingProxy
 from tests.daemon import free_port, running
 from tests.member.client_stories import prepare

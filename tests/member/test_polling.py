@@ -7,16 +7,16 @@ import pytest
 from coordinatord.member.events import Close, Pause, Received, Rejoin, Resume, Seek, Wakeup
 from coordinatord.member.result import Lost, Revoked
 from coordinatord.member.timer import NEVER
-from protocol.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.api.join_group import JoinGroupRequest
-from protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.api.list_offsets import ListOffsetsRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_fetch import OffsetFetchRequest
-from protocol.errors import ErrorCode
-from protocol.records.batch import build_batch, build_control_batch
-from protocol.records.control import ControlType
+from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_wire.api.list_offsets import ListOffsetsRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch, build_control_batch
+from kafka_wire.records.control import ControlType
 from tests.member.lab import NODE, Lab
 
 T0, T1 = ("t", 0), ("t", 1)

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from coordinatord.group.states import Cause
 from coordinatord.member.events import Close, Commit, Rejoin, Subscribe
 from coordinatord.member.state import UNJOINED
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.member.world import Consumer, World
 
 SESSION_MS = 10_000

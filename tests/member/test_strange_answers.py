@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from coordinatord.member.events import Received
 from coordinatord.member.subscription import encode_assignment, encode_subscription
-from protocol.api.fetch import FetchRequest, FetchResponse
-from protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from protocol.api.metadata import MetadataRequest, MetadataResponse
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.errors import ErrorCode
-from protocol.registry import versions_of
-from protocol.schema import schema_of
+from kafka_wire.api.fetch import FetchRequest, FetchResponse
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_wire.api.metadata import MetadataRequest, MetadataResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import versions_of
+from kafka_wire.schema import schema_of
 from tests.member.lab import GENERATION, MEMBER_ID, NODE, Lab
 from tests.protocol.arbitrary import messages
 

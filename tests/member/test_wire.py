@@ -11,17 +11,17 @@ import pytest
 
 from coordinatord.member.client import Client, MemberError
 from coordinatord.member.state import MemberSettings
-from protocol.api.api_versions import ApiVersion, ApiVersionsResponse
-from protocol.api.find_coordinator import Coordinator, FindCoordinatorResponse
-from protocol.api.metadata import (
+from kafka_wire.api.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_wire.api.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.errors import ErrorCode
-from protocol.framing import FrameSplitter
-from protocol.registry import codec
+from kafka_wire.errors import ErrorCode
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.registry import codec
 from tests.member.client_stories import until
 
 FIND, METADATA, VERSIONS = 10, 3, 18

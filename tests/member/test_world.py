@@ -6,7 +6,7 @@ from __future__ import annotations
 from coordinatord.group.states import Cause
 from coordinatord.member.events import Close, Subscribe
 from coordinatord.member.result import Assigned, Revoked
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.member.world import Consumer, World
 
 SESSION_MS = 10_000

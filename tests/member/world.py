@@ -21,35 +21,35 @@ from coordinatord.member.result import Assigned, Polled, Result, Send, Transitio
 from coordinatord.member.state import STABLE, Member, MemberSettings
 from coordinatord.member.step import step
 from coordinatord.member.timer import NEVER
-from protocol.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.api.leave_group import LeaveGroupRequest
-from protocol.api.list_offsets import (
+from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.api.metadata import (
+from kafka_wire.api.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.errors import ErrorCode
-from protocol.records.batch import build_batch
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
 from tests.group.world import GROUP_ID
 from tests.group.world import World as GroupWorld
 

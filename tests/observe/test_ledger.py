@@ -26,10 +26,10 @@ from coordinatord.group.states import Cause, Why
 from coordinatord.observe import ledger as ledger_module
 from coordinatord.server import Daemon as Server
 from coordinatord.topics.names import LEDGER_TOPIC
-from protocol.api.describe_groups import DescribedGroup
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.api.describe_groups import DescribedGroup
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 from tests.group.world import World, subscription

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from coordinatord.pipeline.ranges import Range, read
 from coordinatord.pipeline.wanted import Wanted
-from protocol.records.batch import build_batch, read_header
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import build_batch, read_header
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.logs import START_MS, encoded
 
 INDEX_ENTRY = struct.Struct(">ii")

@@ -20,8 +20,8 @@ from coordinatord.member.subscription import (
 )
 from coordinatord.pipeline.analysis.generations import Commits, Generation, generation_of
 from coordinatord.pipeline.rows import decode_key, decode_value
-from protocol.api.leave_group import MemberIdentity
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.api.leave_group import MemberIdentity
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import World, commit_topic
 from tests.pipeline.logs import START_MS, encoded
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from protocol.compiler import encode_message
-from protocol.java import absolute, string_hash
-from protocol.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, build_batch
-from protocol.records.consumer import ConsumerProtocolAssignment, TopicPartition
-from protocol.records.offsets import (
+from kafka_wire.compiler import encode_message
+from kafka_wire.java import absolute, string_hash
+from kafka_wire.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, build_batch
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, TopicPartition
+from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

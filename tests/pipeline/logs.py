@@ -9,12 +9,12 @@ from typing import Any
 
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.wanted import Wanted
-from protocol.compiler import encode_message
-from protocol.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder, set_log_append_time
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType, encode_end_marker, encode_key
-from protocol.records.record_types import RECORD_TYPES
-from protocol.schema import schema_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder, set_log_append_time
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType, encode_end_marker, encode_key
+from kafka_wire.records.record_types import RECORD_TYPES
+from kafka_wire.schema import schema_of
 from tests.protocol.arbitrary import Seeded, arbitrary
 
 START_MS = 1_700_000_000_000

@@ -18,7 +18,7 @@ from coordinatord.simulation import world as simulation
 from coordinatord.simulation.node import NODE_ID
 from coordinatord.simulation.process import Process
 from coordinatord.simulation.scenario import build
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.pipeline.histories import generations_of
 
 MINUTES = 90

@@ -14,18 +14,18 @@ from coordinatord.pipeline import chunk, kernels
 from coordinatord.pipeline.chunk import decode
 from coordinatord.pipeline.kinds import KINDS, OFFSET_COMMITS, QUARANTINE
 from coordinatord.pipeline.wanted import Names, Wanted
-from protocol.compiler import decoder, encode_message
-from protocol.errors import DecodeError
-from protocol.records.batch import build_batch, iterate_batches, write_crc
-from protocol.records.compression import Compression
-from protocol.records.offsets import (
+from kafka_wire.compiler import decoder, encode_message
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import build_batch, iterate_batches, write_crc
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.schema import schema_of
+from kafka_wire.schema import schema_of
 from tests.pipeline.logs import ALL, START_MS, arbitrary_batch, arbitrary_log, count, encoded, mutated, rows_of
 from tests.protocol.arbitrary import Seeded, arbitrary, seeded_messages
 

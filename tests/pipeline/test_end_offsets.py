@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.end_offsets import MAX_POINTS, from_broker, from_directories, record_time
 from coordinatord.pipeline.segments import Log, Segment, SourceError
-from protocol.records.batch import build_batch
+from kafka_wire.records.batch import build_batch
 from tests.daemon import running
 
 TIME_ENTRY = struct.Struct(">qi")

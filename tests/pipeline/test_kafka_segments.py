@@ -16,10 +16,10 @@ from coordinatord.pipeline.kinds import QUARANTINE
 from coordinatord.pipeline.ranges import plan, read
 from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
 from coordinatord.pipeline.wanted import Wanted
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.errors import ErrorCode
-from protocol.records.batch import iterate_batches
-from protocol.records.compression import Compression
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import iterate_batches
+from kafka_wire.records.compression import Compression
 from tests.pipeline.dumped import Rows, compare
 from tests.reference.described import describe
 from tests.reference.raw_client import RawClient

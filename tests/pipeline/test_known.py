@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from coordinatord.pipeline.end_offsets import from_directories
-from protocol.compiler import decode_message
-from protocol.records.batch import check_crc, iterate_batches, records
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.compiler import decode_message
+from kafka_wire.records.batch import check_crc, iterate_batches, records
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.known import BATCHES, GENERATIONS, PARTITIONS, Shape, write
 
 SHAPE = Shape(groups=120, rounds=40, log_partitions=2)

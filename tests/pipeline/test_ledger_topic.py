@@ -16,7 +16,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinatord.pipeline.ledger_topic import LEDGER_TOPIC, Entry, ledger_of
 from coordinatord.pipeline.options import Options, read_options
 from coordinatord.pipeline.segments import Log, Segment
-from protocol.records.batch import build_batch
+from kafka_wire.records.batch import build_batch
 from tests.daemon import Daemon, running
 
 GROUPS = 4

@@ -13,8 +13,8 @@ from coordinatord.pipeline import chunk, kernels, plain, ranges
 from coordinatord.pipeline.chunk import decode
 from coordinatord.pipeline.segments import find_logs
 from coordinatord.pipeline.wanted import Names, Wanted
-from protocol.records.batch import build_batch
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.directories import commit_batch, write_segment
 from tests.pipeline.logs import START_MS, encoded
 

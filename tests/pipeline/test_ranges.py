@@ -13,7 +13,7 @@ from coordinatord.pipeline.kinds import OFFSET_COMMITS, QUARANTINE
 from coordinatord.pipeline.ranges import Range, SegmentReplaced, plan, read
 from coordinatord.pipeline.segments import Log, SourceError, find_logs
 from coordinatord.pipeline.wanted import Wanted
-from protocol.records.batch import HEADER_BYTES
+from kafka_wire.records.batch import HEADER_BYTES
 from tests.pipeline.directories import append, commit_batch, compact, offsets_of, write_log, write_segment
 
 TOPIC = "__consumer_offsets"

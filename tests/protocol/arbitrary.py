@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from protocol.schema import Field, Type, schema_of
+from kafka_wire.schema import Field, Type, schema_of
 
 T = TypeVar("T")
 

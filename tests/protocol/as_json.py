@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from protocol.schema import Field, Type, schema_of
+from kafka_wire.schema import Field, Type, schema_of
 
 
 def as_json(message: Any, version: int) -> dict[str, Any]:

@@ -6,15 +6,15 @@ import importlib
 import pkgutil
 from typing import Any
 
-import protocol.api
-import protocol.records
-from protocol.schema import OPEN_END, Schema, schema_of
+import kafka_wire.api
+import kafka_wire.records
+from kafka_wire.schema import OPEN_END, Schema, schema_of
 
 
 def all_messages() -> list[type[Any]]:
-    """The top-level messages of protocol.api and protocol.records (those with versions of their own), by name."""
+    """The top-level messages of kafka_wire.api and kafka_wire.records (those with versions of their own), by name."""
     found: dict[str, type[Any]] = {}
-    for package in (protocol.api, protocol.records):
+    for package in (kafka_wire.api, kafka_wire.records):
         for module_info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{module_info.name}")
             for value in vars(module).values():

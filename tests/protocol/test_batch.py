@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import DecodeError, EncodeError, LengthError, TrailingBytesError, TruncatedError
-from protocol.records import varint
-from protocol.records.batch import (
+from kafka_wire.errors import DecodeError, EncodeError, LengthError, TrailingBytesError, TruncatedError
+from kafka_wire.records import varint
+from kafka_wire.records.batch import (
     CONTROL,
     HEADER_BYTES,
     TRANSACTIONAL,
@@ -28,9 +28,9 @@ from protocol.records.batch import (
     set_log_append_time,
     write_crc,
 )
-from protocol.records.compression import Compression, CompressionError, compress, decompress
-from protocol.records.control import ControlType, decode_end_marker, decode_key
-from protocol.records.key_values import key_values
+from kafka_wire.records.compression import Compression, CompressionError, compress, decompress
+from kafka_wire.records.control import ControlType, decode_end_marker, decode_key
+from kafka_wire.records.key_values import key_values
 
 maybe_bytes = st.none() | st.binary(max_size=300)
 header_lists = st.lists(st.tuples(st.text(max_size=8), maybe_bytes), max_size=3)

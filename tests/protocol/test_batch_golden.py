@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import (
+from kafka_wire.records.batch import (
     BatchBuilder,
     build_control_batch,
     check_crc,
@@ -18,10 +18,10 @@ from protocol.records.batch import (
     recompress,
     records,
 )
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType, decode_end_marker
-from protocol.records.key_values import key_values
-from protocol.records.produced import Limits, validate_produced
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType, decode_end_marker
+from kafka_wire.records.key_values import key_values
+from kafka_wire.records.produced import Limits, validate_produced
 from tests.reference.capture_batches import expected_records
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "records"

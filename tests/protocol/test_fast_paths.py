@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.api.offset_commit import (
+from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -16,21 +16,21 @@ from protocol.api.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.api.offset_fetch import (
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.commit_shape import FIRST_VERSION, CommitShape
-from protocol.compiler import encode_message
-from protocol.make import maker
-from protocol.offset_bodies import MANY, all_committed, all_fetched
-from protocol.records.batch import BatchBuilder, record_body
-from protocol.records.keys import encode_key, encode_offsets, encode_value
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from protocol.schema import ZERO_UUID
+from kafka_wire.commit_shape import FIRST_VERSION, CommitShape
+from kafka_wire.compiler import encode_message
+from kafka_wire.make import maker
+from kafka_wire.offset_bodies import MANY, all_committed, all_fetched
+from kafka_wire.records.batch import BatchBuilder, record_body
+from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.schema import ZERO_UUID
 
 names = st.text(max_size=80)
 topic_ids = st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import LengthError
-from protocol.framing import FrameSplitter
+from kafka_wire.errors import LengthError
+from kafka_wire.framing import FrameSplitter
 
 
 def contents(splitter: FrameSplitter, data: bytes) -> list[bytes]:

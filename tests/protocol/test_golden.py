@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from protocol import reference
-from protocol.compiler import decode_message, decoder, encode_message
-from protocol.headers import read_request_header, write_request_header
-from protocol.records import batch
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.registry import API_NAMES, codec
+from kafka_wire import reference
+from kafka_wire.compiler import decode_message, decoder, encode_message
+from kafka_wire.headers import read_request_header, write_request_header
+from kafka_wire.records import batch
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_wire.registry import API_NAMES, codec
 
 FRAMES = Path(__file__).parents[1] / "golden" / "frames"
 API_KEYS = {name: key for key, name in API_NAMES.items()}

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from protocol.compiler import decode_message
-from protocol.records import batch, keys
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
+from kafka_wire.compiler import decode_message
+from kafka_wire.records import batch, keys
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.protocol.as_json import as_json
 
 FOLDER = Path(__file__).parents[1] / "golden" / "offsets_log"

@@ -1,12 +1,12 @@
-"""`python -m protocol`: what people see of a codec and a frame."""
+"""`python -m kafka_wire`: what people see of a codec and a frame."""
 
 from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
 
-from protocol.__main__ import main
-from protocol.api.heartbeat import HeartbeatRequest
+from kafka_wire.__main__ import main
+from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.shell import request_frame
 
 

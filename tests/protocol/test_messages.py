@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from protocol import reference
-from protocol.compiler import decoder, encode_message
-from protocol.errors import DecodeError
-from protocol.schema import schema_of
+from kafka_wire import reference
+from kafka_wire.compiler import decoder, encode_message
+from kafka_wire.errors import DecodeError
+from kafka_wire.schema import schema_of
 from tests.protocol.arbitrary import messages, seeded_messages
 from tests.protocol.messages import all_messages, every_version, name_of
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.compiler import encoder
-from protocol.errors import DecodeError
-from protocol.records.batch import HEADER_BYTES, BatchBuilder, read_header
-from protocol.records.key_values import key_values
-from protocol.records.keys import decode_value, encode_key, encode_value
-from protocol.records.newest import Newest, gather
-from protocol.records.offset_values import decode_offset_value
-from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.compiler import encoder
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER_BYTES, BatchBuilder, read_header
+from kafka_wire.records.key_values import key_values
+from kafka_wire.records.keys import decode_value, encode_key, encode_value
+from kafka_wire.records.newest import Newest, gather
+from kafka_wire.records.offset_values import decode_offset_value
+from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from tests.protocol.arbitrary import messages
 
 quick = settings(max_examples=150, derandomize=True, database=None, deadline=None,

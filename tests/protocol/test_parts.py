@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocol import registry
-from protocol.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
-from protocol.parts import MIN_KEPT_BYTES, Parts
+from kafka_wire import registry
+from kafka_wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+from kafka_wire.parts import MIN_KEPT_BYTES, Parts
 
 FETCH = 1
 

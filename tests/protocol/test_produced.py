@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.records.batch import (
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import (
     CONTROL,
     BatchBuilder,
     BatchHeader,
@@ -18,8 +18,8 @@ from protocol.records.batch import (
     set_log_append_time,
     write_crc,
 )
-from protocol.records.compression import Compression
-from protocol.records.produced import Limits, Rejected, validate_produced
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.produced import Limits, Rejected, validate_produced
 
 NOW = 1_000_000
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import DecodeError
-from protocol.records.batch import BatchBuilder, check_crc, read_header, record_bytes, records
-from protocol.records.compression import Compression
-from protocol.records.rewrite import emptied, rewritten, spans
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import BatchBuilder, check_crc, read_header, record_bytes, records
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.rewrite import emptied, rewritten, spans
 
 RECORDS = st.lists(
     st.tuples(

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.api.offset_fetch import OffsetFetchRequest
-from protocol.api.produce import ProduceRequest
-from protocol.errors import ErrorCode
-from protocol.records import batch
-from protocol.schema import ZERO_UUID, Field, schema_of
+from kafka_wire.api.offset_fetch import OffsetFetchRequest
+from kafka_wire.api.produce import ProduceRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records import batch
+from kafka_wire.schema import ZERO_UUID, Field, schema_of
 
 LINE_WIDTH = 118
 NAME = re.compile(r"(group|topic|transaction)\w*$")

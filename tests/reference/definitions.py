@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from protocol.schema import NONE, ZERO_UUID, Versions
+from kafka_wire.schema import NONE, ZERO_UUID, Versions
 
 JARS = ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-metadata")
 FOLDERS = ("common/message/", "common/metadata/")

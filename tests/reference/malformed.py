@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.compiler import encode_message
-from protocol.errors import DecodeError, LengthError, TextError, TrailingBytesError
-from protocol.headers import RequestHeader, read_request_header, write_request_header
-from protocol.registry import codec, versions_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.errors import DecodeError, LengthError, TextError, TrailingBytesError
+from kafka_wire.headers import RequestHeader, read_request_header, write_request_header
+from kafka_wire.registry import codec, versions_of
 from tests.reference import values
 
 GROUP = "g000000"

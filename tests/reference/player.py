@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from protocol.api.create_topics import CreateTopicsRequest
-from protocol.api.delete_topics import DeleteTopicsRequest
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.errors import ErrorCode
-from protocol.registry import API_NAMES, messages
+from kafka_wire.api.create_topics import CreateTopicsRequest
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import API_NAMES, messages
 from tests.reference import values
 from tests.reference.canonical import Names, put_in_order, rendered
 from tests.reference.raw_client import Answer, RawClient

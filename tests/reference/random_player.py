@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.api.delete_groups import DeleteGroupsRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.errors import ErrorCode
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.errors import ErrorCode
 from tests.reference.canonical import Names, filled, parts, put_in_order, rendered
 from tests.reference.random_requests import Seat, learn, request_for
 from tests.reference.random_steps import BURST_S, MARGIN_S, SEATS, SPAN_S, Program, Step

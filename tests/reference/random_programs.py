@@ -32,9 +32,9 @@ from coordinatord.group import classic
 from coordinatord.group.events import TimedOut
 from coordinatord.group.result import JOIN, SESSION, Result
 from coordinatord.group.state import Group
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.errors import ErrorCode
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 from tests.reference.in_process import HOST, InProcess, run, running_in_process
 from tests.reference.leader_choice import LeaderChoice

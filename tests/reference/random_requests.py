@@ -6,24 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.api.delete_groups import DeleteGroupsRequest
-from protocol.api.describe_groups import DescribeGroupsRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.api.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.api.list_groups import ListGroupsRequest
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.api.offset_fetch import (
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.compiler import encode_message
-from protocol.errors import ErrorCode
-from protocol.records.consumer import ConsumerProtocolSubscription
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.compiler import encode_message
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.consumer import ConsumerProtocolSubscription
 from tests.reference.canonical import Names
 from tests.reference.random_steps import Step
 

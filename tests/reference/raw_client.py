@@ -16,10 +16,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from protocol.compiler import encode_message
-from protocol.headers import RequestHeader, write_request_header
-from protocol.registry import Codec, codec
-from protocol.schema import schema_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec, codec
+from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES = 64 << 20
 

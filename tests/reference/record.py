@@ -20,10 +20,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.errors import ErrorCode
 from tests.reference import differences
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 from tests.reference.player import Player

@@ -21,7 +21,7 @@ from coordinatord.log import DataDirectory, LogConfig, PartitionLog, checkpoint
 from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.writer import LogWriter
-from protocol.records.batch import BatchHeader, Record, iterate_batches, records
+from kafka_wire.records.batch import BatchHeader, Record, iterate_batches, records
 from tests.log.world import HandLoop, HandWorker
 from tests.reference.broker import JVM, KafkaBroker, run_tool, running_broker, wait_until_serving
 from tests.reference.test_dump_log_segments import COMPLAINT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.schema import Field, Type, Versions, schema_of
+from kafka_wire.schema import Field, Type, Versions, schema_of
 from tests.protocol.messages import all_messages
 from tests.reference.definitions import KafkaField, KafkaMessage, definitions
 

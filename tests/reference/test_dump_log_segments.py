@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from coordinatord.log import DataDirectory, LogConfig, PartitionLog, replay
-from protocol.records import keys
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
-from protocol.records.compression import Compression
-from protocol.records.control import ControlType
-from protocol.records.offsets import (
+from kafka_wire.records import keys
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -24,8 +24,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from protocol.records.batch import iterate_batches
-from protocol.records.compression import Compression
+from kafka_wire.records.batch import iterate_batches
+from kafka_wire.records.compression import Compression
 from tests.clients.waiting import wait_until
 from tests.daemon import REPOSITORY, Daemon
 from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool

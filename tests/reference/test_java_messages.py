@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.compiler import decode_message, encode_message
-from protocol.errors import DecodeError, LengthError, TextError, TrailingBytesError, TruncatedError
+from kafka_wire.compiler import decode_message, encode_message
+from kafka_wire.errors import DecodeError, LengthError, TextError, TrailingBytesError, TruncatedError
 from tests.protocol.arbitrary import seeded_messages
 from tests.protocol.as_json import as_json
 from tests.protocol.messages import every_version, name_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocol.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.api_versions import ApiVersionsRequest
 from tests.daemon import running
 from tests.reference.broker import KafkaBroker, running_broker
 from tests.reference.in_process import HOST, run, running_in_process

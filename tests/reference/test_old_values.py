@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from protocol.compiler import encode_message
-from protocol.records.keys import decode_value
-from protocol.records.offset_values import decode_offset_value
-from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from protocol.schema import schema_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.records.keys import decode_value
+from kafka_wire.records.offset_values import decode_offset_value
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.schema import schema_of
 from tests.reference.java_messages import ask
 
 pytestmark = pytest.mark.reference

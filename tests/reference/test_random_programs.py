@@ -17,7 +17,7 @@ import pytest
 
 from coordinatord.group import classic, joining, leaving, rebalance
 from coordinatord.group.state import Group, heartbeat_error
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.reference import differences as known
 from tests.reference.random_player import Played
 from tests.reference.random_programs import Difference, compare, differences, play_on_ours, recordings, report

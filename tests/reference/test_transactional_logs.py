@@ -17,24 +17,24 @@ from typing import Any
 
 import pytest
 
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.describe_transactions import DescribeTransactionsRequest
-from protocol.api.end_txn import EndTxnRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
+from kafka_wire.api.end_txn import EndTxnRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 from tests.daemon import REPOSITORY, Daemon, running
 from tests.reference.broker import running_broker
 from tests.reference.raw_client import RawClient

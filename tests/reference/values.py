@@ -18,10 +18,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocol.compiler import encode_message
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder
-from protocol.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from protocol.schema import Type, schema_of
+from kafka_wire.compiler import encode_message
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
+from kafka_wire.schema import Type, schema_of
 
 _STRING_OR_BRACE = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|([{}])""")
 

@@ -20,14 +20,14 @@ from coordinatord.member.result import Assigned, Lost, Revoked, Send
 from coordinatord.member.subscription import decode_assignment
 from coordinatord.timers import TICK_MS
 from coordinatord.topics.names import OFFSETS_TOPIC
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.api.offset_fetch import OffsetFetchRequest
-from protocol.api.sync_group import SyncGroupRequest
-from protocol.errors import ErrorCode
-from protocol.records.keys import decode_key, decode_value
-from protocol.records.offsets import GroupMetadataKey, OffsetCommitKey
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.keys import decode_key, decode_value
+from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.agreed import Agreed
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
 from tests.simulation.sharing import Shares, Sharing

@@ -16,9 +16,9 @@ from coordinatord.member.state import STABLE, Member
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.member.wire import Wire
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.errors import DecodeError
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.errors import DecodeError
 from tests.simulation.clocks import Clock
 from tests.simulation.hasty import Hasty, is_for_the_leader
 from tests.simulation.network import Cable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.state import Member
 from coordinatord.group.states import STABLE
-from protocol import registry
-from protocol.headers import read_request_header
+from kafka_wire import registry
+from kafka_wire.headers import read_request_header
 
 if TYPE_CHECKING:
     from tests.simulation.invariants import Watch

@@ -7,8 +7,8 @@ from collections import deque
 from typing import Any
 
 from coordinatord.simulation.engine import START_MS, Engine
-from protocol.api.offset_commit import OffsetCommitRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.errors import ErrorCode
 
 TAIL = 60
 RANDOM_PART = re.compile(r"(\w[\w.]*)-([0-9a-f]{4})[0-9a-f]{28}")

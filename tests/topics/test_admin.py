@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api.create_partitions import (
+from kafka_wire.api.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.api.create_topics import (
+from kafka_wire.api.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 from tests.topics.world import START_MS, World, batch
 
 

@@ -9,8 +9,8 @@ import pytest
 from coordinatord.log import LogDamaged
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from tests.topics.world import PATH, World, batch
 
 

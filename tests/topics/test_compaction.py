@@ -8,7 +8,7 @@ from coordinatord.config import Settings
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.partition import Partition
-from protocol.records.batch import (
+from kafka_wire.records.batch import (
     TRANSACTIONAL,
     BatchBuilder,
     KeyValue,
@@ -16,8 +16,8 @@ from protocol.records.batch import (
     iterate_batches,
     read_header,
 )
-from protocol.records.control import ControlType
-from protocol.records.key_values import key_values
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.key_values import key_values
 from tests.log.world import World
 
 NOW = 1_000_000

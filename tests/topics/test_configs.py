@@ -10,11 +10,11 @@ import pytest
 from coordinatord.config import Settings
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, parse, text_of
-from protocol.api import alter_configs, incremental_alter_configs
-from protocol.api.alter_configs import AlterConfigsRequest
-from protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api import alter_configs, incremental_alter_configs
+from kafka_wire.api.alter_configs import AlterConfigsRequest
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_wire.errors import ErrorCode
 from tests.topics.world import World, batch
 
 TOPIC, BROKER = 2, 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api.describe_cluster import DescribeClusterRequest
-from protocol.api.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.errors import ErrorCode
-from protocol.schema import ZERO_UUID
+from kafka_wire.api.describe_cluster import DescribeClusterRequest
+from kafka_wire.api.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 from tests.topics.world import World
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from coordinatord.log import PartitionLog
 from coordinatord.topics.fetch import _below
-from protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.api.delete_topics import DeleteTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.errors import ErrorCode
-from protocol.records.batch import assign_offset, iterate_batches
+from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import assign_offset, iterate_batches
 from tests.topics.world import Context, World, batch, produce
 
 MIB = 1 << 20

@@ -8,9 +8,9 @@ import pytest
 
 from coordinatord.topics import fetch_sessions
 from coordinatord.topics.fetch_sessions import EVICTABLE_AFTER_MS, MAX_EPOCH, Fetched, FetchSessions, next_epoch
-from protocol.api.delete_topics import DeleteTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from protocol.errors import ErrorCode
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from kafka_wire.errors import ErrorCode
 from tests.topics.test_fetch import at, shown
 from tests.topics.world import World, batch
 

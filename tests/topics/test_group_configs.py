@@ -8,11 +8,11 @@ import pytest
 
 from coordinatord.log import LogDamaged
 from coordinatord.topics.group_configs import NEVER_MS, GroupConfigs
-from protocol.api import alter_configs, incremental_alter_configs
-from protocol.api.alter_configs import AlterConfigsRequest
-from protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api import alter_configs, incremental_alter_configs
+from kafka_wire.api.alter_configs import AlterConfigsRequest
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_wire.errors import ErrorCode
 from tests.topics.world import PATH, World
 
 GROUP = 32

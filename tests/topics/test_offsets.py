@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.api.offset_for_leader_epoch import (
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.topics.world import START_MS, World, batch, produce
 
 

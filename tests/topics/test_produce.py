@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL, read_header
-from protocol.records.compression import Compression
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL, read_header
+from kafka_wire.records.compression import Compression
 from tests.topics.world import START_MS, World, batch, produce
 
 

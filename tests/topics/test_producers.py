@@ -12,8 +12,8 @@ from coordinatord.topics import producers as producers_module
 from coordinatord.topics import snapshots
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.producers import MAX_SEQUENCE, Producer, Producers, Refused, RememberedBatch
-from protocol.errors import ErrorCode
-from protocol.records.batch import BatchHeader, read_header
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import BatchHeader, read_header
 from tests.topics.world import START_MS, World, batch, produce
 
 ID = 4711

@@ -6,13 +6,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from protocol import registry
-from protocol.api.api_versions import ApiVersionsRequest
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import build_batch, iterate_batches, records
-from protocol.schema import schema_of
+from kafka_wire import registry
+from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.records.batch import build_batch, iterate_batches, records
+from kafka_wire.schema import schema_of
 from tests.daemon import HOST, running
 from tests.shell import request_frame, response_of
 

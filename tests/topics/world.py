@@ -14,13 +14,13 @@ from coordinatord.log import DataDirectory, LogWriter
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.nodes import Nodes
 from coordinatord.topics import Topics
-from protocol import registry
-from protocol.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from protocol.compiler import encode_message
-from protocol.records.batch import BatchBuilder
-from protocol.records.compression import Compression
-from protocol.schema import ZERO_UUID
+from kafka_wire import registry
+from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from kafka_wire.compiler import encode_message
+from kafka_wire.records.batch import BatchBuilder
+from kafka_wire.records.compression import Compression
+from kafka_wire.schema import ZERO_UUID
 from tests.log.world import PATH, HandLoop, HandWorker
 
 START_MS = 1_700_000_000_000

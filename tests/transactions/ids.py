@@ -18,7 +18,7 @@ from coordinatord.transactions.state import (
     TransactionState,
 )
 from coordinatord.transactions.steps import markers_of, step
-from protocol.records.transactions import TransactionLogValue, decode_value, encode_value
+from kafka_wire.records.transactions import TransactionLogValue, decode_value, encode_value
 
 P0, P1 = ("t", 0), ("t", 1)
 TIMEOUT_MS = 60_000

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.transactions.world import TX, World, group_partition
 
 E = ErrorCode

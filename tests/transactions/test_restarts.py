@@ -11,8 +11,8 @@ from coordinatord.log.simulated_disk import CrashKind
 from coordinatord.topics import partition as partition_module
 from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.producers import Aborted
-from protocol.api.end_txn import EndTxnRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.end_txn import EndTxnRequest
+from kafka_wire.errors import ErrorCode
 from tests.topics.world import Context
 from tests.transactions.world import TX, World, group_partition
 

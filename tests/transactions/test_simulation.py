@@ -20,18 +20,18 @@ from typing import Any
 import pytest
 
 from coordinatord.log.simulated_disk import SimulatedCrash, SimulatedDisk
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.api.end_txn import EndTxnRequest
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafka_wire.api.end_txn import EndTxnRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL
 from tests.topics.world import batch
 from tests.transactions.world import World
 

@@ -27,7 +27,7 @@ from coordinatord.transactions.state import (
     TransactionState,
 )
 from coordinatord.transactions.steps import HANDLERS, verify
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.transactions.ids import P0, P1, TIMEOUT_MS, World
 
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from coordinatord.transactions.state import SERVER_VERSION
-from protocol.api.add_partitions_to_txn import (
+from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.api.describe_producers import DescribeProducersRequest, TopicRequest
-from protocol.api.describe_transactions import DescribeTransactionsRequest
-from protocol.api.end_txn import EndTxnRequest
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.api.list_transactions import ListTransactionsRequest
-from protocol.api.metadata import MetadataRequest
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL, iterate_batches
+from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
+from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
+from kafka_wire.api.end_txn import EndTxnRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.list_transactions import ListTransactionsRequest
+from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL, iterate_batches
 from tests.topics.world import batch
 from tests.transactions.world import TX, World, group_partition
 

@@ -23,23 +23,23 @@ from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import TransactionSettings
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.api.describe_transactions import DescribeTransactionsRequest
-from protocol.api.end_txn import EndTxnRequest, EndTxnResponse
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
+from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.records.batch import TRANSACTIONAL, iterate_batches, records
+from kafka_wire.records.batch import TRANSACTIONAL, iterate_batches, records
 from tests.shell import read_bodies
 from tests.topics.world import Context, batch
 from tests.topics.world import World as TopicsWorld

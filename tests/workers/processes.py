@@ -11,9 +11,9 @@ import time
 from coordinatord.handlers.find import partition_for
 from coordinatord.nodes import Nodes
 from coordinatord.topics.names import OFFSETS_TOPIC
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.errors import ErrorCode
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import Partition, RawMember
 from tests.daemon import HOST, Daemon, is_running

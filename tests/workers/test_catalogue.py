@@ -9,12 +9,12 @@ import pytest
 from coordinatord.log.config import LogConfig
 from coordinatord.log.errors import LogDamaged
 from coordinatord.topics.catalogue_file import read
-from protocol.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from protocol.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.api.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from protocol.api.delete_topics import DeleteTopicsRequest
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.errors import ErrorCode
+from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kafka_wire.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from kafka_wire.api.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.errors import ErrorCode
 from tests.log.world import PATH
 from tests.topics.world import batch, produce
 from tests.workers.world import FIRST_ID, Workers, WorkerWorld

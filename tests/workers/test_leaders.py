@@ -10,20 +10,20 @@ import pytest
 from coordinatord.handlers.find import FindCoordinator, partition_for
 from coordinatord.nodes import Nodes
 from coordinatord.topics.names import OFFSETS_TOPIC
-from protocol.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.api.describe_cluster import DescribeClusterRequest
-from protocol.api.describe_producers import DescribeProducersRequest, TopicRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.api.offset_for_leader_epoch import (
+from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kafka_wire.api.describe_cluster import DescribeClusterRequest
+from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.errors import ErrorCode
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.errors import ErrorCode
 from tests.topics.world import Context, World, batch
 
 FIRST_ID = 7

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from coordinatord.nodes.rendezvous import Rendezvous
-from protocol.api.find_coordinator import FindCoordinatorRequest
-from protocol.api.heartbeat import HeartbeatRequest
-from protocol.api.list_groups import ListGroupsRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.errors import ErrorCode
 from tests.clients.raw_member import RawMember
 from tests.daemon import HOST, Daemon, is_running, running
 from tests.workers.processes import (

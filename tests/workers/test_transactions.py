@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.api.end_txn import EndTxnRequest
-from protocol.api.init_producer_id import InitProducerIdRequest
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.api.txn_offset_commit import (
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafka_wire.api.end_txn import EndTxnRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from protocol.errors import ErrorCode
-from protocol.records.batch import TRANSACTIONAL
+from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import TRANSACTIONAL
 from tests.topics.world import batch
 from tests.transactions.test_simulation import PARTITIONS, SEEDS, CrashedError, Simulation, errors_of
 from tests.workers.transactional_world import Cluster, TransactionalWorld

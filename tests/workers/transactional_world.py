@@ -16,7 +16,7 @@ from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import RETRY_MS, MarkerWriter
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
-from protocol import registry
+from kafka_wire import registry
 from tests.topics.world import Context
 from tests.transactions.world import World
 from tests.workers.world import Workers, WorkerWorld

@@ -17,10 +17,10 @@ from coordinatord.member.assignors.constrained import ConstrainedAssignment
 from coordinatord.member.assignors.general import GeneralAssignment
 from coordinatord.member.assignors.java_hash import TopicPartition, grouped_order
 from coordinatord.member.assignors.racks import RackInfo
-from protocol.compiler import decoder, encoder
-from protocol.errors import DecodeError
-from protocol.records.consumer import TopicPartition as TopicPartitions
-from protocol.schema import array, int32, message
+from kafka_wire.compiler import decoder, encoder
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.consumer import TopicPartition as TopicPartitions
+from kafka_wire.schema import array, int32, message
 
 _INT32 = struct.Struct(">i")
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.api.describe_groups import DescribeGroupsRequest
-from protocol.errors import ErrorCode
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.errors import ErrorCode
 from tests.bench import frames, groups
 from tests.bench.generator import Flow, Line, WrongAnswer, drive, exchange
 from tests.bench.groups import Member, check_heartbeat, heartbeats, require

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.bench import frames, groups
 from tests.bench.generator import Flow, WrongAnswer, exchange
 from tests.bench.registry import KAFKA, OURS, Arena, Column, Sample, at_least, ours, row

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from protocol.records.batch import assign_offset, iterate_batches
+from kafka_wire.records.batch import assign_offset, iterate_batches
 from tests.bench.generator import drive
 from tests.bench.registry import KAFKA, Arena, Column, Sample, at_least, row
 from tests.bench.rows.steady import commit_flows

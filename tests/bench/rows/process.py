@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.bench import frames, groups
 from tests.bench.generator import Line, WrongAnswer, exchange
 from tests.bench.groups import check_heartbeat

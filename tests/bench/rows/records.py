@@ -6,10 +6,10 @@ import socket
 import time
 from dataclasses import dataclass
 
-from protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import batch
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.records import batch
 from tests.bench import frames, groups
 from tests.bench.generator import Line, WrongAnswer, exchange
 from tests.bench.groups import require

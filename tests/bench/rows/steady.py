@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.bench import frames, groups
 from tests.bench.generator import Flow, WrongAnswer, drive
 from tests.bench.groups import Member, check_heartbeat, heartbeats, require

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import CoordinatorNotAvailableError, NoError
 from kafka.structs import OffsetAndMetadata
 
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.clients.families.clients import Client
 from tests.clients.families.program import Line, Program, parsed_pairs
 from tests.clients.members import Member, wait_for_assignment

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from protocol.errors import ErrorCode
+from kafka_wire.errors import ErrorCode
 from tests.clients.families.program import Command, Line, Program, parsed_pairs
 
 TOOL_TIMEOUT_S = 60

@@ -13,7 +13,7 @@ from coordinatord.pipeline.at import compare, csv_lines, moment, parse_time, tel
 from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, run
 from coordinatord.pipeline.segments import SourceError
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import GROUP_ID
 from tests.pipeline.histories import Consumer, History
 from tests.pipeline.spark.test_rebalances import write_offsets

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.frames import Source, with_outcome
 from coordinatord.pipeline.kinds import KINDS
 from coordinatord.pipeline.segments import SourceError
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_control_batch
-from protocol.records.control import ControlType
-from protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_control_batch
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.directories import commit_batch, write_log, write_segment
 from tests.pipeline.logs import START_MS, arbitrary_log, encoded
 from tests.pipeline.test_kafka_segments import GOLDEN, rows_in
@@ -41,7 +41,7 @@ def _bytes(value: Any) -> Any:
 
 def test_the_wheel_has_the_module_that_spark_looks_for(wheel: Path) -> None:
     tops = {path.name for path in wheel.iterdir() if not path.name.endswith(".dist-info")}
-    assert tops == {"coordinatord", "protocol", "pyspark_consumer_offsets"}
+    assert tops == {"coordinatord", "kafka_wire", "pyspark_consumer_offsets"}
     assert not (wheel / "coordinatord" / "pipeline" / "registered").exists()
 
 

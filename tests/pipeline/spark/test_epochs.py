@@ -13,7 +13,7 @@ from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
 from coordinatord.pipeline.tables.inputs import Options
 from coordinatord.pipeline.topic_names import FILE
-from protocol.records.batch import iterate_batches
+from kafka_wire.records.batch import iterate_batches
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
 

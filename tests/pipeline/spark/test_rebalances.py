@@ -14,8 +14,8 @@ from coordinatord.pipeline.frames import Source
 from coordinatord.pipeline.run import Run, read_table, run
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import Options
-from protocol.records.batch import build_batch
-from protocol.records.offsets import OffsetCommitKey
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import GROUP_ID, commit_topic
 from tests.pipeline.directories import write_segment
 from tests.pipeline.histories import Consumer, History, history

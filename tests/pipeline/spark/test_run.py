@@ -22,9 +22,9 @@ from coordinatord.pipeline.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.describe import markdown
 from coordinatord.pipeline.tables.inputs import Inputs, Options
-from protocol.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
-from protocol.records.control import ControlType
-from protocol.records.offsets import (
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -1,0 +1,41 @@
+"""AlterConfigs: replace the settings of a resource.
+
+v2 flexible
+"""
+
+from __future__ import annotations
+
+from kafka_wire.schema import array, boolean, int8, int16, int32, message, string
+
+
+@message()
+class AlterableConfig:
+    name: str = string("0+")
+    value: str | None = string("0+", nullable="0+")
+
+
+@message()
+class AlterConfigsResource:
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[AlterableConfig] = array(AlterableConfig, "0+")
+
+
+@message(versions="0-2", flexible="2+", api_key=33)
+class AlterConfigsRequest:
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
+    validate_only: bool = boolean("0+")
+
+
+@message()
+class AlterConfigsResourceResponse:
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+
+
+@message(versions="0-2", flexible="2+", api_key=33)
+class AlterConfigsResponse:
+    throttle_time_ms: int = int32("0+")
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")

@@ -1,0 +1,25 @@
+"""DeleteGroups: empty groups are removed with their offsets.
+
+v1 throttle time as before · v2 flexible
+"""
+
+from __future__ import annotations
+
+from kafka_wire.schema import array, int16, int32, message, string
+
+
+@message(versions="0-2", flexible="2+", api_key=42)
+class DeleteGroupsRequest:
+    groups_names: list[str] = array(string, "0+")
+
+
+@message()
+class DeletableGroupResult:
+    group_id: str = string("0+")
+    error_code: int = int16("0+")
+
+
+@message(versions="0-2", flexible="2+", api_key=42)
+class DeleteGroupsResponse:
+    throttle_time_ms: int = int32("0+")
+    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")

@@ -1,0 +1,29 @@
+"""InitProducerId: a producer gets its id and epoch.
+
+v2 flexible · v3 an epoch to go on from · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE (KIP-890) ·
+v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not declared
+"""
+
+from __future__ import annotations
+
+from kafka_wire.schema import boolean, int16, int32, int64, message, string
+
+
+@message(versions="0-5", flexible="2+", api_key=22)
+class InitProducerIdRequest:
+    transactional_id: str | None = string("0+", nullable="0+")
+    transaction_timeout_ms: int = int32("0+")
+    producer_id: int = int64("3+", default=-1)
+    producer_epoch: int = int16("3+", default=-1)
+    enable2_pc: bool = boolean("6+")
+    keep_prepared_txn: bool = boolean("6+")
+
+
+@message(versions="0-5", flexible="2+", api_key=22)
+class InitProducerIdResponse:
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    producer_id: int = int64("0+", default=-1)
+    producer_epoch: int = int16("0+")
+    ongoing_txn_producer_id: int = int64("6+", default=-1)
+    ongoing_txn_producer_epoch: int = int16("6+", default=-1)

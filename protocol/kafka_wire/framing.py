@@ -1,0 +1,68 @@
+"""Size-prefixed frames out of a byte stream, with a maximum.
+
+Every request and response is led by its size, an int32. What arrives is cut at whatever place the network likes: one
+chunk may hold many frames and the beginning of another.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafka_wire import errors
+
+_size = struct.Struct(">i").unpack_from
+
+Frames = list[tuple[bytes, int, int]]
+"""Frames as (buffer, start, end): where their content lies, without the size; nothing is copied for them."""
+
+
+class FrameSplitter:
+    """Keeps the beginning of a frame until its end has come. Memory: at most one frame of `max_frame_bytes`."""
+
+    __slots__ = ("_parts", "_received", "_wanted", "max_frame_bytes")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self._parts: list[bytes] = []
+        self._received = 0
+        self._wanted = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of an unfinished frame is kept."""
+        return self._received
+
+    def feed(self, data: bytes) -> Frames:
+        """Take what has arrived, give the frames that are whole. Raises `LengthError` for a size out of bounds."""
+        if self._parts:
+            # A large frame comes in many chunks: they are joined once, when it is whole.
+            self._parts.append(data)
+            self._received += len(data)
+            if self._received < self._wanted:
+                return []
+            data = b"".join(self._parts)
+            self._parts = []
+            self._received = 0
+        elif len(data) >= 4 and 4 + _size(data, 0)[0] == len(data) <= self.max_frame_bytes:
+            return [(data, 4, len(data))]  # a frame as its peer has written it: nearly always
+        frames = []
+        pos = 0
+        end = len(data)
+        wanted = 4
+        limit = self.max_frame_bytes
+        while end - pos >= 4:
+            (size,) = _size(data, pos)
+            if not 0 <= size <= limit:
+                raise errors.LengthError(f"a frame of {size} bytes, the limit is {limit}")
+            start = pos + 4
+            stop = start + size
+            if stop > end:
+                wanted = 4 + size
+                break
+            frames.append((data, start, stop))
+            pos = stop
+        if pos < end:
+            self._parts.append(data[pos:] if pos else data)
+            self._received = end - pos
+            self._wanted = wanted
+        return frames

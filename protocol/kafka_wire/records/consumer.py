@@ -1,0 +1,30 @@
+"""The consumer protocol: what is inside `metadata` of a JoinGroup and `assignment` of a SyncGroup.
+
+Each is led by an int16 version. Subscription: v1 owned_partitions (cooperative) · v2 generation_id · v3 rack_id.
+The coordinator itself treats both as opaque bytes; only OffsetDelete looks for subscribed topics.
+"""
+
+from __future__ import annotations
+
+from kafka_wire.schema import array, bytes_, int32, message, string
+
+
+@message()
+class TopicPartition:
+    topic: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+@message(versions="0-3")
+class ConsumerProtocolSubscription:
+    topics: list[str] = array(string, "0+")
+    user_data: bytes | None = bytes_("0+", nullable="0+", default=None)
+    owned_partitions: list[TopicPartition] = array(TopicPartition, "1+")
+    generation_id: int = int32("2+", default=-1)
+    rack_id: str | None = string("3+", nullable="3+", default=None)
+
+
+@message(versions="0-3")
+class ConsumerProtocolAssignment:
+    assigned_partitions: list[TopicPartition] = array(TopicPartition, "0+")
+    user_data: bytes | None = bytes_("0+", nullable="0+", default=None)

@@ -1,0 +1,150 @@
+"""Records of `__consumer_offsets` as bytes: a typed key and a versioned value, each led by an int16.
+
+The key's int16 says what the record is (Kafka's `CoordinatorRecordType`), the value's is the value's version. A value
+that is null is a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata
+v3, OffsetCommit v4, but v1 where OffsetCommit v2-v4 asked for a retention time, as no other version can hold it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_wire import errors
+from kafka_wire.compiler import decoder, encoder
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.varint import VARINT
+from kafka_wire.schema import ZERO_UUID
+
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_METADATA_VALUE_VERSION = 3
+
+KEY_TYPES: dict[int, type[Any]] = {
+    0: OffsetCommitKey,  # LegacyOffsetCommit, written before Kafka 0.9.0.1: the same layout
+    1: OffsetCommitKey,
+    2: GroupMetadataKey,
+}
+"""What the int16 before a key stands for. Others exist (KIP-848, share, streams): see `UnknownRecordError`."""
+
+VALUE_TYPES: dict[type[Any], type[Any]] = {
+    OffsetCommitKey: OffsetCommitValue,
+    GroupMetadataKey: GroupMetadataValue,
+}
+
+
+class UnknownRecordError(errors.DecodeError):
+    """A key of a type that is not read here. The record is kept and stepped over, never dropped."""
+
+    def __init__(self, record_type: int) -> None:
+        super().__init__(f"record type {record_type}")
+        self.record_type = record_type
+
+
+_pack_partition = struct.Struct(">i").pack
+_pack_length = struct.Struct(">h").pack
+_pack_timestamp = struct.Struct(">q").pack
+_pack_short_value = struct.Struct(">iBhqib").pack
+"""A key's partition, the length of the value (a varint of one byte), and an OffsetCommitValue v4 up to its metadata:
+version, offset, leader_epoch, and the length of an empty text plus one.
+"""
+_SHORT_VALUE_BYTES = 15
+_KEY_FIXED_BYTES = 10
+"""An OffsetCommitKey without its texts: type, two lengths, partition."""
+NO_TIMESTAMP = -1
+
+_encode_offset_commit_key = encoder(OffsetCommitKey, 0)
+_encode_group_metadata = encoder(GroupMetadataValue, GROUP_METADATA_VALUE_VERSION)
+
+
+def encode_key(key: Any) -> bytes:
+    """The bytes of a key."""
+    if type(key) is GroupMetadataKey:
+        group = key.group.encode()
+        return b"\0\2" + _pack_length(len(group)) + group
+    if type(key) is not OffsetCommitKey:
+        raise errors.EncodeError(f"{type(key).__name__} is not a key of __consumer_offsets")
+    out = bytearray(b"\0\1")
+    _encode_offset_commit_key(key, out)
+    return bytes(out)
+
+
+def encode_value(value: Any) -> bytes:
+    """The bytes of a value, in the version that Kafka 4.3 would write it."""
+    if type(value) is GroupMetadataValue:
+        out = bytearray((0, GROUP_METADATA_VALUE_VERSION))
+        _encode_group_metadata(value, out)
+        return bytes(out)
+    if type(value) is OffsetCommitValue:
+        expires = value.expire_timestamp >= 0
+        version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
+    else:
+        raise errors.EncodeError(f"{type(value).__name__} is not a value of __consumer_offsets")
+    out = bytearray((0, version))
+    encoder(type(value), version)(value, out)
+    return bytes(out)
+
+
+def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]) -> list[bytes]:
+    """Record bodies of offsets for partitions of one topic: `record_body` of what `encode_key` and `encode_value` make.
+
+    Every commit comes through here, so what is the same in all of its records is made once, and there are neither keys
+    nor values of their own.
+    """
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    size = _KEY_FIXED_BYTES + len(group_bytes) + len(topic_bytes)
+    prefix = b"".join(
+        (
+            VARINT[size],
+            b"\0\1",
+            _pack_length(len(group_bytes)),
+            group_bytes,
+            _pack_length(len(topic_bytes)),
+            topic_bytes,
+        )
+    )
+    timestamp = NO_TIMESTAMP
+    topic_id = rest = b""
+    size = 0
+    bodies: list[bytes] = []
+    for partition, value in values:
+        if value.metadata or value.expire_timestamp >= 0:
+            encoded = encode_value(value)
+            bodies.append(b"".join((prefix, _pack_partition(partition), VARINT[len(encoded)], encoded, b"\0")))
+            continue
+        if value.commit_timestamp != timestamp or value.topic_id is not topic_id:
+            timestamp, topic_id = value.commit_timestamp, value.topic_id
+            rest = _pack_timestamp(timestamp) + (b"\0" if topic_id == ZERO_UUID else b"\1\0\x10" + topic_id)
+            size = 2 * (_SHORT_VALUE_BYTES + len(rest))  # zigzag
+            rest += b"\0"  # no headers
+        short = _pack_short_value(partition, size, OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, 1)
+        bodies.append(prefix + short + rest)
+    return bodies
+
+
+def _int16(data: bytes, what: str) -> int:
+    if len(data) < 2:
+        raise errors.TruncatedError(f"a {what} of {len(data)} bytes")
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+_decode_offset_commit_key = decoder(OffsetCommitKey, 0)
+
+
+def decode_key(data: bytes) -> Any:
+    """A key from its bytes; `UnknownRecordError` for a type that is not read, `DecodeError` for damage."""
+    if data[:2] == b"\0\1":
+        return _decode_offset_commit_key(data, 2, len(data))
+    record_type = _int16(data, "key")
+    cls = KEY_TYPES.get(record_type)
+    if cls is None:
+        raise UnknownRecordError(record_type)
+    return decoder(cls, 0)(data, 2, len(data))
+
+
+def decode_value(key: Any, data: bytes) -> Any:
+    """The value that belongs to `key`, from its bytes; `DecodeError` for damage or a version that is not known."""
+    version = _int16(data, "value")
+    cls = VALUE_TYPES[type(key)]
+    return decoder(cls, version)(data, 2, len(data))

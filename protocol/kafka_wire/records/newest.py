@@ -1,0 +1,98 @@
+"""The newest value of each offset, out of a batch's records: what loading `__consumer_offsets` spends its time on.
+
+Most records of that topic are overwritten later, so `gather` keeps raw bytes by raw key and leaves it to the caller to
+decode what is left. It knows one kind of record, the offset of one partition that is not deleted, and hands back
+every other: what those mean depends on what came before them.
+"""
+
+from __future__ import annotations
+
+from kafka_wire.errors import LengthError, TruncatedError
+from kafka_wire.records import varint
+from kafka_wire.records.batch import MIN_RECORD_BYTES, read_record_headers
+from kafka_wire.records.key_values import read_length
+
+OFFSET_KEY_TYPE = 1
+"""The int16 that leads the key of an OffsetCommit record."""
+
+MIN_OFFSET_KEY_BYTES = 10
+"""Its type, two string lengths, a partition."""
+
+Odd = tuple[bytes | None, bytes | None]
+"""(key, value) of a record that is no offset, or takes one back that is in the same heap."""
+
+Newest = dict[bytes, bytes | None]
+"""Key -> value, None for a tombstone."""
+
+
+def gather(
+    section: bytes, at: int, end: int, count: int, newest: Newest, *, tombstones_are_odd: bool = False
+) -> tuple[int, int, Odd | None]:
+    """Go through at most `count` records between `at` and `end` of `section`: (position, records done, an odd one).
+
+    Ends at an odd record, which counts as done. A tombstone for a key that `newest` has no value for goes in there,
+    unless all `tombstones_are_odd`.
+    The loop is key_values_in's without offsets and timestamps.
+    """
+    done = 0
+    if count * MIN_RECORD_BYTES > end - at:
+        raise LengthError(f"{count} records cannot be in {end - at} bytes")
+    try:
+        while done < count:
+            done += 1
+            size = section[at]
+            at += 1
+            if size > 127:
+                high = section[at]
+                if high > 127:
+                    size, at = read_length(section, at - 1)
+                else:
+                    size = size & 127 | high << 7
+                    at += 1
+            if size & 1:
+                raise LengthError("a record's length is negative")
+            stop = at + (size >> 1)
+            if stop > end:
+                raise TruncatedError("a record reaches beyond the end of its batch")
+            if section[at + 1] > 127 or section[at + 2] > 127:
+                at = varint.decode(section, varint.decode(section, at + 1)[1])[1]
+            else:
+                at += 3  # attributes and two deltas
+            size = section[at]
+            at += 1
+            if size > 127:
+                size, at = read_length(section, at - 1)
+            if size & 1:
+                key = None
+                if size != 1:
+                    raise LengthError("a key's length is negative")
+            else:
+                size >>= 1
+                key = section[at : at + size]
+                at += size
+            size = section[at]
+            at += 1
+            if size > 127:
+                size, at = read_length(section, at - 1)
+            if size & 1:
+                value = None
+                if size != 1:
+                    raise LengthError("a value's length is negative")
+            else:
+                size >>= 1
+                value = section[at : at + size]
+                at += size
+            if section[at]:
+                at = read_record_headers(section, at, stop)[1]
+            else:
+                at += 1
+            if at != stop:
+                raise LengthError("a record's length and its fields disagree")
+            if key is None or len(key) < MIN_OFFSET_KEY_BYTES or key[1] != OFFSET_KEY_TYPE or key[0]:
+                return at, done, (key, value)
+            if value is None and (tombstones_are_odd or newest.get(key) is not None):
+                return at, done, (key, value)
+            newest[key] = value
+    except IndexError:
+        raise TruncatedError("a record reaches beyond the end of its batch") from None
+    return at, done, None

@@ -1,0 +1,24 @@
+"""Record type 21 of `__consumer_offsets`: what a streams group (KIP-1071) wants a member to have."""
+
+from __future__ import annotations
+
+from kafka_wire.schema import array, int32, message, string
+
+
+@message(versions="0", api_key=21)
+class StreamsGroupTargetAssignmentMemberKey:
+    group_id: str = string("0")
+    member_id: str = string("0")
+
+
+@message()
+class TaskIds:
+    subtopology_id: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+@message(versions="0", flexible="0+", api_key=21)
+class StreamsGroupTargetAssignmentMemberValue:
+    active_tasks: list[TaskIds] = array(TaskIds, "0+")
+    standby_tasks: list[TaskIds] = array(TaskIds, "0+")
+    warmup_tasks: list[TaskIds] = array(TaskIds, "0+")

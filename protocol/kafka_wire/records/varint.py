@@ -1,0 +1,53 @@
+"""Zigzag varints as records use them (Kafka's ByteUtils.writeVarint/writeVarlong)."""
+
+from __future__ import annotations
+
+from kafka_wire.errors import LengthError, TruncatedError
+
+#: Seven bits a byte: a 64-bit value takes at most ten.
+MAX_VARLONG_BYTES = 10
+
+
+def encode(value: int) -> bytes:
+    """`value` (64-bit signed) as a zigzag varint."""
+    rest = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+class _Encoded(dict[int, bytes]):
+    """value -> its bytes: a look-up for the lengths and deltas that occur, computed for the rest and not remembered."""
+
+    def __missing__(self, value: int) -> bytes:
+        return encode(value)
+
+
+#: VARINT[n] are the bytes of n. Two-byte values and below are prepared: nearly every length and delta of an offset
+#: commit.
+VARINT = _Encoded((value, encode(value)) for value in range(-64, 8192))
+
+
+def decode(data: bytes, pos: int) -> tuple[int, int]:
+    """(value, position after it). TruncatedError at the end of `data`, LengthError when no 64-bit value is that
+    long.
+    """
+    result = shift = 0
+    size = len(data)
+    while True:
+        if pos >= size:
+            raise TruncatedError("a varint reaches beyond the end of the records")
+        byte = data[pos]
+        pos += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= 7 * MAX_VARLONG_BYTES:
+            raise LengthError("a varint is longer than ten bytes")
+    if result >> 64:
+        raise LengthError("a varint does not fit in 64 bits")
+    return (result >> 1) ^ -(result & 1), pos
