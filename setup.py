@@ -16,12 +16,16 @@ import os
 from setuptools import setup
 
 HOT = {
-    "coordinatord": "actor connection coordinator parked router timers timer_wheel ledger_writer",
+    "coordinatord/clocks": "timers timer_wheel",
+    "coordinatord/coordinator": "actor groups ledger_writer",
+    "coordinatord/coordinator/apis": "membership offsets",
     "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result standing "
     "state subscription syncing vote",
-    "coordinatord/handlers": "commit_shapes membership offsets refusals seats",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
+    "coordinatord/net": "connection router",
     "coordinatord/observe": "ledger",
+    "coordinatord/runtime": "parked refusals",
+    "coordinatord/shortcuts": "commit_shapes seats",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies rejoin_shape",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }

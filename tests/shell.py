@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from coordinatord.connection import Connection
+from coordinatord.net.connection import Connection
+from coordinatord.net.router import AtOnce, Decoder, Handler, Router
 from coordinatord.observe.metrics import Metrics
-from coordinatord.router import AtOnce, Decoder, Handler, Router
 from kafka_wire import registry
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.lengths import read_tags

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coordinatord import clock as clock_module
-from coordinatord import timers as timers_module
-from coordinatord.clock import MAX_SLEW, Clock
+from coordinatord.clocks import clock as clock_module
+from coordinatord.clocks import timers as timers_module
+from coordinatord.clocks.clock import MAX_SLEW, Clock
+from coordinatord.clocks.timers import BATCH, SLICE_S, TICK_MS, Timers
 from coordinatord.group.result import TimerKey
-from coordinatord.timers import BATCH, SLICE_S, TICK_MS, Timers
 
 
 class FakeTime:

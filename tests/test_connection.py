@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
-from coordinatord.request import RequestContext
+from coordinatord.net.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
+from coordinatord.net.request import RequestContext
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse

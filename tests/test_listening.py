@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from coordinatord.listening import bound
+from coordinatord.net.listening import bound
 
 
 def close(sockets: list[socket.socket]) -> None:

@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord import loading
-from coordinatord.coordinator import ACTIVE, Coordinator
+from coordinatord.cluster.placement import partition_for
+from coordinatord.coordinator.groups import ACTIVE, Coordinator
 from coordinatord.group.state import GroupSettings
-from coordinatord.handlers.find import partition_for
-from coordinatord.loading import Loading, Share
 from coordinatord.log import LogConfig, PartitionLog, ReplayedBatch, replay
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime import loading
+from coordinatord.runtime.loading import Loading, Share
 from kafka_wire.records.batch import build_batch, write_crc
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -94,7 +94,7 @@ async def test_the_smallest_partition_is_served_first() -> None:
 async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "SLICE_S", 0.0)
     monkeypatch.setattr(loading, "PROGRESS_S", 0.0)
-    monkeypatch.setattr("coordinatord.partition_load.SLICE_RECORDS", 10)
+    monkeypatch.setattr("coordinatord.coordinator.partition_load.SLICE_RECORDS", 10)
     world = world_with({0: 100, 1: 50})
     into, metrics = coordinator(), Metrics()
     each = load(world, metrics)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord import partition_load
-from coordinatord.coordinator import ACTIVE, LOADING, Coordinator
+from coordinatord.coordinator import partition_load
+from coordinatord.coordinator.groups import ACTIVE, LOADING, Coordinator
 from coordinatord.group.replay import replay, replay_marker
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.log import LogConfig, LogDamaged, PartitionLog

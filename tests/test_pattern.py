@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from coordinatord.pattern import Pattern, PatternError
+from coordinatord.transactions.pattern import Pattern, PatternError
 
 PIECES = st.recursive(
     st.sampled_from(["a", "b", "-", ".", "[ab]", "[^a]", "[a-c-]", r"\d", r"\W", r"\.", "()"]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinatord.handlers.refusals import unavailable
-from coordinatord.request import RequestContext
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import unavailable
 from kafka_wire import registry
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,

@@ -64,7 +64,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from coordinatord.compiled import is_compiled
+    from coordinatord.observe.compiled import is_compiled
 
     try:
         number = version("coordinatord")

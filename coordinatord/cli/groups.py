@@ -12,8 +12,8 @@ import click
 
 from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.wire import Wire, WireError
+from coordinatord.cluster.placement import partition_for
 from coordinatord.group.result import NO_REASON
-from coordinatord.handlers.find import partition_for
 from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic

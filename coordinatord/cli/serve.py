@@ -15,7 +15,7 @@ from coordinatord.config import Listener, Settings
 from coordinatord.observe import announce, logs
 
 if TYPE_CHECKING:
-    from coordinatord.server import Daemon
+    from coordinatord.daemon.daemon import Daemon
 
 
 @click.command(
@@ -39,7 +39,7 @@ def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None
 
 def run(settings: Settings) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
-    from coordinatord import process
+    from coordinatord.daemon import process
 
     if settings.workers > 1:
         return guarded(settings, lambda: _supervise(settings))
@@ -67,9 +67,9 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
 
 
 def _supervise(settings: Settings) -> int:
-    from coordinatord import process
-    from coordinatord.nodes.supervisor import CannotBind, Supervisor, worker_settings
-    from coordinatord.nodes.worker import Part
+    from coordinatord.daemon import process
+    from coordinatord.daemon.worker import Part
+    from coordinatord.workers.supervisor import CannotBind, Supervisor, worker_settings
 
     def serve_worker(part: Part) -> int:
         own = worker_settings(settings, part.worker)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinatord.compiled import is_compiled
+from coordinatord.observe.compiled import is_compiled
 from coordinatord.observe.logs import get_logger
 
 

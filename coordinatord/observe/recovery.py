@@ -10,7 +10,7 @@ from coordinatord.observe.logs import get_logger
 
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
     """One line, and one for each tail that was cut off; the bytes that were."""
-    log = get_logger("coordinatord.server")
+    log = get_logger("coordinatord.daemon")
     if recovered:
         log.info("log recovered after an unclean stop", partitions=len(recovered))
     for recovery in recovered:

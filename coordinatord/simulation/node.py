@@ -1,7 +1,8 @@
 """The coordinator's node: the real group and its timers with the smallest shell that keeps the rules of the real one.
 
-As in `coordinatord.actor`: records first, answers wait until they are flushed (the durability gate), timers go to the
-wheel, parked requests are found by the key that they were given, and the rebalance ledger follows every step.
+As in `coordinatord.coordinator.actor`: records first, answers wait until they are flushed (the durability gate),
+timers go to the wheel, parked requests are found by the key that they were given, and the rebalance ledger follows
+every step.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
 from coordinatord.group.classic import step
 from coordinatord.group.result import Cancel, Result, TimerKey
@@ -16,7 +18,6 @@ from coordinatord.group.state import Group, GroupSettings
 from coordinatord.member.cluster import Cluster, TopicInfo
 from coordinatord.observe.ledger import Ledger
 from coordinatord.simulation.engine import START_MS, Engine
-from coordinatord.timer_wheel import TimerWheel
 from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest

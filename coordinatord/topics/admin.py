@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
-from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, text_of
@@ -49,7 +49,7 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's `MAX_PARTITIONS_PER_BATCH`."""

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
-from coordinatord.nodes import Nodes
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue_file import FILE, Content, Deletion, Entry
 from coordinatord.topics.config_table import InvalidConfig

@@ -36,7 +36,7 @@ from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequ
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 TOPIC = 2
 BROKER = 4

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
-from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.names import INTERNAL, RESERVED, why_invalid
 from coordinatord.topics.partition import Partition
@@ -42,7 +42,7 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 BROKERS = 1
 """`endpoint_type` of DescribeCluster; 2 is controllers."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
-from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.fetch_sessions import (
     FINAL_EPOCH,
@@ -49,7 +49,7 @@ from kafka_wire.parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import iterate_batches
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 READ_COMMITTED = 1
 

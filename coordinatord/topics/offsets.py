@@ -24,7 +24,7 @@ from kafka_wire.api.offset_for_leader_epoch import (
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 LATEST = -1
 EARLIEST = -2

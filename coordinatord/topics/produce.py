@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
-from coordinatord.nodes import Nodes
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.partition import UNREADABLE, Partition
 from coordinatord.topics.producers import Refused
@@ -45,7 +45,7 @@ from kafka_wire.records.batch import (
 from kafka_wire.records.produced import Rejected, validate_produced
 
 if TYPE_CHECKING:
-    from coordinatord.request import RequestContext
+    from coordinatord.net.request import RequestContext
 
 _ATTRIBUTES_AT = 21
 """Where a batch's attributes (int16) begin."""

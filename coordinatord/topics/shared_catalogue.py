@@ -1,4 +1,4 @@
-"""The catalogue in a process that is not alone: see coordinatord.nodes for what is agreed.
+"""The catalogue in a process that is not alone: see coordinatord.cluster.nodes for what is agreed.
 
 A change is made under the lock, after everything that others have changed was taken over. Others are taken over when
 the supervisor tells of them, when somebody asks for all topics, and when somebody asks for one that is not known: a
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Shared
 from coordinatord.config import Settings
 from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
-from coordinatord.nodes import Nodes
-from coordinatord.nodes.shared import Shared
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.catalogue_file import Deletion, Entry

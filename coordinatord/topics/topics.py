@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Shared
 from coordinatord.config import Settings
 from coordinatord.log.config import LogConfig
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.writer import LogWriter
-from coordinatord.nodes import Nodes
-from coordinatord.nodes.shared import Shared
 from coordinatord.topics.admin import Administration
 from coordinatord.topics.catalogue import Catalogue, internal_configs
 from coordinatord.topics.config_apis import ConfigApis
@@ -159,7 +159,7 @@ class Topics:
                 self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
 
     def handlers(self) -> dict[int, Any]:
-        """By api key: (context, request) -> response, or None (see coordinatord.request)."""
+        """By api key: (context, request) -> response, or None (see coordinatord.net.request)."""
         return {api_key: handler for part in self._parts for api_key, handler in part.handlers().items()}
 
     # Look-ups for the group coordinator, which makes them for every offset that is committed

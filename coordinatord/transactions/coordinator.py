@@ -21,11 +21,11 @@ from typing import Any, Protocol
 
 import structlog
 
-from coordinatord.handlers.find import partition_for
-from coordinatord.handlers.refusals import unavailable
+from coordinatord.cluster.placement import partition_for
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
-from coordinatord.request import RequestContext
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import unavailable
 from coordinatord.topics.produce import Participation
 from coordinatord.transactions import events
 from coordinatord.transactions.replay import is_understood, replay

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from coordinatord.nodes import Nodes
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.topics.names import TRANSACTION_TOPIC
 from coordinatord.topics.produce import Errors, Participation
 from coordinatord.transactions.coordinator import Transactions

@@ -50,10 +50,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         seen.settings = settings
         return int(seen.outcome())
 
-    module = types.ModuleType("coordinatord.process")
+    module = types.ModuleType("coordinatord.daemon.process")
     module.run = run_server  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "coordinatord.process", module)
-    monkeypatch.setattr("coordinatord.process", module, raising=False)
+    monkeypatch.setitem(sys.modules, "coordinatord.daemon.process", module)
+    monkeypatch.setattr("coordinatord.daemon.process", module, raising=False)
     monkeypatch.setattr(logs, "configure", lambda *asked: setattr(seen, "logging", asked))
     return seen
 

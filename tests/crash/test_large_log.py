@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.handlers.find import partition_for
+from coordinatord.cluster.placement import partition_for
 from coordinatord.log import DataDirectory, LogConfig, LogWriter
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
 from coordinatord.group.classic import heartbeat, restore, step
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
@@ -21,7 +22,6 @@ from coordinatord.group.standing import stand
 from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Standings
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE, Cause
 from coordinatord.observe.ledger import Ledger, Tell
-from coordinatord.timer_wheel import TimerWheel
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity

@@ -26,8 +26,8 @@ import structlog
 
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
+from coordinatord.daemon.daemon import Daemon
 from coordinatord.observe.health import HealthState
-from coordinatord.server import Daemon
 from tests.guard.script import WARM_UP, Entry, Stage
 
 ROOT = str(Path(__file__).parents[2])

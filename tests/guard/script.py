@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.connection import Connection
+from coordinatord.daemon.daemon import Daemon
 from coordinatord.group.states import STABLE
-from coordinatord.server import Daemon
+from coordinatord.net.connection import Connection
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from coordinatord.coordinator.apis import membership
+from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.group.state import Member
-from coordinatord.handlers import membership
-from coordinatord.handlers.membership import Membership
 from tests.guard import figures
 from tests.guard.count import ROOT, count
 from tests.guard.script import SCRIPTS

@@ -14,8 +14,8 @@ from coordinatord.group.classic import step
 from coordinatord.group.events import Commit, EndTransaction, TxnCommit, Unload
 from coordinatord.group.offsets import commit_again
 from coordinatord.group.state import Group, GroupSettings, Member
-from coordinatord.handlers import commit_shapes
-from coordinatord.handlers.commit_shapes import KEPT_MS
+from coordinatord.shortcuts import commit_shapes
+from coordinatord.shortcuts.commit_shapes import KEPT_MS
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol

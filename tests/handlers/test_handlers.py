@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordinator import ABSENT, LOADING
-from coordinatord.handlers.find import partition_for
+from coordinatord.cluster.placement import partition_for
+from coordinatord.coordinator.groups import ABSENT, LOADING
 from kafka_wire import registry
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from coordinatord.coordinator.apis.offsets import MAX_REMEMBERED_BYTES
 from coordinatord.group.events import EndTransaction, TxnCommit, Unload
-from coordinatord.handlers.offsets import MAX_REMEMBERED_BYTES
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic

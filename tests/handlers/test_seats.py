@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.connection import Connection
 from coordinatord.group.state import Member
 from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
-from coordinatord.handlers.seats import Seat
+from coordinatord.net.connection import Connection
+from coordinatord.net.request import RequestContext
 from coordinatord.observe.ledger import Ledger
-from coordinatord.request import RequestContext
+from coordinatord.shortcuts.seats import Seat
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.coordinator import ACTIVE, Coordinator
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.coordinator.apis.admin import GroupAdmin
+from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
+from coordinatord.coordinator.apis.membership import Membership
+from coordinatord.coordinator.apis.offsets import Offsets
+from coordinatord.coordinator.groups import ACTIVE, Coordinator
 from coordinatord.group.result import TimerKey
 from coordinatord.group.state import GroupSettings
-from coordinatord.handlers.admin import GroupAdmin
-from coordinatord.handlers.find import FindCoordinator
-from coordinatord.handlers.membership import Membership
-from coordinatord.handlers.offsets import Offsets
-from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import Alike, Numbers

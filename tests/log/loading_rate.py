@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from coordinatord.coordinator import Coordinator
-from coordinatord.loading import Loading, Share
+from coordinatord.coordinator.groups import Coordinator
 from coordinatord.log import DataDirectory, LogConfig, LogWriter
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.loading import Loading, Share
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition

@@ -14,17 +14,17 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
 from structlog.testing import capture_logs
 
-from coordinatord import ledger_writer
-from coordinatord.actor import GroupActor
 from coordinatord.cli import cli
 from coordinatord.cli.groups import look_up, story, told
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
+from coordinatord.coordinator import ledger_writer
+from coordinatord.coordinator.actor import GroupActor
+from coordinatord.daemon.daemon import Daemon as Server
 from coordinatord.group.events import Join, Leave
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Trigger
 from coordinatord.group.states import Cause, Why
 from coordinatord.observe import ledger as ledger_module
-from coordinatord.server import Daemon as Server
 from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.api.describe_groups import DescribedGroup
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol

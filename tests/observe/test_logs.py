@@ -40,13 +40,13 @@ def json_lines() -> Callable[[], list[dict[str, Any]]]:
 
 
 def test_a_line_is_json_where_nobody_looks_on(json_lines: Callable[[], list[dict[str, Any]]]) -> None:
-    logs.get_logger("coordinatord.router").warning("connection closed", peer="10.0.0.1:4711", bytes=7)
+    logs.get_logger("coordinatord.net").warning("connection closed", peer="10.0.0.1:4711", bytes=7)
     [line] = json_lines()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line.pop("timestamp"))
     assert line == {
         "event": "connection closed",
         "level": "warning",
-        "logger": "coordinatord.router",
+        "logger": "coordinatord.net",
         "peer": "10.0.0.1:4711",
         "bytes": 7,
     }

@@ -78,24 +78,24 @@ ALLOWED = (
         "SyncGroup while the group's partition is being loaded",
         "Kafka 4 says COORDINATOR_LOAD_IN_PROGRESS, which its consumer does not expect there: poll() raises; we say "
         "REBALANCE_IN_PROGRESS, as Kafka's former coordinator did, and the member joins again",
-        "coordinatord/handlers/membership.py",
+        "coordinatord/coordinator/apis/membership.py",
     ),
     Known(
         "a request behind a parked one that is never answered (its member was removed, or asked again elsewhere)",
         "Kafka does not look at it and leaves the connection mute until the client's patience ends; we hang up",
-        "coordinatord/connection.py",
+        "coordinatord/net/connection.py",
     ),
     Known(
         "DescribeGroups of a group with pending members only",
         "Kafka describes what is durable and writes nothing for them: GROUP_ID_NOT_FOUND until anybody's next record "
         "in the same partition of its log, Empty afterwards; we say Empty at once",
-        "coordinatord/handlers/admin.py",
+        "coordinatord/coordinator/apis/admin.py",
     ),
     Known(
         "TxnOffsetCommit while the group's partition is being loaded",
         "Kafka looks first whether the group takes part in the transaction, then whether its partition is loaded; we "
         "say COORDINATOR_LOAD_IN_PROGRESS first: the log that tells who takes part is the one that is being read",
-        "coordinatord/handlers/txn_offsets.py",
+        "coordinatord/coordinator/apis/txn_offset_commit.py",
     ),
     Known(
         "while a transaction completes",
@@ -117,7 +117,7 @@ ALLOWED = (
         "patterns of ListTransactions",
         "what is not understood is INVALID_REGULAR_EXPRESSION: anchors within a pattern, named groups, flags, Unicode "
         "classes, and what needs more than 250 states",
-        "coordinatord/pattern.py",
+        "coordinatord/transactions/pattern.py",
     ),
     Known(
         "a compacted topic that has gone quiet",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coordinatord.config.load import Entry, load
-from coordinatord.connection import Connection
-from coordinatord.server import Daemon
+from coordinatord.daemon.daemon import Daemon
+from coordinatord.net.connection import Connection
 from tests.reference.raw_client import RawClient
 
 T = TypeVar("T")

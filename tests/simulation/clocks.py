@@ -19,10 +19,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-import coordinatord.loading
-import coordinatord.server
-import coordinatord.timers
-from coordinatord.loading import Loading
+import coordinatord.clocks.timers
+import coordinatord.daemon.daemon
+import coordinatord.runtime.loading
+from coordinatord.runtime.loading import Loading
 from coordinatord.simulation.engine import START_MS, Engine
 
 SLICE_LOOKS = 4
@@ -188,14 +188,14 @@ def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
     def nothing(*_args: object) -> None:
         return
 
-    slice_s = coordinatord.loading.SLICE_S / SLICE_LOOKS
+    slice_s = coordinatord.runtime.loading.SLICE_S / SLICE_LOOKS
     replaced: list[tuple[Any, str, Any]] = [
         (Loading, "_load", load_slowly),
-        (coordinatord.timers, "perf_counter", _Looks(coordinatord.timers.SLICE_S / SLICE_LOOKS)),
-        (coordinatord.loading, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
-        (coordinatord.server, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
+        (coordinatord.clocks.timers, "perf_counter", _Looks(coordinatord.clocks.timers.SLICE_S / SLICE_LOOKS)),
+        (coordinatord.runtime.loading, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
+        (coordinatord.daemon.daemon, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
         (
-            coordinatord.loading,
+            coordinatord.runtime.loading,
             "gc",
             types.SimpleNamespace(
                 collect=nothing, freeze=nothing, enable=nothing, disable=nothing, set_threshold=nothing

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.connection import Connection
-from coordinatord.request import RequestContext
+from coordinatord.net.connection import Connection
+from coordinatord.net.request import RequestContext
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node

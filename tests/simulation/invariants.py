@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.actor import GroupActor
-from coordinatord.coordinator import ACTIVE
+from coordinatord.clocks.timers import TICK_MS
+from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import ACTIVE
 from coordinatord.group.replay import replay as replay_record
 from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import Group
@@ -18,7 +19,6 @@ from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, STABLE, Cause
 from coordinatord.log import replay
 from coordinatord.member.result import Assigned, Lost, Revoked, Send
 from coordinatord.member.subscription import decode_assignment
-from coordinatord.timers import TICK_MS
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse

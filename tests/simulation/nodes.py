@@ -1,5 +1,5 @@
-"""The nodes of the simulated world: the real daemon of `coordinatord.server`, with its router, connections, actors,
-timers, loader, log writer and cleaner, on a virtual loop, a simulated disk and no sockets.
+"""The nodes of the simulated world: the real daemon with its router, connections, actors, timers,
+ loader, log writer and cleaner, on a virtual loop, a simulated disk and no sockets.
 
 What is left out of it is what the operating system does: listening (the network's cables come to `Node.accept`), the
 workers' Unix sockets, and following the wall clock. `Machine` is the supervisor: it opens the directory, hands it out,
@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import coordinatord.server
-from coordinatord.compaction import Compaction
+import coordinatord.daemon.daemon
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
-from coordinatord.connection import Connection
+from coordinatord.daemon.compaction import Compaction
+from coordinatord.daemon.daemon import CLOCK_INTERVAL_S, Daemon
+from coordinatord.daemon.worker import Part
 from coordinatord.log import shares
 from coordinatord.log.cleaner import Here
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.shares import Share
 from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.nodes import Nodes
-from coordinatord.nodes.worker import Part
-from coordinatord.server import CLOCK_INTERVAL_S, Daemon
+from coordinatord.net.connection import Connection
 from coordinatord.topics import Topics
 from coordinatord.topics.catalogue import Catalogue
 from tests.simulation.clocks import Clock, NodeLoop
@@ -45,7 +45,7 @@ BEGIN_EXIT_MS = 5
 
 
 class SharedWords:
-    """What coordinatord.nodes.shared.Shared is to workers: they take turns on one virtual clock, so a lock is free."""
+    """Stands for coordinatord.cluster.shared.Shared: workers take turns on one virtual clock, so a lock is free."""
 
     def __init__(self, workers: int) -> None:
         self.change = 0
@@ -192,7 +192,7 @@ class Node:
             catalogue: Any = daemon.topics.catalogue
 
             def added(topic: Any) -> None:
-                if topic.name == coordinatord.server.TRANSACTION_TOPIC:
+                if topic.name == coordinatord.daemon.daemon.TRANSACTION_TOPIC:
                     daemon.transactions.topic_made()
 
             catalogue.on_added = added
@@ -375,9 +375,9 @@ class Machine:
 @contextlib.contextmanager
 def chance_of(machine: Machine) -> Iterator[None]:
     """Topic ids and cluster ids come from the seed."""
-    before = coordinatord.server.secrets
-    coordinatord.server.secrets = types.SimpleNamespace(token_bytes=machine.token_bytes)  # type: ignore[assignment]
+    before = coordinatord.daemon.daemon.secrets
+    coordinatord.daemon.daemon.secrets = types.SimpleNamespace(token_bytes=machine.token_bytes)  # type: ignore[assignment]
     try:
         yield
     finally:
-        coordinatord.server.secrets = before
+        coordinatord.daemon.daemon.secrets = before

@@ -19,14 +19,14 @@ from typing import Any
 
 import structlog
 
-from coordinatord.actor import GroupActor
+from coordinatord.cluster.placement import partition_for
 from coordinatord.config import Settings
-from coordinatord.coordinator import LOADING
+from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import LOADING
 from coordinatord.group.states import STABLE
-from coordinatord.handlers.find import partition_for
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.result import ANY_NODE, Send
-from coordinatord.router import Router
+from coordinatord.net.router import Router
 from coordinatord.simulation.engine import START_MS, Engine
 from coordinatord.topics.names import OFFSETS_TOPIC
 from tests.simulation.clocks import machine_clock_hidden

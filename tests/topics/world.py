@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory, LogWriter
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
-from coordinatord.nodes import Nodes
 from coordinatord.topics import Topics
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

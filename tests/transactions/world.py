@@ -6,20 +6,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.coordinator import ABSENT, Coordinator
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placement import partition_for
+from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
+from coordinatord.coordinator.apis.membership import Membership
+from coordinatord.coordinator.apis.offsets import Offsets
+from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
+from coordinatord.coordinator.groups import ABSENT, Coordinator
 from coordinatord.group.state import GroupSettings
-from coordinatord.handlers.find import FindCoordinator, partition_for
-from coordinatord.handlers.membership import Membership
-from coordinatord.handlers.offsets import Offsets
-from coordinatord.handlers.transactions import TransactionApis
-from coordinatord.handlers.txn_offsets import TransactionalOffsets
 from coordinatord.log import replay
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
-from coordinatord.nodes import Nodes
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.transactions.apis.transactions import TransactionApis
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import TransactionSettings

@@ -8,8 +8,8 @@ import os
 import signal
 import time
 
-from coordinatord.handlers.find import partition_for
-from coordinatord.nodes import Nodes
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placement import partition_for
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup

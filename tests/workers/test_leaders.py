@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from coordinatord.handlers.find import FindCoordinator, partition_for
-from coordinatord.nodes import Nodes
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placement import partition_for
+from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.describe_cluster import DescribeClusterRequest

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.nodes.rendezvous import Rendezvous
+from coordinatord.workers.rendezvous import Rendezvous
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.list_groups import ListGroupsRequest

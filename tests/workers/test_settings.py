@@ -6,7 +6,7 @@ import pytest
 
 from coordinatord.config import Settings, load
 from coordinatord.config.load import assignment
-from coordinatord.nodes.supervisor import worker_settings
+from coordinatord.workers.supervisor import worker_settings
 from tests.test_config import problems_of
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.log import DataDirectory, LogConfig
 from coordinatord.log.checkpoint import CLEAN_SHUTDOWN, read_offsets
 from coordinatord.log.disk import OsDisk
@@ -20,7 +21,6 @@ from coordinatord.log.journal import journal_names
 from coordinatord.log.shares import Share, hand_out, put_together
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from coordinatord.nodes import Nodes
 from tests.log.history import History
 from tests.log.world import PATH, World, contents
 

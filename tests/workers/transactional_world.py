@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinatord.handlers.find import partition_for
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.peers import LISTENER
+from coordinatord.cluster.placement import partition_for
 from coordinatord.log.simulated_disk import SimulatedCrash, SimulatedDisk
-from coordinatord.nodes import Nodes
-from coordinatord.nodes.peers import LISTENER
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import RETRY_MS, MarkerWriter

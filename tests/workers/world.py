@@ -6,12 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Shared
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory
 from coordinatord.log.shares import Share, hand_out
 from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.nodes import Nodes
-from coordinatord.nodes.shared import Shared
 from coordinatord.topics.catalogue import Catalogue
 from tests.log.world import PATH
 from tests.topics.world import World

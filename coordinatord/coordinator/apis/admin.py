@@ -1,0 +1,96 @@
+"""ListGroups, DescribeGroups and DeleteGroups: what people and their tools ask about all groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.group.describe import describe, list_group
+from coordinatord.group.events import Delete
+from coordinatord.net.request import RequestContext
+from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.actor import GroupActor
+    from coordinatord.coordinator.groups import Coordinator
+
+ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): nobody is refused here."""
+
+
+class GroupAdmin:
+    """The handlers."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {15: self.describe, 16: self.list, 42: self.delete}
+
+    def list(self, context: RequestContext, request: ListGroupsRequest) -> Any:
+        """All groups of this node that pass the filters; not before all of them are loaded."""
+        coordinator = self.coordinator
+        if coordinator.draining:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator.is_loading:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        listed = []
+        latest = None
+        for actor in coordinator.actors.values():
+            group = list_group(actor.group, request.states_filter, request.types_filter)
+            if group is not None:
+                listed.append(group)
+                latest = _later(latest, actor)
+        # A group that is not listed may have been deleted just now.
+        latest = _later(latest, coordinator.absent("", 0))
+        return _respond(context, ListGroupsResponse(groups=listed), latest)
+
+    def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
+        """Each group by itself: a group that is not there, or not here, is no error of the others.
+
+        The empty group id is one as any other here and in `delete`: simple consumers may have committed under it.
+        """
+        version = context.api_version
+        described = []
+        latest = None
+        for group_id in request.groups:
+            actor = self.coordinator.find(group_id)
+            if isinstance(actor, ErrorCode):
+                described.append(DescribedGroup(error_code=actor, group_id=group_id))
+                continue
+            found = describe(actor.group if actor else None, group_id, version)
+            if version >= 3 and request.include_authorized_operations and found.error_code == ErrorCode.NONE:
+                found.authorized_operations = ALL_GROUP_OPERATIONS
+            described.append(found)
+            latest = _later(latest, actor)
+        return _respond(context, DescribeGroupsResponse(groups=described), latest)
+
+    def delete(self, context: RequestContext, request: DeleteGroupsRequest) -> Any:
+        """Groups without members, with their offsets; a group that is named twice is deleted once."""
+        results = []
+        latest = None
+        for group_id in dict.fromkeys(request.groups_names):
+            actor = self.coordinator.find(group_id)
+            if actor is None:
+                results.append(DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+            elif isinstance(actor, ErrorCode):
+                results.append(DeletableGroupResult(group_id, actor))
+            else:
+                results.append(actor.tell(Delete()))
+                latest = _later(latest, actor)
+        return _respond(context, DeleteGroupsResponse(results=results), latest)
+
+
+def _later(one: GroupActor | None, other: GroupActor | None) -> GroupActor | None:
+    """The actor whose records become durable later."""
+    if one is None or other is None:
+        return one or other
+    return one if one.epoch >= other.epoch else other
+
+
+def _respond(context: RequestContext, response: Any, latest: GroupActor | None) -> Any:
+    """What is told of several groups waits for the log of the last of them."""
+    return response if latest is None else latest.respond(context, response)

@@ -1,0 +1,82 @@
+"""FindCoordinator: which node serves a group, or a transactional id.
+
+A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
+id. Whoever leads that partition coordinates the group. Transactional ids and `__transaction_state` are the same; that
+topic is made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placement import partition_for
+from coordinatord.net.request import RequestContext
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kafka_wire.api.find_coordinator import Coordinator as Found
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.errors import ErrorCode
+from kafka_wire.make import maker
+
+_found = maker(Found)
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+
+NO_NODE = (-1, "", -1)
+
+INVALID_REQUEST_TEXT = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""What Kafka says to a key type that it does not know; clients show it."""
+
+
+class Transactions(Protocol):
+    """What is asked of the transaction coordinator."""
+
+    def ensure_topic(self) -> ErrorCode: ...
+
+    def partition_for(self, transactional_id: str) -> int: ...
+
+
+class FindCoordinator:
+    """The handler."""
+
+    def __init__(self, nodes: Nodes, partitions: int, transactions: Transactions) -> None:
+        self.nodes = nodes
+        self.partitions = partitions
+        self.transactions = transactions
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {10: self.find}
+
+    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """v4+ asks for several keys (KIP-699); an error is that of its key then."""
+        if context.api_version >= 4:
+            found = []
+            for key in request.coordinator_keys:
+                error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
+                # To keys of share groups Kafka says nothing more where it does not serve them.
+                known = request.key_type in (GROUP, TRANSACTION, SHARE)
+                found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
+            return FindCoordinatorResponse(coordinators=found)
+        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
+        text = "NONE" if error is ErrorCode.NONE else INVALID_REQUEST_TEXT
+        return FindCoordinatorResponse(error_code=error, error_message=text, node_id=node_id, host=host, port=port)
+
+    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+        if key_type == GROUP:
+            partition = partition_for(key, self.partitions)
+            return ErrorCode.NONE, self.nodes.coordinator(OFFSETS_TOPIC, partition, context.connection.listener)
+        if key_type == TRANSACTION:
+            error = self.transactions.ensure_topic()
+            if error is not ErrorCode.NONE:
+                return error, NO_NODE
+            partition = self.transactions.partition_for(key)
+            return error, self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.connection.listener)
+        # Share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share groups are off; a
+        # retriable error would have the client ask for ever.
+        return ErrorCode.INVALID_REQUEST, NO_NODE

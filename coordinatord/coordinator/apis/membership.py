@@ -1,0 +1,128 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the request to the group's step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.group.classic import heartbeat
+from coordinatord.group.events import Join, Leave, Sync
+from coordinatord.group.standing import stand
+from coordinatord.group.state import MAX_ID_CHARACTERS, Standings
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
+from coordinatord.shortcuts.seats import Seats
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.groups import Coordinator
+
+HEARTBEAT_WHILE_LOADING = ErrorCode.NONE
+"""As in Kafka: whether the member is one will be known in a moment, and clients know no such error of Heartbeat."""
+
+SYNC_WHILE_LOADING = ErrorCode.REBALANCE_IN_PROGRESS
+"""The rebalance was in the memory of a coordinator that is gone, so begin with JoinGroup again. Kafka's coordinator has
+said so before it was rewritten; the new one says COORDINATOR_LOAD_IN_PROGRESS, of which Java's consumer makes an
+exception that its application gets from poll().
+"""
+
+
+class Membership:
+    """The handlers of the four requests that make a rebalance."""
+
+    def __init__(self, coordinator: Coordinator, *, max_group_id_bytes: int, max_metadata_bytes: int) -> None:
+        self.coordinator = coordinator
+        self.max_group_id_bytes = max_group_id_bytes
+        self.max_metadata_bytes = max_metadata_bytes
+        self.seats = Seats(max_metadata_bytes)
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {11: self.join, 12: self.heartbeat, 13: self.leave, 14: self.sync}
+
+    def at_once(self) -> dict[int, Any]:
+        """By api key: what needs no context (see router.AtOnce)."""
+        return {12: self.heartbeat_at_once}
+
+    def join(self, context: RequestContext, request: JoinGroupRequest) -> Any:
+        """Parked until the generation begins, unless it is refused or nothing has changed."""
+        version = context.api_version
+        if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
+            return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
+        settings = self.coordinator.group_settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
+        size = 0
+        for protocol in request.protocols:
+            name_size = len(protocol.name)
+            if name_size > MAX_ID_CHARACTERS:
+                return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+            size += name_size + len(protocol.metadata)
+        if size > self.max_metadata_bytes:
+            # More could not be written to the log, and would fail everybody's rebalance when it is.
+            return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, version, actor)
+        event = Join.of(request, version, context, context.client_id, context.connection.client_host)
+        response = actor.tell(event)
+        if response is None or (context.connection.seat is not None and not response.error_code):
+            self.seats.rejoined(actor, context, request)
+        return actor.respond(context, response)
+
+    def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
+        """Parked until the leader's has come, unless the group is stable already."""
+        actor = self._actor(context, request, SYNC_WHILE_LOADING)
+        if actor is None:
+            return None
+        if context.connection.seat is not None:
+            self.seats.synced(context, request)
+        return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
+
+    def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
+        """The request is the event."""
+        actor = self._actor(context, request, HEARTBEAT_WHILE_LOADING)
+        return None if actor is None else actor.respond(context, actor.tell(request))
+
+    def heartbeat_at_once(
+        self, request: HeartbeatRequest, now_ms: int, came: bytes, standings: Standings
+    ) -> int | None:
+        """The same where nothing has to be waited for: one look-up, one step. When all is well the next one that comes
+        as the same bytes is not even looked at (group/standing.py), and those are nearly all the traffic.
+        """
+        actor = self.coordinator.actors.get(request.group_id)
+        if actor is None or actor.membership_epoch > self.coordinator.writer.flushed_epoch:
+            return None
+        result = heartbeat(actor.group, request, now_ms)
+        if result.timers:
+            actor.apply(result, now_ms)
+        error_code: int = result.reply.error_code
+        if not error_code:
+            stand(actor.group, request.member_id, came, standings)
+        return error_code
+
+    def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Any:
+        """One member or several."""
+        actor = self._actor(context, request)
+        if actor is None:
+            return None
+        response = actor.tell(Leave.of(request, context.api_version))
+        return actor.respond(context, response)
+
+    def _actor(
+        self,
+        context: RequestContext,
+        request: Any,
+        while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ) -> Any:
+        """The actor of the request's group; where there is none the request is answered here."""
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            if actor is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                actor = while_loading
+            context.reply(refuse(request, context.api_version, actor))
+            return None
+        return actor

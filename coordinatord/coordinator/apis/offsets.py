@@ -1,0 +1,296 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the rest is the group's.
+
+A commit for a topic or partition that does not exist is refused here, partition by partition, and the rest goes to the
+group, as Kafka's KafkaApis does before its coordinator sees the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.coordinator.actor import GroupActor
+from coordinatord.group.commit_answers import AllCommitted
+from coordinatord.group.events import Commit
+from coordinatord.group.offsets import fetch_offsets, find_offsets
+from coordinatord.group.state import Group
+from coordinatord.group.states import DEAD
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
+from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
+from coordinatord.shortcuts.commit_shapes import Again, CommitShapes
+from kafka_wire.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_wire.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kafka_wire.errors import ErrorCode
+from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
+from kafka_wire.registry import Codec
+from kafka_wire.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.groups import Coordinator
+
+TOPIC_IDS_FROM = 10
+"""OffsetCommit and OffsetFetch name topics by id from this version on."""
+
+
+MAX_REMEMBERED_BYTES = 1024
+"""Of a fetch of offsets, per group that somebody has asked about."""
+
+
+class TopicNames(Protocol):
+    """What is asked of the topics, once per topic of a commit."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None: ...
+    def exists(self, name: str, partition: int) -> bool: ...
+
+
+class Offsets:
+    """The handlers of the three requests about offsets."""
+
+    def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
+        self.coordinator = coordinator
+        self.topics = topics
+        self.shapes = CommitShapes(topics, coordinator.now_ms)
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {8: self.commit, 9: self.fetch, 47: self.delete}
+
+    def decoders(self) -> dict[int, Any]:
+        """By api key: what reads requests in place of their codec (see router.Decoder)."""
+        return {8: self.shapes.decoder, 9: self.fetch_decoder}
+
+    # OffsetCommit
+
+    def commit(self, context: RequestContext, request: OffsetCommitRequest | Again) -> Any:
+        """Answered when the offsets are durable."""
+        if type(request) is tuple:
+            known, shape, numbers = request
+            if self.shapes.is_right(known):
+                here = self.coordinator.actors.get(shape.request.group_id)
+                if here is not None and here.commit_again(shape, numbers):
+                    return here.respond_at(context, shape.answer, known.failure)
+            request = context.request
+        return self._commit(context, request)  # type: ignore[arg-type]
+
+    def _commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
+        version = context.api_version
+        refused = self._resolve(request, version)
+        if not request.topics:
+            # Nothing of it is known (or there was nothing): the group is not asked.
+            return OffsetCommitResponse(topics=refused)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            response = refuse(request, version, actor)
+        else:
+            response = actor.tell(Commit.of(request, version))
+        if refused:
+            _merge(refused, response.topics)
+            response = OffsetCommitResponse(topics=refused)
+        elif type(response) is AllCommitted:
+            self.shapes.learn(request, version, context.where)
+            response = all_committed(request.topics, version)
+        return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
+
+    def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:
+        """Fill in names and ids, take out what does not exist; returns the answers for that."""
+        refused: list[OffsetCommitResponseTopic] = []
+        known: list[OffsetCommitRequestTopic] = []
+        topics = self.topics
+        for topic in request.topics:
+            if version >= TOPIC_IDS_FROM:
+                name = topics.topic_name(topic.topic_id)
+                if name is None:
+                    _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+                    continue
+                topic.name = name
+            found = topics.id_and_size(topic.name)
+            if found is None:
+                _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            topic.topic_id, size = found
+            there = [p for p in topic.partitions if 0 <= p.partition_index < size]
+            if len(there) < len(topic.partitions):
+                absent = [p for p in topic.partitions if not 0 <= p.partition_index < size]
+                _refuse(refused, topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                topic.partitions = there
+            if there:
+                known.append(topic)
+        request.topics = known
+        return refused
+
+    # OffsetFetch
+
+    def fetch_decoder(self, codec: Codec) -> Callable[[bytes, int, int], Any]:
+        """Reads fetches of this version: (actor, answer) for the question that its group has been asked last, byte by
+        byte, while the answer is right; or what the codec makes.
+        """
+        decode, version = codec.decode_request, codec.api_version
+        if not FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM:
+            return decode
+        find = self.coordinator.actors.get
+
+        def read(buf: bytes, pos: int, end: int) -> Any:
+            try:
+                # One group: a count of one and a length, both one more than they are, then its name. Anything else
+                # finds no group, or one that has been asked something else.
+                size = buf[pos + 1]
+                here = find(buf[pos + 2 : pos + 1 + size].decode()) if size else None
+            except (IndexError, UnicodeDecodeError):
+                here = None
+            if here is not None and here.last_fetch is not None:
+                # It was remembered while no transaction was open, and what changes that moves the version, too. A group
+                # that is dead is nowhere to be found.
+                offsets_version, api_version, asked, answer = here.last_fetch
+                is_right = offsets_version == here.group.offsets_version and api_version == version
+                if is_right and len(asked) == end - pos and asked == buf[pos:end]:
+                    return here, answer
+            return decode(buf, pos, end)
+
+        return read
+
+    def fetch(self, context: RequestContext, request: OffsetFetchRequest | tuple[GroupActor, bytes]) -> Any:
+        """A read: it shows what has been applied, so it waits until all of that is durable."""
+        if type(request) is tuple:
+            actor, answer = request
+            return actor.respond(context, answer)
+        return self._fetch(context, request)  # type: ignore[arg-type]
+
+    def _fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
+        version = context.api_version
+        if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
+            # What nearly everybody asks: one group that is here, some of its topics, by name.
+            asked = request.groups[0]
+            here = self.coordinator.actors.get(asked.group_id)
+            if here is not None and asked.topics is not None:
+                group = here.group
+                if group.pending is None and group.state is not DEAD:
+                    answer = _fetch_one(here, group, asked.topics, context.body, version)
+                    return here.respond(context, answer)
+        answers = []
+        latest: GroupActor | None = None
+        for asked in fetch_groups(request, version):
+            actor = self.coordinator.find(asked.group_id)
+            if isinstance(actor, ErrorCode):
+                answers.append(fetch_error(asked, actor, version))
+                continue
+            unknown = self._name_topics(asked) if version >= TOPIC_IDS_FROM and asked.topics is not None else []
+            found = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
+            if version >= TOPIC_IDS_FROM and asked.topics is None:
+                self._identify(found)
+            found.topics.extend(unknown)
+            answers.append(found)
+            if actor is not None and (latest is None or actor.epoch > latest.epoch):
+                latest = actor
+        response = fetch_response(answers, version)
+        return response if latest is None else latest.respond(context, response)
+
+    def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+        """Fill in the names of topics asked for by id; those of no topic are taken out and answered."""
+        unknown: list[OffsetFetchResponseTopics] = []
+        known: list[OffsetFetchRequestTopics] = []
+        for topic in asked.topics or ():
+            name = self.topics.topic_name(topic.topic_id)
+            if name is not None:
+                topic.name = name
+                known.append(topic)
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+            partitions = [OffsetFetchResponsePartitions(p, -1, -1, "", error) for p in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+        asked.topics = known
+        return unknown
+
+    def _identify(self, found: OffsetFetchResponseGroup) -> None:
+        """Ids for the topics of a group whose offsets were all asked for; one without an id cannot be told in v10."""
+        for topic in found.topics:
+            topic.topic_id = self.topics.topic_id(topic.name) or ZERO_UUID
+        found.topics = [topic for topic in found.topics if topic.topic_id != ZERO_UUID]
+
+    # OffsetDelete
+
+    def delete(self, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+        """Unknown topics and partitions are answered here, those that exist by the group."""
+        refused = self._existing_only(request)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, context.api_version, actor)
+        response: OffsetDeleteResponse = actor.tell(request)
+        if refused and response.error_code == ErrorCode.NONE:
+            _merge(refused, response.topics)
+            response.topics = refused
+        return actor.respond(context, response)
+
+    def _existing_only(self, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:
+        refused: list[OffsetDeleteResponseTopic] = []
+        known: list[OffsetDeleteRequestTopic] = []
+        for topic in request.topics:
+            there = [p for p in topic.partitions if self.topics.exists(topic.name, p.partition_index)]
+            if len(there) < len(topic.partitions) or self.topics.topic_id(topic.name) is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                gone = [
+                    OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in there
+                ]
+                _merge(refused, [OffsetDeleteResponseTopic(topic.name, gone)])
+            if there:
+                topic.partitions = there
+                known.append(topic)
+        request.topics = known
+        return refused
+
+
+def _fetch_one(
+    actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], request: bytes, version: int
+) -> bytes:
+    """The answer's body, which is remembered: who watches the lag of a group asks the same again and again, and often
+    nothing has been committed since.
+    """
+    answer = all_fetched(group.group_id, topics, find_offsets(group, topics))
+    if len(request) + len(answer) <= MAX_REMEMBERED_BYTES:
+        actor.last_fetch = (group.offsets_version, version, request, answer)
+    return answer
+
+
+def _refuse(
+    refused: list[OffsetCommitResponseTopic],
+    topic: OffsetCommitRequestTopic,
+    partitions: list[OffsetCommitRequestPartition],
+    error: ErrorCode,
+) -> None:
+    answered = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in partitions]
+    _merge(refused, [OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
+
+
+def _merge(topics: list[Any], more: list[Any]) -> None:
+    """Append to `topics`; a topic that is there already gets the partitions instead, as Kafka's builders do it."""
+    known = {topic.name or topic.topic_id: topic for topic in topics}
+    for topic in more:
+        key = topic.name or topic.topic_id
+        if key in known:
+            known[key].partitions.extend(topic.partitions)
+        else:
+            known[key] = topic
+            topics.append(topic)

@@ -1,0 +1,206 @@
+"""TxnOffsetCommit: a transaction stores how far its group has read.
+
+Unknown topics and partitions are refused here, as for OffsetCommit. Then the transaction coordinator is asked whether
+the group's partition of `__consumer_offsets` takes part in the producer's transaction, or told so from v5 on (KIP-890);
+the offsets are appended when what it says is durable, and the rest is the group's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.cluster.placement import partition_for
+from coordinatord.group.events import TxnCommit
+from coordinatord.group.transactional import txn_commit_error
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
+from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.topics.partition import Partition
+from coordinatord.topics.produce import Told, TransactionCoordinator
+from kafka_wire.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.groups import Coordinator
+
+ABORTABLE_FROM = 4
+"""Producers know TRANSACTION_ABORTABLE from this version on."""
+ADDS_GROUP_FROM = 5
+"""Committing adds the group to the transaction from this version on."""
+LOADING_KNOWN_FROM = 2
+"""Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
+
+
+Ask = Callable[[Callable[[Told], object]], object]
+"""Asks another node, and is given what to do with what it says."""
+
+
+class Topics(Protocol):
+    """What is asked of the topics."""
+
+    def exists(self, name: str, partition: int) -> bool: ...
+
+
+class Writer(Protocol):
+    """What is needed of the log writer."""
+
+    flushed_epoch: int
+
+    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
+
+
+class TransactionalOffsets:
+    """The handler. `verifies`: transaction.partition.verification.enable."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        transactions: TransactionCoordinator,
+        topics: Topics,
+        find_partition: Callable[[str, int], Partition | None],
+        writer: Writer,
+        *,
+        verifies: bool = True,
+    ) -> None:
+        self.coordinator = coordinator
+        self.transactions = transactions
+        self.topics = topics
+        self.find_partition = find_partition
+        self.writer = writer
+        self.verifies = verifies
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {28: self.commit}
+
+    def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+        """Answered when the offsets are durable."""
+        refused = self._take_out_unknown(request)
+        if not request.topics:
+            return TxnOffsetCommitResponse(topics=refused)
+        if not request.group_id:
+            return self._answer(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID), refused, context)
+        return self._commit(context, request, refused)
+
+    def _commit(
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
+    ) -> Any:
+        error, epoch, ask = self._participation(request, context.api_version, told)
+        if ask is not None:
+            ask(lambda answer: self._resume(context, request, refused, answer))
+            return None
+        if error is not ErrorCode.NONE:
+            return self._answer(txn_commit_error(request, error), refused, context)
+        if epoch > self.writer.flushed_epoch:
+            # When it is durable that the group takes part, ask again: it may be over by then.
+            self.writer.hold(
+                epoch,
+                lambda: self._resume(context, request, refused),
+                lambda: context.reply(refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+            )
+            return None
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return self._answer(txn_commit_error(request, actor), refused, context)
+        return actor.respond(context, self._answer(actor.tell(TxnCommit(request)), refused, context))
+
+    def _resume(
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
+    ) -> None:
+        response = self._commit(context, request, refused, told)
+        if response is not None:
+            context.reply(response)
+
+    def _participation(
+        self, request: TxnOffsetCommitRequest, version: int, told: Told | None
+    ) -> tuple[ErrorCode, int, Ask | None]:
+        """Why the producer may not commit for the group, or NONE and what of the log has to be durable first; or how
+        to ask another node for that.
+        """
+        index = partition_for(request.group_id, len(self.coordinator.partitions))
+        partition = self.find_partition(OFFSETS_TOPIC, index)
+        assert partition is not None, "the offsets topic has all its partitions"
+        availability = self.coordinator.availability(index)
+        if availability is not ErrorCode.NONE:
+            return availability, 0, None
+        producer_id, producer_epoch = request.producer_id, request.producer_epoch
+        if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, 0, None
+        adds = version >= ADDS_GROUP_FROM
+        if partition.producers.is_in_transaction(producer_id, producer_epoch) or not (adds or self.verifies):
+            return ErrorCode.NONE, 0, None
+        key = OFFSETS_TOPIC, index
+        markers = {key: partition.markers}
+        if told is not None and told.markers == markers:
+            return _as_commit_error(told.errors.get(key, ErrorCode.NONE), version), 0, None
+        answer = self.transactions.participation(request.transactional_id, producer_id, producer_epoch, [key], add=adds)
+        elsewhere = answer.ask
+        if elsewhere is not None:
+            return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
+        return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
+
+    def _take_out_unknown(self, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+        """Take out what does not exist; returns the answers for that."""
+        refused: list[TxnOffsetCommitResponseTopic] = []
+        known: list[TxnOffsetCommitRequestTopic] = []
+        for topic in request.topics:
+            there = [each for each in topic.partitions if self.topics.exists(topic.name, each.partition_index)]
+            gone = [each for each in topic.partitions if not self.topics.exists(topic.name, each.partition_index)]
+            if gone:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answered = [TxnOffsetCommitResponsePartition(each.partition_index, error) for each in gone]
+                _merge(refused, [TxnOffsetCommitResponseTopic(topic.name, answered)])
+            if there:
+                topic.partitions = there
+                known.append(topic)
+        request.topics = known
+        return refused
+
+    @staticmethod
+    def _answer(
+        response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic], context: RequestContext
+    ) -> TxnOffsetCommitResponse:
+        if refused:
+            _merge(refused, response.topics)
+            response.topics = refused
+        if context.api_version < LOADING_KNOWN_FROM:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                        partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return response
+
+
+def _merge(topics: list[TxnOffsetCommitResponseTopic], more: list[TxnOffsetCommitResponseTopic]) -> None:
+    """Append to `topics`; a topic that is there already gets the partitions instead, as Kafka's builder does it."""
+    known = {topic.name: topic for topic in topics}
+    for topic in more:
+        if topic.name in known:
+            known[topic.name].partitions.extend(topic.partitions)
+        else:
+            known[topic.name] = topic
+            topics.append(topic)
+
+
+def _as_commit_error(error: ErrorCode, version: int) -> ErrorCode:
+    """What a producer hears of the transaction coordinator's refusal."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

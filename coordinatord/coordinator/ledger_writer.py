@@ -1,0 +1,96 @@
+"""Writes the rebalance ledger's records to their topic: soon, together, and never many in one turn of the loop.
+
+Nobody waits for the ledger, and a write for each record would cost more than the record. So records wait for a quarter
+of a second, by partition, and go as one append for each; ten thousand groups that end in a second are written over as
+many turns as they need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+
+from coordinatord.cluster.placement import partition_for
+from coordinatord.group.state import Group
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.errors import LogFailed
+from coordinatord.log.writer import LogWriter
+from coordinatord.topics import Topics
+from coordinatord.topics.names import LEDGER_TOPIC
+
+DELAY_S = 0.25
+"""How long a record may wait for others. A crash loses those of the last moment: its log line is there."""
+
+TURN_S = 0.001
+"""For how long a turn makes records and writes them. One of a few members takes 10 µs, one of thousands 2 ms."""
+
+
+class LedgerWriter:
+    """`append` is what a Ledger writes with."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        topics: Topics,
+        data: DataDirectory,
+        writer: LogWriter,
+        now_ms: Callable[[], int],
+        on_failure: Callable[[BaseException], object],
+    ) -> None:
+        self._loop = loop
+        self._topics = topics
+        self._data = data
+        self._writer = writer
+        self._now_ms = now_ms
+        self._on_failure = on_failure
+        self._unwritten: dict[int, list[tuple[str, Callable[[], bytes]]]] = {}  # (group id, record) by partition
+
+    def append(self, group: Group, record: Callable[[], bytes]) -> None:
+        """Write a record soon."""
+        if not self._unwritten:
+            self._loop.call_later(DELAY_S, self._write)
+        partition = partition_for(group.group_id, self._topics.offsets_partitions)
+        self._unwritten.setdefault(partition, []).append((group.group_id, record))
+
+    def flush(self) -> None:
+        """Write all there is, now."""
+        while self._unwritten:
+            self._write()
+
+    def _write(self) -> None:
+        """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
+        unwritten = self._unwritten
+        if not unwritten:
+            return
+        if self._writer.failed is not None:
+            unwritten.clear()
+            return
+        if LEDGER_TOPIC not in self._topics.catalogue.by_name:
+            try:
+                self._topics.create_ledger_topic()
+            except OSError as error:
+                unwritten.clear()
+                self._on_failure(error)
+                return
+        now_ms, ends_s, is_over = self._now_ms(), perf_counter() + TURN_S, False
+        while unwritten and not is_over:
+            partition = next(iter(unwritten))
+            records = unwritten.pop(partition)
+            made = []
+            for group_id, record in records:
+                made.append((group_id.encode("utf-8", "replace"), record()))
+                is_over = perf_counter() >= ends_s
+                if is_over:
+                    break
+            if len(made) < len(records):
+                unwritten[partition] = records[len(made) :]
+            log = self._data.get(LEDGER_TOPIC, partition)
+            # None where the topic has been brought here from somewhere else, with fewer partitions.
+            if log is not None:
+                try:
+                    self._writer.append_records(log, made, now_ms)
+                except LogFailed:  # it has been closed meanwhile
+                    unwritten.clear()
+        if unwritten:
+            self._loop.call_soon(self._write)

@@ -1,0 +1,293 @@
+"""One partition of `__consumer_offsets` becomes groups again.
+
+What comes out is what `replay` of one record after the other would make: the last one of a key wins, a tombstone takes
+back, what a transaction has written is pending until its marker. What is gone through quickly is the plain case:
+
+    batch → gather: raw key -> newest raw value ("window") → every 16,000 keys or 4 MiB: decode what is left, put it in
+
+A window holds offsets and group metadata that no transaction wrote. Between these the order does not matter: each key
+stands for itself, and a group exists through any of them. Where it matters the window is applied first: before a
+transaction's batch, a marker, a group's tombstone, or the tombstone of an offset that is in the window. And if
+something in a window cannot be read, an older value of the same key may stand: then the window is gone through again,
+record by record.
+
+`run` gives way every thousand records or so; see loading.py for who goes on with it, and when.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from coordinatord.group.classic import restore
+from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
+from coordinatord.group.result import Dropped
+from coordinatord.group.state import Group
+from coordinatord.log.loader import ReplayedBatch
+from kafka_wire.errors import DecodeError, TrailingBytesError
+from kafka_wire.records.control import ControlType
+from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value
+from kafka_wire.records.newest import Newest, Odd, gather
+from kafka_wire.records.offset_values import decode_offset_value
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.actor import GroupActor
+    from coordinatord.coordinator.groups import Coordinator
+
+log = structlog.get_logger("coordinatord.coordinator")
+
+SLICE_RECORDS: Final = 1_000
+"""Records or keys between two turns of the caller: about a millisecond."""
+
+SLICE_GROUPS: Final = 50
+"""The same for groups that are made ready to be served."""
+
+WINDOW_KEYS: Final = 16_384
+WINDOW_BYTES: Final = 4 * 1024 * 1024
+
+_unpack_partition: Final = struct.Struct(">i").unpack_from
+_LEGACY_OFFSET: Final = b"\0\0"
+_GROUP_METADATA: Final = b"\0\2"
+_READ: Final = (b"\0\1", _GROUP_METADATA)
+
+
+class PartitionLoad:
+    """One load of one partition; its groups are the coordinator's when it is through."""
+
+    def __init__(self, coordinator: Coordinator, partition: int) -> None:
+        self.coordinator = coordinator
+        self.partition = partition
+        self.actors: dict[str, GroupActor] = {}
+        self._newest: Newest = {}
+        #: where `newest` comes from: (batch, its first record, the one after the last)
+        self._window: list[tuple[ReplayedBatch, int, int]] = []
+        self._window_bytes = 0
+        #: a transaction is open: a tombstone takes back what that has written, too, so it must not be overwritten
+        self._is_open = False
+        #: a key without its partition -> where the group keeps that topic's offsets; groups without open transactions
+        self._places: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        #: the two parts of such a key, as they have been decoded: up to the group's end, and from there to the topic's
+        self._groups: dict[bytes, Group] = {}
+        self._topics: dict[bytes, str] = {}
+
+    def run(self, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
+        """Yields how many records have been read since the last time."""
+        read = 0
+        newest = self._newest
+        for batch in batches:
+            header = batch.header
+            if header.producer_id != NO_PRODUCER_ID or batch.control is not None:
+                yield from self._apply()
+                self._places.clear()
+                yield from self._transactional(batch)
+                self._is_open = any(partition == self.partition for partition, _ in self.coordinator.pending)
+                continue
+            done, count = 0, header.record_count
+            section, at, end = batch.span()
+            if count <= 0:
+                _ = batch.records  # the cleaner has left an empty batch, or this is damage
+            while done < count:
+                try:
+                    stop, taken, odd = gather(
+                        section, at, end, min(SLICE_RECORDS, count - done), newest, tombstones_are_odd=self._is_open
+                    )
+                    if done + taken == count and stop != end:
+                        raise TrailingBytesError(f"{end - stop} bytes follow the last of {count} records")
+                except DecodeError as error:
+                    raise batch.damaged(error) from None
+                in_window = odd is None or self._take(odd)
+                self._window.append((batch, done, done + taken - (not in_window)))
+                self._window_bytes += stop - at
+                at = stop
+                done += taken
+                read += taken
+                if odd is not None and not in_window:
+                    yield from self._odd(odd)
+                if read >= SLICE_RECORDS:
+                    yield read
+                    read = 0
+            if len(newest) > WINDOW_KEYS or self._window_bytes > WINDOW_BYTES:
+                yield from self._apply()
+        yield read
+        yield from self._apply()
+        self._places.clear()
+        self._groups.clear()
+        self._topics.clear()
+        yield from self._serve()
+
+    # Windows
+
+    def _take(self, odd: Odd) -> bool:
+        """Take a record that is not just an offset into the window, if its order does not matter either."""
+        key, value = odd
+        if key is None or value is None or key[:2] != _GROUP_METADATA:
+            return False
+        self._newest[key] = value
+        return True
+
+    def _odd(self, odd: Odd) -> Iterator[int]:
+        """Any other record that is not just an offset: see kafka_wire.records.newest."""
+        key, value = odd
+        if key is None:
+            return
+        if key[:2] == _LEGACY_OFFSET or (value is None and key[:2] in _READ):
+            yield from self._apply()
+        self._replay(key, value, NO_PRODUCER_ID)
+
+    def _apply(self) -> Iterator[int]:
+        """Decode what the window holds, and begin a new one."""
+        if self._newest:
+            items = iter(self._newest.items())
+            left = len(self._newest)
+            try:
+                while left > 0:
+                    self._put(islice(items, SLICE_RECORDS))
+                    left -= SLICE_RECORDS
+                    yield 0
+            except DecodeError:
+                yield from self._apply_in_order()
+            self._newest.clear()
+        self._window.clear()
+        self._window_bytes = 0
+
+    def _put(self, items: Iterable[tuple[bytes, bytes | None]]) -> None:
+        place_of = self._places.get
+        topic_ids = self.coordinator.topic_ids
+        for key, value in items:
+            place = place_of(key[:-4])
+            if place is None or value is None:
+                self._put_first(key, value)
+            else:
+                place[_unpack_partition(key, -4)[0]] = decode_offset_value(value, topic_ids)
+
+    def _put_first(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
+        """Anything that has no place yet. DecodeError when it cannot be read."""
+        split = 4 + int.from_bytes(key_bytes[2:4], "big")
+        known = self._groups.get(key_bytes[:split])
+        topic = self._topics.get(key_bytes[split:-4])
+        if known is not None and topic is not None and value_bytes is not None and known.pending is None:
+            value = decode_offset_value(value_bytes, self.coordinator.topic_ids)
+            known.exists = True
+            place = known.offsets.get(topic)
+            if place is None:
+                place = known.offsets[topic] = {}
+            place[_unpack_partition(key_bytes, -4)[0]] = value
+            self._places[key_bytes[:-4]] = place
+            return
+        self._put_unknown(key_bytes, value_bytes, split)
+
+    def _put_unknown(self, key_bytes: bytes, value_bytes: bytes | None, split: int) -> None:
+        key = decode_key(key_bytes)
+        group = self._actor(key.group).group
+        if type(key) is not OffsetCommitKey:
+            replay(group, key, None if value_bytes is None else decode_value(key, value_bytes))
+            return
+        coordinator = self.coordinator
+        key.topic = topic = coordinator.names.setdefault(key.topic, key.topic)
+        self._groups[key_bytes[:split]] = group
+        self._topics[key_bytes[split:-4]] = topic
+        value = None if value_bytes is None else decode_offset_value(value_bytes, coordinator.topic_ids)
+        replay_offset(group, key, value)
+        if value is not None and group.pending is None:
+            self._places[key_bytes[:-4]] = group.offsets[topic]
+        elif value is None:
+            self._places.pop(key_bytes[:-4], None)  # it may have been the topic's last
+
+    def _apply_in_order(self) -> Iterator[int]:
+        """Go through the window once more, record by record."""
+        self._places.clear()
+        for batch, start, stop in self._window:
+            for _, _, key, value in batch.records[start:stop]:
+                if key is not None:
+                    self._replay(key, value, NO_PRODUCER_ID)
+            yield 0
+
+    # One by one
+
+    def _replay(self, key_bytes: bytes, value_bytes: bytes | None, producer_id: int) -> None:
+        """One record in its place. What cannot be read is counted and left where it is."""
+        coordinator = self.coordinator
+        try:
+            key = decode_key(key_bytes)
+            value = None if value_bytes is None else self._value(key, value_bytes)
+        except DecodeError as error:
+            what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
+            coordinator.unread[what] += 1
+            if coordinator.unread[what] == 1:
+                _tell_of_unread(self.partition, error)
+            return
+        group = self._actor(key.group).group
+        replay(group, key, value, producer_id)
+        if producer_id != NO_PRODUCER_ID and group.pending is not None:
+            coordinator.pending.setdefault((self.partition, producer_id), set()).add(key.group)
+        if value is None:
+            self._places.pop(key_bytes[:-4], None)
+
+    def _value(self, key: Any, data: bytes) -> Any:
+        coordinator = self.coordinator
+        if type(key) is not OffsetCommitKey:
+            return decode_value(key, data)
+        key.topic = coordinator.names.setdefault(key.topic, key.topic)
+        return decode_offset_value(data, coordinator.topic_ids)
+
+    def _transactional(self, batch: ReplayedBatch) -> Iterator[int]:
+        """Offsets that a transaction has written, or the marker that says what becomes of them."""
+        producer_id = batch.header.producer_id
+        records = batch.records
+        if batch.control is None:
+            for start in range(0, len(records), SLICE_RECORDS):
+                for _, _, key, value in records[start : start + SLICE_RECORDS]:
+                    if key is not None:
+                        self._replay(key, value, producer_id)
+                yield min(SLICE_RECORDS, len(records) - start)
+            return
+        if batch.control in (ControlType.COMMIT, ControlType.ABORT):
+            for group_id in self.coordinator.pending.pop((self.partition, producer_id), ()):
+                group = self.actors[group_id].group
+                replay_marker(group, producer_id, committed=batch.control is ControlType.COMMIT)
+        yield len(records)
+
+    def _actor(self, group_id: str) -> GroupActor:
+        actor = self.actors.get(group_id)
+        if actor is None:
+            actor = self.actors[group_id] = self.coordinator.new_actor(group_id, self.partition)
+        return actor
+
+    # The end
+
+    def _serve(self) -> Iterator[int]:
+        """Make the groups ready and hand them over, each as a whole: those that are done are served already."""
+        coordinator = self.coordinator
+        now_ms = coordinator.now_ms()
+        left_out = 0
+        for number, (group_id, actor) in enumerate(self.actors.items(), 1):
+            if actor.group.exists:
+                coordinator.actors[group_id] = actor
+                result = restore(actor.group, now_ms)
+                left_out += sum(isinstance(change, Dropped) for change in result.changes)
+                actor.apply(result, now_ms)
+                for event in coordinator.missed_deletions:
+                    coordinator.tell_of_deletion(actor, event)
+            if number % SLICE_GROUPS == 0:
+                yield 0
+                now_ms = coordinator.now_ms()
+        if left_out:
+            log.warning("members of loaded groups left out", partition=self.partition, members=left_out)
+        coordinator.loaded(self.partition)
+
+
+def _tell_of_unread(partition: int, error: DecodeError) -> None:
+    """Once a kind, with Kafka's name for it."""
+    what = str(error)
+    if isinstance(error, UnknownRecordError):
+        # All declarations of all kinds of groups: only who has such records pays for them.
+        from kafka_wire.records.record_types import RECORD_TYPES
+
+        if error.record_type in RECORD_TYPES:
+            what += f" ({RECORD_TYPES[error.record_type][0].__name__.removesuffix('Key')})"
+    log.warning("records of the offsets log are kept and not read", partition=partition, what=what)

@@ -1,0 +1,471 @@
+"""The daemon: put together, listening, loading, draining.
+
+Start: take the data directory, listen, then load the groups while what is loaded already is being served. Stop, at
+SIGTERM or SIGINT: no new connections, parked requests are answered, the log is flushed, exit 0. When the log fails
+there is nothing to be saved by going on: what waits for it is answered COORDINATOR_NOT_AVAILABLE, exit 1, and the next
+start replays what is durable (DESIGN: fail-stop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from coordinatord.clocks.clock import Clock
+from coordinatord.clocks.timers import Timers
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.peers import LISTENER, Peers
+from coordinatord.config import Settings
+from coordinatord.coordinator.apis.admin import GroupAdmin
+from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
+from coordinatord.coordinator.apis.membership import Membership
+from coordinatord.coordinator.apis.offsets import Offsets
+from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
+from coordinatord.coordinator.groups import Coordinator
+from coordinatord.coordinator.ledger_writer import LedgerWriter
+from coordinatord.coordinator.random_ids import RandomIds
+from coordinatord.daemon.compaction import Compaction
+from coordinatord.daemon.worker import Part, take_up_line
+from coordinatord.group.state import GroupSettings
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.errors import LogError
+from coordinatord.log.shares import Share as DataShare
+from coordinatord.log.writer import FlushStats, LogWriter, Worker
+from coordinatord.net.connection import Connection
+from coordinatord.net.listening import bound
+from coordinatord.net.router import Router
+from coordinatord.observe import ledger
+from coordinatord.observe.admin import AdminServer
+from coordinatord.observe.health import Health
+from coordinatord.observe.logs import get_logger
+from coordinatord.observe.metrics import Metrics
+from coordinatord.observe.recovery import tell_of_recovery
+from coordinatord.runtime.loading import Loading, Share
+from coordinatord.topics import Topics
+from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.transactions.apis.transactions import TransactionApis
+from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
+from coordinatord.transactions.markers import PartitionMarkers
+from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
+from kafka_wire.records.batch import Alike, Numbers
+
+EXPIRY_SLICE_S = 0.001
+"""How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
+
+CLOCK_INTERVAL_S = 1.0
+
+LEAST_CLEANER_BACKOFF_S = 0.01
+"""log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
+
+
+class Daemon:
+    """One coordinator with all its parts. `start`, then `wait`, then `stop`: also what tests do in their own loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int] | None = None,
+        *,
+        log_worker: Worker | None = None,
+        part: Part | None = None,
+    ) -> None:
+        """`log_worker` writes and flushes the log, by default on a thread of its own. `part` is what a supervisor has
+        given this process to do; without it this is the only one.
+        """
+        self.settings = settings
+        self.loop = loop
+        self.clock = Clock()
+        self.now_ms = now_ms or self.clock
+        self.metrics = Metrics()
+        self.health = Health()
+        self.part = part
+        self.peers = None if part is None else Peers(part.peer_paths, loop)
+        self.nodes = Nodes(settings.node_id, settings.broker_rack)
+        if part is not None:
+            self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
+        self.failed: BaseException | None = None
+        self.bound: list[tuple[str, str, int]] = []
+        self._stopping = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._log = get_logger("coordinatord.daemon")
+        self.data = self._open_data()
+        self.writer = LogWriter(
+            self.data,
+            loop,
+            self.log_failed,
+            flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
+            flush_interval_ms=settings.log_flush_interval_ms,
+            on_flush=self._flushed,
+            worker=log_worker,
+        )
+        self.timers = Timers(loop, self.now_ms, self._timed_out)
+        self.topics = Topics(
+            settings,
+            data=self.data,
+            writer=self.writer,
+            nodes=self.nodes,
+            now_ms=self.now_ms,
+            schedule_at=self.timers.alarm,
+            new_uuid=lambda: secrets.token_bytes(16),
+            shared=None if part is None else (part.shared, loop.call_soon),
+        )
+        self.ledger: ledger.Ledger | None = None
+        self.ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
+        if settings.rebalance_ledger_enable:
+            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
+        self.coordinator = Coordinator(
+            group_settings=GroupSettings(
+                min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                max_size=settings.group_max_size,
+                offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+                max_pending_members=settings.group_max_pending_members,
+            ),
+            partitions=self.topics.offsets_partitions,
+            owns=lambda partition: self.nodes.owns(OFFSETS_TOPIC, partition),
+            max_groups=settings.max_groups,
+            writer=self.writer,
+            append=self._append,
+            append_offsets=self._append_offsets,
+            append_alike=self._append_alike,
+            append_transactional=self._append_transactional,
+            timers=self.timers,
+            now_ms=self.now_ms,
+            new_id=RandomIds(),
+            metrics=self.metrics,
+            ledger=self.ledger,
+        )
+        self.topics.on_deleted(self.coordinator.topic_deleted)
+        self.compaction = self._make_compaction()
+        self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
+        self.transactions = Transactions(
+            settings=TransactionSettings(
+                max_timeout_ms=settings.transaction_max_timeout_ms,
+                id_expiration_ms=settings.transactional_id_expiration_ms,
+            ),
+            max_ids=settings.max_transactional_ids,
+            topic=self.topics,
+            writer=self.writer,
+            append=self._append_transaction,
+            markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
+            schedule_at=self.timers.alarm,
+            now_ms=self.now_ms,
+            new_producer_id=self.topics.producer_ids.next,
+            owns=lambda partition: self.nodes.owns(TRANSACTION_TOPIC, partition),
+        )
+        self.participants: TransactionCoordinator = self.transactions
+        if self.peers is not None:
+            self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
+        self.topics.producing.transactions = self.participants
+        self.membership = Membership(
+            self.coordinator,
+            max_group_id_bytes=settings.group_id_max_bytes,
+            max_metadata_bytes=settings.group_max_member_metadata_bytes,
+        )
+        self.loading = Loading(self.data, self.topics.transactional, self.metrics)
+        offsets = Offsets(self.coordinator, self.topics)
+        self.router = Router(
+            {**self._handlers(), **offsets.handlers()},
+            at_once=self.membership.at_once(),
+            decoders=offsets.decoders(),
+            max_frame_bytes=settings.socket_request_max_bytes,
+            max_connections=settings.max_connections,
+            now_ms=self.now_ms,
+            call_soon=loop.call_soon,
+            hold=self.writer.hold,
+            metrics=self.metrics,
+            features={"transaction.version": SERVER_VERSION},
+        )
+        self.admin: AdminServer | None = None
+        if settings.admin is not None:
+            self.admin = AdminServer(settings.admin, self.metrics, self.health, loop=loop)
+            if self.ledger is not None:
+                self.admin.add_page("/rebalances", "rebalances", self._rebalances)
+        self._watch()
+
+    def _open_data(self) -> DataDirectory:
+        path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
+        if part is None:
+            return DataDirectory.open(path, node_id=node_id)
+        share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
+        return DataDirectory.open_share(path, share, cluster_id=part.cluster_id, node_id=node_id)
+
+    def _make_compaction(self) -> Compaction:
+        return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
+
+    def _handlers(self) -> dict[int, Any]:
+        settings = self.settings
+        return {
+            **self.topics.handlers(),
+            **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
+            **self.membership.handlers(),
+            **GroupAdmin(self.coordinator).handlers(),
+            **TransactionApis(
+                self.transactions,
+                self.topics,
+                self.markers,
+                self.topics.offsets_partitions,
+                self.topics.producer_ids.next,
+            ).handlers(),
+            **TransactionalOffsets(
+                self.coordinator,
+                self.participants,
+                self.topics,
+                self.topics.transactional.find,
+                self.writer,
+                verifies=settings.transaction_partition_verification_enable,
+            ).handlers(),
+        }
+
+    # Start
+
+    async def start(self) -> None:
+        """Listen and begin to load. Raises OSError and LogError."""
+        if self.admin is not None:
+            self.admin.start()
+        part = self.part
+        for endpoint in self.settings.endpoints:
+            sockets = part.sockets[endpoint.name] if part is not None else bound(endpoint.host, endpoint.port)
+            host, port = sockets[0].getsockname()[:2]
+            self.bound.append((endpoint.name, host, port))
+            if part is not None:
+                self.nodes.advertise(endpoint.name, *part.addresses[endpoint.name])
+            else:
+                self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
+            for each in sockets:
+                self._servers.append(await self._listen(endpoint.name, each))
+        if part is not None:
+            connection = lambda: Connection(self.router, LISTENER)  # noqa: E731
+            self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
+            admin_url = "" if self.admin is None else self.admin.url
+            await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
+        self.begin()
+
+    def begin(self) -> None:
+        """Load, and do from time to time what is to be done; the clients' way in is open."""
+        self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
+        if self.part is None or self.part.worker == 0:
+            for setting, asked, kept in self.topics.kept_partitions():
+                self._log.warning("the data directory keeps its partitions", setting=setting, asked=asked, kept=kept)
+        self.health.loading("the groups are being loaded")
+        self._spawn(self._load())
+        self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
+        idle_ms = self.settings.connections_max_idle_ms
+        self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
+        retention_s = self.settings.log_retention_check_interval_ms / 1000
+        self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
+        if self.settings.log_cleaner_enable:
+            backoff_s = max(self.settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S)
+            self._every(backoff_s, self.compaction.look)
+        expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+        self._every(expiration_s, self.transactions.expire_ids)
+        self._spawn(self._expire_offsets())
+
+    async def _expire_offsets(self) -> None:
+        """Look for expired offsets from time to time, without keeping the loop from anybody else."""
+        retention_ms = self.topics.group_configs.retention_ms
+        while True:
+            await asyncio.sleep(self.settings.offsets_retention_check_interval_ms / 1000)
+            self.topics.group_configs.refresh()
+            slice_began_s = time.monotonic()
+            for _ in self.coordinator.expire_offsets(retention_ms):
+                if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
+                    await asyncio.sleep(0)
+                    slice_began_s = time.monotonic()
+
+    async def _listen(self, name: str, listening: socket.socket) -> asyncio.Server:
+        def connection() -> Connection:
+            return Connection(self.router, name)
+
+        backlog = self.settings.socket_listen_backlog_size
+        return await self.loop.create_server(connection, sock=listening, backlog=backlog)
+
+    async def _load(self) -> None:
+        """Replay the coordinators' logs. Groups first: what a transaction has left undone may be for them."""
+        settings, coordinator, transactions = self.settings, self.coordinator, self.transactions
+        groups = self._here(OFFSETS_TOPIC, len(coordinator.partitions))
+        ids = self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0)
+        await self.loading.run(
+            Share(coordinator, OFFSETS_TOPIC, groups, settings.offsets_load_buffer_size),
+            Share(transactions, TRANSACTION_TOPIC, ids, settings.transaction_state_log_load_buffer_size),
+        )
+        if coordinator.actors or transactions.actors:
+            self._log.info(
+                "groups loaded",
+                groups=len(coordinator.actors),
+                transactional_ids=len(transactions.actors),
+                records=self.loading.records,
+                records_per_second=round(self.loading.records_per_second),
+                seconds=round(self.loading.seconds, 3),
+                **({"unread": dict(coordinator.unread)} if coordinator.unread else {}),
+            )
+        self.topics.follow_deletions()
+        self.health.ready()
+
+    def _here(self, topic: str, partitions: int) -> list[int]:
+        """Those of a coordinators' topic's partitions that this node leads."""
+        return [partition for partition in range(partitions) if self.nodes.owns(topic, partition)]
+
+    # Run and stop
+
+    async def wait(self) -> None:
+        """Until `request_stop`, or until the log fails."""
+        await self._stopping.wait()
+
+    def request_stop(self, reason: str) -> None:
+        """Begin to stop; more than once does no harm."""
+        if not self._stopping.is_set():
+            self._log.info("stopping", reason=reason)
+            self.health.draining(reason)
+            self._stopping.set()
+
+    async def stop(self) -> int:
+        """Drain and close everything; the exit code. Takes at most shutdown.timeout.ms."""
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        self.router.draining = True
+        if self.failed is None:
+            self.transactions.drain()
+            self.coordinator.drain()
+            self.ledger_writer.flush()
+            self.topics.drain()
+        self.timers.close()
+        deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
+        # The answers of the drain wait for the log, and the sockets for their peers: give both their turns.
+        await self._until(lambda: not self._has_unsent or self.failed is not None, deadline_s)
+        if self.peers is not None:
+            self.peers.close()
+        for connection in list(self.router.connections):
+            connection.close()
+        await self._until(lambda: not self.router.connections, deadline_s)
+        try:
+            self.compaction.close()
+            self.writer.close()
+            self.data.close()
+        except (LogError, OSError) as error:
+            self._log.error("the log could not be closed", error=str(error))
+            return 1
+        finally:
+            if self.admin is not None:
+                self.admin.stop()
+        return 1 if self.failed is not None else 0
+
+    @property
+    def _has_unsent(self) -> bool:
+        """Some client has not got all of its answers yet."""
+        return self.router.has_unsent or bool(self.coordinator.parked.held_count)
+
+    async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
+        """Let the loop work until something is so, or time is up. Only stopping waits like this."""
+        while not done() and self.loop.time() < deadline_s:  # noqa: ASYNC110  # there is no one event for it
+            await asyncio.sleep(0.005)
+
+    # Between the parts
+
+    def _append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
+        # The offsets topic has all its partitions.
+        return self.writer.append_records(self.data.logs[OFFSETS_TOPIC, partition], records, now_ms)
+
+    def _append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
+        return self.writer.append_bodies(self.data.logs[OFFSETS_TOPIC, partition], bodies, now_ms)
+
+    def _append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
+        return self.writer.append_alike(self.data.logs[OFFSETS_TOPIC, partition], alike, numbers, now_ms)
+
+    def _append_transactional(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
+    ) -> int:
+        found = self.topics.transactional.find(OFFSETS_TOPIC, partition)
+        assert found is not None, "the offsets topic has all its partitions"
+        return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
+
+    def _rebalances(self, query: dict[str, list[str]]) -> object:
+        """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""
+        assert self.ledger is not None
+        group_id = query.get("group", [None])[0]
+        actors = list(self.coordinator.actors.values())
+        opened = [self.ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
+        return {
+            "under_way": [each for each in opened if each is not None],
+            "recent": self.ledger.recent(group_id),
+        }
+
+    def _append_transaction(self, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> int:
+        log = self.data.get(TRANSACTION_TOPIC, partition)
+        assert log is not None, "the transaction topic has all its partitions"
+        return self.writer.append_records(log, records, self.now_ms())
+
+    def _timed_out(self, key: Any) -> None:
+        self.coordinator.timed_out(key)
+
+    def _flushed(self, stats: FlushStats) -> None:
+        self.metrics.log_appends += stats.partitions
+        self.metrics.log_appended_bytes += stats.bytes
+        self.metrics.log_flush_seconds.observe(stats.seconds)
+
+    def log_failed(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._log.error("the log failed; stopping", error=str(error))
+            self.health.failed(f"the log failed: {error}")
+            self._stopping.set()
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                if isinstance(error, LogError):
+                    self._log.error("the log cannot be read; stopping", error=str(error))
+                else:
+                    self._log.exception("a background task failed; stopping")
+                self.failed = self.failed or error
+                self.health.failed(str(error))
+                self._stopping.set()
+
+        self._tasks.append(self.loop.create_task(guarded()))
+
+    def _every(self, seconds: float, work: Callable[[], object]) -> None:
+        async def repeat() -> None:
+            while True:
+                due_s = self.loop.time() + seconds
+                await asyncio.sleep(seconds)
+                self.metrics.loop_lag_seconds.observe(max(0.0, self.loop.time() - due_s))
+                work()
+
+        self._spawn(repeat())
+
+    def _watch(self) -> None:
+        watch, coordinator = self.metrics.watch, self.coordinator
+        watch("group_count", lambda: {"classic": len(coordinator.actors)})
+        watch("classic_group_count", coordinator.state_counts)
+        watch("member_count", lambda: {"classic": coordinator.member_count()})
+        watch("offset_count", coordinator.offset_count)
+        watch("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
+        watch("num_partitions", coordinator.partition_counts)
+        watch("timers", lambda: len(self.timers.wheel))
+        connections = self.router.connections
+        watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
+        parked = coordinator.parked
+        watch("held_replies", lambda: parked.held_count + sum(each.held_count for each in list(connections)))
+        watch("parked_replies", lambda: sum(each.is_parked for each in list(connections)))
+        watch("load_progress_ratio", lambda: self.loading.ratio)
+        watch("load_duration_seconds", lambda: self.loading.elapsed_seconds)
+        watch("load_records_per_second", lambda: self.loading.records_per_second)
+        watch("topics", lambda: len(self.topics.catalogue.by_name))
+        watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
+        watch("fetch_sessions", lambda: len(self.topics.sessions))
+        watch("connections", lambda: len(self.router.connections))

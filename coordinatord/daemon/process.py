@@ -1,0 +1,57 @@
+"""The process around a daemon: its event loop and its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from coordinatord.config import Settings
+from coordinatord.daemon.daemon import Daemon
+from coordinatord.daemon.worker import Part
+from coordinatord.observe.logs import gather, get_logger
+
+
+async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
+    loop = asyncio.get_running_loop()
+    gather(loop.call_soon)
+    try:
+        code = await _run(settings, loop, on_listening, part)
+        get_logger("coordinatord.daemon").info("stopped", exit_code=code)
+    finally:
+        gather(None)
+    return code
+
+
+async def _run(
+    settings: Settings, loop: asyncio.AbstractEventLoop, on_listening: Callable[[Daemon], None], part: Part | None
+) -> int:
+    daemon = Daemon(settings, loop, part=part)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
+    if part is not None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # its supervisor has held them back
+    try:
+        await daemon.start()
+        on_listening(daemon)
+        await daemon.wait()
+    finally:
+        code = await daemon.stop()
+        if part is not None:
+            # Told to stop twice, by its supervisor and by who has told all of them, it must not die of the second.
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    return code
+
+
+def run(
+    settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: Part | None = None
+) -> int:
+    """Serve until a signal comes or the log fails; the exit code. `on_listening` is told when clients may come."""
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform: asyncio's own loop serves as well, slower
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    else:
+        new_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_serve(settings, on_listening, part))

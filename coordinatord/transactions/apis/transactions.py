@@ -1,0 +1,357 @@
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
+
+Requests of producers that know only INVALID_PRODUCER_EPOCH get that instead of PRODUCER_FENCED (KIP-588).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from coordinatord.cluster.peers import LISTENER
+from coordinatord.cluster.placement import partition_for
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
+from coordinatord.topics.markers import Marker
+from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
+from coordinatord.transactions.coordinator import TransactionActor, Transactions
+from coordinatord.transactions.elsewhere import NO_EPOCH
+from coordinatord.transactions.events import AddPartitions, End, Init
+from coordinatord.transactions.pattern import Pattern, PatternError
+from coordinatord.transactions.state import TopicPartition, TransactionState
+from coordinatord.transactions.steps import verify
+from kafka_wire.api import list_transactions
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_wire.api.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kafka_wire.api.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+)
+from kafka_wire.api.describe_transactions import TransactionState as Described
+from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kafka_wire.api.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kafka_wire.errors import ErrorCode
+
+BUMPING_ADD_FROM = 4
+"""AddPartitionsToTxn from this version on comes from brokers, whose producers follow transaction version 2."""
+BUMPING_END_FROM = 5
+"""EndTxn from this version on comes from producers that follow transaction version 2."""
+
+
+class Topics(Protocol):
+    """What is asked of the topics."""
+
+    def exists(self, name: str, partition: int) -> bool: ...
+
+
+class MarkerWriter(Protocol):
+    """Writes one marker; see coordinatord/transactions/markers.py."""
+
+    def write_one(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode: ...
+
+
+class TransactionApis:
+    """The handlers."""
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        topics: Topics,
+        markers: MarkerWriter,
+        offsets_partitions: int,
+        new_producer_id: Callable[[], int],
+    ) -> None:
+        self.transactions = transactions
+        self.topics = topics
+        self.markers = markers
+        self.offsets_partitions = offsets_partitions
+        self.new_producer_id = new_producer_id
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {
+            22: self.init_producer_id,
+            24: self.add_partitions,
+            25: self.add_offsets,
+            26: self.end,
+            27: self.write_markers,
+            65: self.describe,
+            66: self.list,
+        }
+
+    # InitProducerId
+
+    def init_producer_id(self, context: RequestContext, request: InitProducerIdRequest) -> Any:
+        """An idempotent producer gets a new id; a transactional one the id and epoch of its transactional id."""
+        version = context.api_version
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            return refuse(request, version, ErrorCode.INVALID_REQUEST)
+        if request.transactional_id is None:
+            try:
+                return InitProducerIdResponse(0, 0, self.new_producer_id(), 0)
+            except OSError:
+                return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not request.transactional_id:
+            return refuse(request, version, ErrorCode.INVALID_REQUEST)
+        actor = self.transactions.actor_for(request.transactional_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, version, actor)
+        expected = (request.producer_id, request.producer_epoch) if request.producer_id != -1 else None
+        try:
+            response = self.transactions.tell(actor, Init(request.transaction_timeout_ms, expected))
+        except OSError:
+            return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if version < 4:
+            response.error_code = _as_known(ErrorCode(response.error_code))
+        return self.transactions.respond(actor, context, response)
+
+    # AddPartitionsToTxn and AddOffsetsToTxn
+
+    def add_partitions(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+        """One transaction before v4; brokers ask for several, and may only want to know (KIP-890)."""
+        version = context.api_version
+        if version >= BUMPING_ADD_FROM:
+            asked = request.transactions
+        else:
+            asked = [
+                AddPartitionsToTxnTransaction(
+                    request.v3_and_below_transactional_id,
+                    request.v3_and_below_producer_id,
+                    request.v3_and_below_producer_epoch,
+                    False,
+                    request.v3_and_below_topics,
+                )
+            ]
+        results: dict[str, AddPartitionsToTxnResult] = {}
+        latest: TransactionActor | None = None
+        for transaction in asked:
+            errors, actor = self._add(transaction, version)
+            if actor is not None and (latest is None or actor.epoch > latest.epoch):
+                latest = actor
+            results.setdefault(
+                transaction.transactional_id,
+                AddPartitionsToTxnResult(transaction.transactional_id, _topic_results(transaction.topics, errors)),
+            )
+        if version >= BUMPING_ADD_FROM:
+            response = AddPartitionsToTxnResponse(results_by_transaction=list(results.values()))
+        else:
+            (result,) = results.values()
+            response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+        return self.transactions.respond(latest, context, response)
+
+    def _add(
+        self, asked: AddPartitionsToTxnTransaction, version: int
+    ) -> tuple[dict[TopicPartition, ErrorCode], TransactionActor | None]:
+        """What becomes of each partition: one that does not exist fails all others."""
+        partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic, partition in partitions:
+            if version < BUMPING_ADD_FROM and topic in INTERNAL:
+                errors[topic, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not self.topics.exists(topic, partition):
+                errors[topic, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if errors:
+            return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}, None
+        actor, error = self._find(asked.transactional_id)
+        if error is not None and error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            return dict.fromkeys(partitions, error), None
+        if asked.verify_only:
+            transaction = actor.transaction if actor is not None else None
+            unverified = verify(transaction, asked.producer_id, asked.producer_epoch, partitions)
+            return {each: unverified.get(each, ErrorCode.NONE) for each in partitions}, actor
+        if actor is None:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING), None
+        transaction_version = 2 if version >= BUMPING_ADD_FROM else 0
+        event = AddPartitions(asked.producer_id, asked.producer_epoch, partitions, transaction_version)
+        added: ErrorCode = self.transactions.tell(actor, event)
+        return dict.fromkeys(partitions, _as_known(added) if version < 2 else added), actor
+
+    def add_offsets(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+        """The partition of `__consumer_offsets` that the group lives in takes part."""
+        actor, error = self._find(request.transactional_id)
+        if actor is None:
+            return AddOffsetsToTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        partition = OFFSETS_TOPIC, partition_for(request.group_id, self.offsets_partitions)
+        event = AddPartitions(request.producer_id, request.producer_epoch, [partition])
+        added: ErrorCode = self.transactions.tell(actor, event)
+        response = AddOffsetsToTxnResponse(error_code=_as_known(added) if context.api_version < 2 else added)
+        return self.transactions.respond(actor, context, response)
+
+    # EndTxn and WriteTxnMarkers
+
+    def end(self, context: RequestContext, request: EndTxnRequest) -> Any:
+        """Parked until the markers are written, unless it is refused."""
+        actor, error = self._find(request.transactional_id)
+        if actor is None:
+            return EndTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        version = context.api_version
+        event = End(
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            context,
+            2 if version >= BUMPING_END_FROM else 0,
+        )
+        try:
+            response = self.transactions.tell(actor, event)
+        except OSError:
+            return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if response is not None and version < 2:
+            response.error_code = _as_known(ErrorCode(response.error_code))
+        return self.transactions.respond(actor, context, response)
+
+    def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+        """What one broker's transaction coordinator asks of others; also how admins end hanging transactions."""
+        from_worker = context.connection.listener == LISTENER
+        results: dict[int, WritableTxnMarkerResult] = {}
+        epoch = 0
+        for asked in request.markers:
+            marker = Marker(
+                asked.producer_id,
+                asked.producer_epoch,
+                asked.transaction_result,
+                asked.transaction_version,
+                None if from_worker and asked.coordinator_epoch == NO_EPOCH else asked.coordinator_epoch,
+            )
+            result = results.setdefault(asked.producer_id, WritableTxnMarkerResult(asked.producer_id))
+            epoch = max(epoch, self._write_one(asked, marker, result))
+        response = WriteTxnMarkersResponse(markers=list(results.values()))
+        if epoch <= self.transactions.writer.flushed_epoch:
+            return response
+        context.answer_at(epoch, response, lambda: refuse(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR))
+        return None
+
+    def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> int:
+        epoch = 0
+        for topic in asked.topics:
+            answered = []
+            for partition in topic.partition_indexes:
+                written = self._write_to((topic.name, partition), marker)
+                error = written if isinstance(written, ErrorCode) else ErrorCode.NONE
+                epoch = max(epoch, 0 if error else written)
+                answered.append(WritableTxnMarkerPartitionResult(partition, error))
+            result.topics.append(WritableTxnMarkerTopicResult(topic.name, answered))
+        return epoch
+
+    def _write_to(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode:
+        if not self.topics.exists(*partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can be made of that, in Kafka neither
+        return self.markers.write_one(partition, marker)
+
+    # DescribeTransactions and ListTransactions
+
+    def describe(self, context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+        """Each id by itself."""
+        described = []
+        latest: TransactionActor | None = None
+        for transactional_id in request.transactional_ids:
+            actor, error = self._find(transactional_id)
+            if actor is None:
+                if error in (None, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
+                    error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+                described.append(Described(error_code=error, transactional_id=transactional_id))
+                continue
+            if latest is None or actor.epoch > latest.epoch:
+                latest = actor
+            described.append(_described(actor))
+        return self.transactions.respond(latest, context, DescribeTransactionsResponse(transaction_states=described))
+
+    def list(self, context: RequestContext, request: ListTransactionsRequest) -> Any:
+        """All ids of this node that pass the filters; not before all of them are loaded."""
+        transactions = self.transactions
+        if transactions.draining:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if transactions.is_loading:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        pattern = None
+        if request.transactional_id_pattern:
+            try:
+                pattern = Pattern(request.transactional_id_pattern)
+            except PatternError:
+                return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        by_name = {state.shown: state for state in TransactionState}
+        states = {by_name[name] for name in request.state_filters if name in by_name}
+        now_ms = transactions.now_ms()
+        listed = []
+        latest: TransactionActor | None = None
+        for actor in transactions.actors.values():
+            transaction = actor.transaction
+            if (
+                (request.producer_id_filters and transaction.producer_id not in request.producer_id_filters)
+                or (request.state_filters and transaction.state not in states)
+                or (request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter)
+                or (pattern is not None and not pattern.matches(transaction.transactional_id))
+            ):
+                continue
+            listed.append(
+                list_transactions.TransactionState(
+                    transaction.transactional_id, transaction.producer_id, transaction.state.shown
+                )
+            )
+            if latest is None or actor.epoch > latest.epoch:
+                latest = actor
+        known = {*by_name, "PrepareEpochFence"}
+        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in known]
+        return transactions.respond(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
+
+    def _find(self, transactional_id: str) -> tuple[TransactionActor | None, ErrorCode | None]:
+        """The id's actor, or what a request about it hears."""
+        if not transactional_id:
+            return None, ErrorCode.INVALID_REQUEST
+        found = self.transactions.find(transactional_id)
+        if found is None:
+            return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return (None, found) if isinstance(found, ErrorCode) else (found, None)
+
+
+def _as_known(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+
+
+def _topic_results(
+    topics: Sequence[AddPartitionsToTxnTopic], errors: dict[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [AddPartitionsToTxnPartitionResult(each, errors[topic.name, each]) for each in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def _described(actor: TransactionActor) -> Described:
+    transaction = actor.transaction
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in transaction.partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return Described(
+        ErrorCode.NONE,
+        transaction.transactional_id,
+        transaction.state.shown,
+        transaction.timeout_ms,
+        transaction.start_ms,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        [TopicData(topic, partitions) for topic, partitions in by_topic.items()],
+    )

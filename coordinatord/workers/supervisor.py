@@ -1,0 +1,403 @@
+"""The process above the workers: binds, recovers, forks, starts again, stops. It serves nobody itself.
+
+There is no event loop and no thread here, so that forking is safe at any time. It waits for three things: a signal, a
+word from a worker, the time to start one again.
+
+A worker that dies is started again: at once when it had been running for a while, after a rising delay when it had not,
+and after the sixth time in a row everything ends, since a daemon that serves half of its groups and says nothing is
+worse than one that is down. One that cannot start for a reason that it can tell (a damaged log, an address in use) is
+not tried again at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Shared
+from coordinatord.config import Listener, Settings
+from coordinatord.daemon.worker import CHANGED, LISTENING, Part
+from coordinatord.log import shares
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.net.listening import bound
+from coordinatord.observe import logs
+from coordinatord.observe.recovery import tell_of_recovery
+from coordinatord.topics.catalogue import Catalogue
+from coordinatord.workers.rendezvous import Rendezvous
+
+STEADY_S = 10.0
+"""A worker that has run for so long is started again at once."""
+
+DELAYS_S = (0.0, 0.1, 0.2, 0.4, 0.8)
+"""Before the first start after a death, the second in a row, and so on. There is no sixth."""
+
+KILL_AFTER_S = 3.0
+"""How much longer than shutdown.timeout.ms a worker may take to stop."""
+
+CANNOT_START = 3
+"""A worker's exit status when it has said why it cannot start."""
+
+LOCK_FILE = ".workers-lock"
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+
+log = logs.get_logger("coordinatord.supervisor")
+
+
+class CannotBind(Exception):
+    """The address of a worker cannot be listened on."""
+
+    def __init__(self, worker: int, error: OSError) -> None:
+        super().__init__(str(error))
+        self.worker = worker
+        self.error = error
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker as its supervisor knows it; `pid` is 0 while there is no process."""
+
+    number: int
+    sockets: dict[str, list[socket.socket]]
+    peer_socket: socket.socket
+    pid: int = 0
+    line: socket.socket | None = None
+    heard: bytearray = field(default_factory=bytearray)
+    started_s: float = 0.0
+    due_s: float | None = None
+    """When it is to be started again."""
+    deaths: int = 0
+    """In a row."""
+    is_listening: bool = False
+    admin_url: str = ""
+    status: int = 0
+
+
+class Supervisor:
+    """`serve(part)` is what a worker does in its own process; its exit status is returned, or SystemExit raised."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        serve: Callable[[Part], int],
+        announce: Callable[[list[dict[str, tuple[str, int]]], list[str]], object],
+    ) -> None:
+        """Raises LogError, OSError and CannotBind. `announce` is told, when all listen, what each is bound to and its
+        admin URL.
+        """
+        self.settings = settings
+        self._serve = serve
+        self._announce = announce
+        self._announced = False
+        self._stopping = False
+        self._exit_status = 0
+        count = settings.workers
+        self.data = DataDirectory.open(str(settings.data_dir), node_id=settings.node_id)
+        tell_of_recovery(self.data.recovered)
+        catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
+        self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
+        self.shared.begin(catalogue.change)
+        shares.hand_out(self.data.disk, self.data.path, count, Nodes(settings.node_id, workers=count).worker_of)
+        self.data.files.close()
+        bound_to = [self._bind(number) for number in range(count)]
+        self._selector = selectors.DefaultSelector()
+        self._signals: tuple[socket.socket, socket.socket] = socket.socketpair()
+        self._peers = Rendezvous(self.data.path, count, settings.socket_listen_backlog_size)
+        self.workers = [
+            _Worker(number, sockets, self._peers.sockets[number]) for number, sockets in enumerate(bound_to)
+        ]
+        self.addresses = {
+            endpoint.name: [
+                (endpoint.advertised_host, _advertised_port(endpoint.advertised_port, worker, endpoint.name))
+                for worker in self.workers
+            ]
+            for endpoint in settings.endpoints
+        }
+
+    def _bind(self, number: int) -> dict[str, list[socket.socket]]:
+        sockets = {}
+        for endpoint in self.settings.endpoints:
+            try:
+                sockets[endpoint.name] = bound(endpoint.host, endpoint.port and endpoint.port + number)
+            except OSError as error:
+                raise CannotBind(number, error) from error
+            for each in sockets[endpoint.name]:
+                each.listen(self.settings.socket_listen_backlog_size)
+        return sockets
+
+    # Running
+
+    def run(self) -> int:
+        """Until a signal comes or a worker cannot be kept running; the exit status."""
+        try:
+            self._mind_signals()
+            # What is here now stays: the collector of a worker must not touch, and so copy, its pages.
+            gc.collect()
+            gc.freeze()
+            for worker in self.workers:
+                self._start(worker, is_recovered=True)
+            while not self._stopping or any(worker.pid for worker in self.workers):
+                self._turn()
+            return self._end()
+        finally:
+            self._close()
+
+    def _turn(self) -> None:
+        now_s = time.monotonic()
+        for worker in self.workers:
+            if worker.due_s is not None and worker.due_s <= now_s and not self._stopping:
+                self._start(worker, is_recovered=False)
+        due = [worker.due_s for worker in self.workers if worker.due_s is not None]
+        timeout_s = max(0.0, min(due) - time.monotonic()) if due else None
+        for key, _events in self._selector.select(timeout_s):
+            if key.data is None:
+                self._signalled(self._signals[0].recv(4096))
+            elif key.data.line is key.fileobj:  # it is not when its worker has just been buried
+                self._hear(key.data)
+
+    def _mind_signals(self) -> None:
+        for end in self._signals:
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._signals[1].fileno(), warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, _noted)
+        self._selector.register(self._signals[0], selectors.EVENT_READ)
+
+    def _signalled(self, numbers: bytes) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if number in numbers:
+                self._stop(signal.Signals(number).name)
+        if signal.SIGALRM in numbers:
+            self._kill()
+        for worker in self.workers:
+            self._bury(worker)
+
+    # Workers come and go
+
+    def _start(self, worker: _Worker, *, is_recovered: bool) -> None:
+        worker.due_s = None
+        ours, theirs = socket.socketpair()
+        settings = self.settings
+        part = Part(
+            worker.number,
+            settings.workers,
+            self.data.cluster_id,
+            worker.sockets,
+            self.addresses,
+            worker.peer_socket,
+            self._peers.paths,
+            self.shared,
+            theirs,
+            is_recovered,
+        )
+        # A signal before the child has handlers of its own would be taken for one to us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if not pid:
+                self._become(worker, part, ours)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        theirs.close()
+        ours.setblocking(False)
+        worker.pid, worker.line, worker.started_s = pid, ours, time.monotonic()
+        worker.heard.clear()
+        self._selector.register(ours, selectors.EVENT_READ, worker)
+        log.info("worker started", worker=worker.number, pid=pid)
+
+    def _become(self, worker: _Worker, part: Part, ours: socket.socket) -> None:
+        """The child's life; does not return. Signals wait until it minds them, so that it always stops in order."""
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            self._selector.close()
+            ours.close()
+            for each in (*self._signals, *(other.line for other in self.workers if other.line is not None)):
+                each.close()
+            for other in self.workers:
+                if other is not worker:
+                    other.peer_socket.close()
+                    _close_all(other.sockets)
+            logs.tell_worker(worker.number)
+            status = self._serve(part)
+        except SystemExit as told:
+            status = CANNOT_START if told.code else 0
+        except BaseException:
+            log.exception("the worker failed")
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _bury(self, worker: _Worker) -> None:
+        """See whether it has ended, and what becomes of that."""
+        if not worker.pid:
+            return
+        pid, status = os.waitpid(worker.pid, os.WNOHANG)
+        if not pid:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        lived_s = time.monotonic() - worker.started_s
+        worker.pid, worker.status = 0, code
+        if worker.line is not None:
+            self._selector.unregister(worker.line)
+            worker.line.close()
+            worker.line = None
+        self.shared.follow(worker.number, 0)
+        if self._stopping:
+            return
+        if code == CANNOT_START:
+            self._give_up(f"worker {worker.number} cannot start")
+            return
+        worker.deaths = 1 if lived_s >= STEADY_S else worker.deaths + 1
+        if worker.deaths > len(DELAYS_S):
+            self._give_up(f"worker {worker.number} died {worker.deaths} times in a row, the last time by {_how(code)}")
+            return
+        delay_s = DELAYS_S[worker.deaths - 1]
+        worker.due_s = time.monotonic() + delay_s
+        log.error("worker died", worker=worker.number, how=_how(code), lived_s=round(lived_s, 3), restart_in_s=delay_s)
+
+    def _hear(self, worker: _Worker) -> None:
+        assert worker.line is not None
+        try:
+            data = worker.line.recv(4096)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            # Its end is closed: it is dead, and SIGCHLD is on its way.
+            self._selector.unregister(worker.line)
+            worker.line.close()
+            worker.line = None
+            return
+        worker.heard += data
+        *lines, rest = bytes(worker.heard).split(b"\n")
+        worker.heard[:] = rest
+        for line in lines:
+            word, _, argument = line.partition(b" ")
+            if word == CHANGED:
+                self._tell_others(worker)
+            elif word == LISTENING:
+                worker.is_listening, worker.admin_url = True, argument.decode()
+                self._announce_once()
+
+    def _tell_others(self, speaker: _Worker) -> None:
+        for worker in self.workers:
+            if worker is not speaker and worker.line is not None:
+                # It may have died; or it does not read, and has enough to hear when it does.
+                with contextlib.suppress(OSError):
+                    worker.line.send(CHANGED + b"\n")
+
+    def _announce_once(self) -> None:
+        if self._announced or self._stopping:
+            return
+        if all(worker.is_listening for worker in self.workers):
+            self._announced = True
+            where = [
+                {name: sockets[0].getsockname()[:2] for name, sockets in worker.sockets.items()}
+                for worker in self.workers
+            ]
+            self._announce(where, [worker.admin_url for worker in self.workers if worker.admin_url])
+
+    # Stopping
+
+    def _give_up(self, reason: str) -> None:
+        log.error("stopping: a worker cannot be kept running", reason=reason)
+        self._exit_status = 1
+        self._stop(reason)
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        log.info("stopping", reason=reason)
+        for worker in self.workers:
+            worker.due_s = None
+            _close_all(worker.sockets)
+            if worker.pid:
+                os.kill(worker.pid, signal.SIGTERM)
+        signal.signal(signal.SIGALRM, _noted)
+        signal.setitimer(signal.ITIMER_REAL, self.settings.shutdown_timeout_ms / 1000 + KILL_AFTER_S)
+
+    def _kill(self) -> None:
+        for worker in self.workers:
+            if worker.pid:
+                log.error("worker does not stop; killed", worker=worker.number)
+                os.kill(worker.pid, signal.SIGKILL)
+
+    def _end(self) -> int:
+        """All are gone: leave the directory as one process leaves it, if each has closed its log."""
+        status = self._exit_status or (1 if any(worker.status for worker in self.workers) else 0)
+        all_closed = all(worker.status == 0 for worker in self.workers)
+        if all_closed and not shares.put_together(self.data.disk, self.data.path):
+            status = 1
+        log.info("stopped", exit_code=status)
+        return status
+
+    def _close(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.set_wakeup_fd(-1)
+        for worker in self.workers:
+            if worker.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGKILL)
+                    os.waitpid(worker.pid, 0)
+            _close_all(worker.sockets)
+        for end in self._signals:
+            end.close()
+        self._selector.close()
+        self._peers.remove()
+        self.data.close()
+
+
+def _close_all(sockets: dict[str, list[socket.socket]]) -> None:
+    for several in sockets.values():
+        for each in several:
+            each.close()
+
+
+def _advertised_port(port: int, worker: _Worker, listener: str) -> int:
+    """As the settings say it of the first worker, counted up; or what was bound."""
+    return port + worker.number if port else int(worker.sockets[listener][0].getsockname()[1])
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _noted(_number: int, _frame: Any) -> None:
+    """The wake-up socket has it."""
+
+
+def worker_settings(settings: Settings, worker: int) -> Settings:
+    """A worker's own: the node's id and fixed ports are counted up."""
+
+    def following(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+        return tuple(replace(each, port=each.port and each.port + worker) for each in listeners)
+
+    return replace(
+        settings,
+        node_id=settings.node_id + worker,
+        listeners=following(settings.listeners),
+        advertised_listeners=following(settings.advertised_listeners),
+        admin_listeners=following(settings.admin_listeners),
+    )
