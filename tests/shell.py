@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
-from coordinatord.net.router import AtOnce, Decoder, Handler, Router
+from coordinatord.net.connections import Connections
+from coordinatord.net.door import Door
+from coordinatord.net.router import Router
+from coordinatord.net.routes import Handler, ShortcutMaker
+from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry
+from kafka_wire.api_key import ApiKey
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.lengths import read_tags
 from kafka_wire.records.batch import BatchBuilder, read_header
@@ -125,12 +131,12 @@ def response_of(codec: Codec, frame: bytes) -> tuple[int, Any]:
 
 
 class Wire:
-    """One client's connection to a router."""
+    """One client's connection."""
 
-    def __init__(self, router: Router, turns: Turns) -> None:
+    def __init__(self, door: Door, turns: Turns) -> None:
         self.turns = turns
         self.transport = Transport()
-        self.connection = Connection(router, "PLAINTEXT")
+        self.connection = Connection(door, "PLAINTEXT")
         self.connection.connection_made(self.transport)
         self.sent: dict[int, Codec] = {}
         self.next_id = 1
@@ -160,7 +166,7 @@ class Wire:
         return found
 
 
-def make_router(
+def make_door(
     handlers: dict[int, Handler],
     turns: Turns,
     gate: Gate | None = None,
@@ -168,20 +174,20 @@ def make_router(
     max_frame_bytes: int = 1000,
     max_connections: int = 10,
     now_ms: Callable[[], int] = lambda: 1_000_000,
-    at_once: dict[int, AtOnce] | None = None,
-    decoders: dict[int, Decoder] | None = None,
-) -> Router:
-    """A router whose loop and log are the test's."""
-    return Router(
-        handlers,
-        max_frame_bytes=max_frame_bytes,
-        max_connections=max_connections,
-        now_ms=now_ms,
-        call_soon=turns.call_soon,
-        hold=(gate or Gate()).hold,
-        metrics=Metrics(),
-        at_once=at_once,
-        decoders=decoders,
+    shortcuts: Mapping[int, ShortcutMaker] | None = None,
+) -> Door:
+    """A door whose loop and log are the test's."""
+    metrics = Metrics()
+    api_versions = ApiVersions(handlers, {})
+    return Door(
+        Router({**handlers, ApiKey.API_VERSIONS: api_versions.answer}, metrics, shortcuts),
+        Connections(max_connections, now_ms, metrics),
+        TurnEnd(turns.call_soon),
+        metrics,
+        max_frame_bytes,
+        now_ms,
+        turns.call_soon,
+        (gate or Gate()).hold,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord.net.connection import MAX_HELD, MAX_WAITING_BYTES, TURN_REQUESTS
+from coordinatord.net.answers import MAX_HELD
+from coordinatord.net.connection import MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.net.request import RequestContext
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -15,7 +16,7 @@ from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_wire.errors import ErrorCode
-from tests.shell import Gate, Turns, Wire, make_router, request_frame
+from tests.shell import Gate, Turns, Wire, make_door, request_frame
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 JOIN = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
@@ -29,11 +30,11 @@ class Scene:
         self.gate = Gate()
         self.parked: list[RequestContext] = []
         self.epoch = 0
-        self.router = make_router({12: self.heartbeat, 11: self.join, 14: self.sync}, self.turns, self.gate, **limits)
+        self.door = make_door({12: self.heartbeat, 11: self.join, 14: self.sync}, self.turns, self.gate, **limits)
         self.seen: list[str] = []
 
     def wire(self) -> Wire:
-        return Wire(self.router, self.turns)
+        return Wire(self.door, self.turns)
 
     def heartbeat(self, context: RequestContext, request: Any) -> HeartbeatResponse:
         self.seen.append("heartbeat")
@@ -157,7 +158,7 @@ def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
     assert scene.parked[0].closed
     assert wire.answers == []
     assert scene.seen == ["join"]
-    assert scene.router.connections == set()
+    assert scene.door.connections.open == set()
 
 
 @pytest.mark.parametrize("comes", ["before", "after"])
@@ -168,12 +169,12 @@ def test_no_later_answer_is_taken_for_one_that_never_comes(comes: str) -> None:
     wire.send(JOIN, 9)
     if comes == "before":
         wire.send(HEARTBEAT, 4)
-    assert wire.connection.is_waiting
+    assert wire.connection.line.is_awaited
     scene.parked[0].abandon()
     scene.turns.run()
     if comes == "after":
         assert not wire.transport.closed
-        assert not wire.connection.is_waiting, "it may be idle, now"
+        assert not wire.connection.line.is_awaited, "it may be idle, now"
         wire.send(HEARTBEAT, 4)
         scene.turns.run()
     assert wire.transport.closed
@@ -273,7 +274,7 @@ def fetching(scene: Scene) -> None:
         topic = FetchableTopicResponse("t", partitions=[PartitionData(0, records=memoryview(LARGE))])
         context.reply_in_parts(FetchResponse(responses=[topic]))
 
-    scene.router.handlers[1] = fetch
+    scene.door.router.routes.handlers[1] = fetch
 
 
 def answer_kinds(wire: Wire) -> list[tuple[int, str]]:
@@ -346,7 +347,7 @@ def large_heartbeats(scene: Scene) -> None:
         scene.seen.append("heartbeat")
         return LARGE
 
-    scene.router.handlers[12] = heartbeat
+    scene.door.router.routes.handlers[12] = heartbeat
 
 
 def test_of_large_answers_that_are_copied_no_more_is_made_than_the_peer_takes() -> None:
@@ -415,7 +416,7 @@ def test_bad_input_closes_its_connection_with_one_line_and_nobody_else_notices(
     assert lines[0]["peer"] == "127.0.0.1:51234"
     for name, value in (told or {}).items():
         assert lines[0][name] == value
-    assert scene.router.metrics.rejected[kind] == 1
+    assert scene.door.metrics.rejected[kind] == 1
     good.send(HEARTBEAT, 4)
     assert len(good.answers) == 1
 
@@ -486,7 +487,7 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
     now[0] += 10_001
     busy = scene.wire()
     busy.send(HEARTBEAT, 4)
-    assert scene.router.close_idle(10_000) == 1
+    assert scene.door.connections.close_idle(10_000) == 1
     assert [wire.transport.closed for wire in (idle, parked, busy)] == [True, False, False]
 
 
@@ -496,8 +497,7 @@ def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> N
     def broken(context: RequestContext, request: Any) -> None:
         raise ZeroDivisionError
 
-    scene.router.handlers[12] = broken
-    scene.router.routes.handlers = scene.router.handlers
+    scene.door.router.routes.handlers[12] = broken
     wire = scene.wire()
     with capture_logs() as lines:
         wire.send(HEARTBEAT, 4)
@@ -507,7 +507,9 @@ def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> N
 
 def test_an_answer_that_cannot_be_encoded_closes_its_connection_behind_those_that_can() -> None:
     scene = Scene()
-    scene.router.handlers[11] = lambda context, request: JoinGroupResponse(protocol_name="", member_id="m" * 40_000)
+    scene.door.router.routes.handlers[11] = lambda context, request: JoinGroupResponse(
+        protocol_name="", member_id="m" * 40_000
+    )
     wire = scene.wire()
     with capture_logs() as lines:
         wire.connection.data_received(b"".join(wire.frame(*each) for each in ((HEARTBEAT, 4), (JOIN, 3), (JOIN, 3))))
@@ -521,9 +523,13 @@ def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
         raise RuntimeError("ours")
 
     turns = Turns()
-    router = make_router({12: fail, 11: fail}, turns, at_once={12: fail})
+
+    class Failing:
+        answer = learn = staticmethod(fail)
+
+    door = make_door({12: fail, 11: fail}, turns, shortcuts={12: lambda codec: Failing()})
     for request, name in ((HEARTBEAT, "Heartbeat"), (JOIN, "JoinGroup")):
-        wire = Wire(router, turns)
+        wire = Wire(door, turns)
         with capture_logs() as lines:
             wire.send(request, 4)
         assert wire.transport.closed

@@ -15,7 +15,7 @@ from kafka_wire.compiler import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import schema_of
 from tests.handlers.world import World
-from tests.shell import Turns, Wire, make_router
+from tests.shell import Turns, Wire, make_door
 
 TOPICS = [
     OffsetCommitRequestTopic("orders", partitions=[OffsetCommitRequestPartition(0, 5, 3, "here")]),
@@ -27,9 +27,9 @@ COMMIT = OffsetCommitRequest("g", topics=TOPICS)
 def context_of(before: bytes, after: bytes) -> RequestContext:
     """A commit's context where one read has brought other things, too."""
     body = encode_message(COMMIT, 8)
-    wire = Wire(make_router({}, Turns()), Turns())
+    wire = Wire(make_door({}, Turns()), Turns())
     codec = registry.codec(schema_of(OffsetCommitRequest).api_key or 0, 8)
-    return RequestContext(wire.connection, codec, 1, "test", (before + body + after, len(before), len(before + body)))
+    return RequestContext(wire.connection, codec, 1, (before + body + after, len(before), len(before + body)))
 
 
 def test_the_request_is_decoded_again_as_it_came() -> None:
@@ -52,7 +52,7 @@ def test_what_makes_up_most_of_a_read_is_not_copied() -> None:
     large = OffsetCommitRequest("g" * 30_000, topics=TOPICS)
     body = encode_message(large, 8)
     buf = b"x" * 20_000 + body
-    context = RequestContext(context.connection, context.codec, 1, "test", (buf, 20_000, len(buf)))
+    context = RequestContext(context.connection, context.codec, 1, (buf, 20_000, len(buf)))
     assert context.keep()[0] is buf
 
 

@@ -8,8 +8,7 @@ The durability gate is here: `epoch` is that of the last record that the group w
 every answer of this group waits, reads included, since each may show what that record says. Answers of other groups do
 not wait. The one exception is a heartbeat's: it shows nothing of offsets, so it waits for `membership_epoch`, that of
 the last record about anything else, and a member that commits all the time is not thought dead because the disk is
-busy. Members in good standing (group/standing.py) need not ask: they lose it when such a record is written, and get it
-back with the first heartbeat that does not have to wait.
+busy.
 """
 
 from __future__ import annotations
@@ -19,11 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.group.classic import step
-from coordinatord.group.joining import rejoin
-from coordinatord.group.offsets import commit_again
-from coordinatord.group.result import Cancel, Joined, Result
-from coordinatord.group.state import Group, Member
-from coordinatord.group.syncing import sync_again
+from coordinatord.group.result import Cancel, Result
+from coordinatord.group.state import Group
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.runtime.versions import for_version
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
 class GroupActor:
     """A group with its partition of the offsets log."""
 
-    __slots__ = ("coordinator", "epoch", "group", "last_fetch", "membership_epoch", "partition")
+    __slots__ = ("coordinator", "epoch", "group", "membership_epoch", "partition")
 
     def __init__(self, coordinator: Coordinator, group: Group, partition: int) -> None:
         self.coordinator = coordinator
@@ -46,8 +42,6 @@ class GroupActor:
         self.partition = partition
         self.epoch = 0
         self.membership_epoch = 0
-        #: the last fetch of offsets, while it is right: (offsets_version of the group, api version, request, answer)
-        self.last_fetch: tuple[int, int, bytes, bytes] | None = None
 
     def tell(self, event: Any) -> Any:
         """Let the event happen; returns the response to it, None when it is parked or has none."""
@@ -63,47 +57,16 @@ class GroupActor:
             self.coordinator.forget(self)
         return result.reply
 
-    def commit_again(self, shape: CommitShape, numbers: Numbers) -> bool:
-        """A commit like one before; False where it has to be told of as a `Commit`."""
+    @property
+    def is_settled(self) -> bool:
+        """What was logged of its members is durable: heartbeats have nothing to wait for."""
+        return self.membership_epoch <= self.coordinator.writer.flushed_epoch
+
+    def append_alike(self, shape: CommitShape, numbers: Numbers, now_ms: int) -> None:
+        """Log a commit that has been applied (`offsets.commit_like_before`)."""
         coordinator = self.coordinator
-        now_ms = coordinator.now_ms()
-        if not commit_again(self.group, shape, numbers, now_ms):
-            return False
         self.epoch = coordinator.append_alike(self.partition, shape, numbers, now_ms)
         coordinator.metrics.offset_commits += len(numbers)
-        return True
-
-    def rejoin(
-        self,
-        member: Member,
-        protocols: tuple[tuple[str, bytes], ...],
-        session_timeout_ms: int,
-        rebalance_timeout_ms: int,
-        context: RequestContext,
-        joined: Joined,
-        now_ms: int,
-    ) -> bool:
-        """A JoinGroup like one before, of a member that waits for others; False where it has to be told of as a
-        `Join`.
-        """
-        group = self.group
-        if not rejoin(group, member, protocols, rebalance_timeout_ms, session_timeout_ms, context):
-            return False
-        ledger = self.coordinator.ledger
-        if ledger is not None:
-            ledger.rejoined(group.group_id, joined, now_ms)
-        return True
-
-    def sync_again(
-        self, member: Member, generation_id: int, protocol: tuple[str | None, str | None], context: RequestContext
-    ) -> Any:
-        """A SyncGroup like one before: its response, None where it is parked, False where it has to be told of as a
-        `Sync`.
-        """
-        response = sync_again(self.group, member, generation_id, protocol, context)
-        if response is True:
-            return None
-        return False if response is False else self.respond(context, response)
 
     def _log_offsets(self, result: Result, now_ms: int) -> None:
         """Log what a commit has set, all of it in one batch. Such a step has no other records."""
@@ -129,7 +92,6 @@ class GroupActor:
             else:
                 self.epoch = coordinator.append_pending(self, encoded, *result.producer)
             self.membership_epoch = self.epoch
-            self.group.lose_standing()
             coordinator.count(result)
         timers = coordinator.timers
         for timer in result.timers:
@@ -145,13 +107,6 @@ class GroupActor:
         if result.transitions or result.changes:
             coordinator.observe(self, result, now_ms)
 
-    def respond_at(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
-        """`respond`, where there is something to say if the log fails."""
-        if self.epoch > self.coordinator.writer.flushed_epoch:
-            context.answer_at(self.epoch, response, failure)
-            return None
-        return response
-
     def respond(self, context: RequestContext, response: Any) -> Any:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
         if response is None:
@@ -160,5 +115,19 @@ class GroupActor:
             response = for_version(response, context.api_version)
         if self.epoch > self.coordinator.writer.flushed_epoch:
             context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
+            return None
+        return response
+
+    def respond_to_heartbeat(self, context: RequestContext, response: Any) -> Any:
+        """The same for a response that shows nothing of offsets: see the module's docstring."""
+        if self.membership_epoch > self.coordinator.writer.flushed_epoch:
+            context.answer_at(self.membership_epoch, response, partial(unavailable, context.codec, context.keep()))
+            return None
+        return response
+
+    def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
+        """`respond`, where what is said if the log fails is known already."""
+        if self.epoch > self.coordinator.writer.flushed_epoch:
+            context.answer_at(self.epoch, response, failure)
             return None
         return response

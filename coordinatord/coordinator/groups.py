@@ -153,7 +153,7 @@ class Coordinator:
     def new_actor(self, group_id: str, partition: int) -> GroupActor:
         """An actor that nobody knows yet. Another one of the group may have left records that are not durable."""
         actor = GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
-        actor.epoch = self.forgotten_epoch
+        actor.epoch = actor.membership_epoch = self.forgotten_epoch
         return actor
 
     # What happens by itself
@@ -281,5 +281,4 @@ class Coordinator:
 
 
 def _offset_count(actor: GroupActor) -> int:
-    # Not `offsets`, which is for the event loop's thread: an entry for each is there.
-    return sum(len(partitions) for partitions in list(actor.group.committed.values()))
+    return sum(len(partitions) for partitions in list(actor.group.offsets.values()))

@@ -35,9 +35,13 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
+from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
+from coordinatord.net.connections import Connections
+from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
+from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.health import Health
@@ -45,6 +49,7 @@ from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
 from coordinatord.runtime.loading import Loading, Share
+from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
@@ -53,6 +58,7 @@ from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
+from kafka_wire.api_key import ApiKey
 from kafka_wire.records.batch import Alike, Numbers
 
 EXPIRY_SLICE_S = 0.001
@@ -172,18 +178,22 @@ class Daemon:
             max_metadata_bytes=settings.group_max_member_metadata_bytes,
         )
         self.loading = Loading(self.data, self.topics.transactional, self.metrics)
-        offsets = Offsets(self.coordinator, self.topics)
-        self.router = Router(
-            {**self._handlers(), **offsets.handlers()},
-            at_once=self.membership.at_once(),
-            decoders=offsets.decoders(),
+        handlers = self._handlers()
+        api_versions = ApiVersions(handlers, {"transaction.version": SERVER_VERSION})
+        self.connections = Connections(settings.max_connections, self.now_ms, self.metrics)
+        self.door = Door(
+            router=Router(
+                {**handlers, ApiKey.API_VERSIONS: api_versions.answer},
+                self.metrics,
+                shortcuts(self.coordinator, self.topics.catalogue),
+            ),
+            connections=self.connections,
+            turn_end=TurnEnd(loop.call_soon),
+            metrics=self.metrics,
             max_frame_bytes=settings.socket_request_max_bytes,
-            max_connections=settings.max_connections,
             now_ms=self.now_ms,
             call_soon=loop.call_soon,
             hold=self.writer.hold,
-            metrics=self.metrics,
-            features={"transaction.version": SERVER_VERSION},
         )
         self.admin: AdminServer | None = None
         if settings.admin is not None:
@@ -208,6 +218,7 @@ class Daemon:
             **self.topics.handlers(),
             **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
             **self.membership.handlers(),
+            **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
             **TransactionApis(
                 self.transactions,
@@ -244,7 +255,7 @@ class Daemon:
             for each in sockets:
                 self._servers.append(await self._listen(endpoint.name, each))
         if part is not None:
-            connection = lambda: Connection(self.router, LISTENER)  # noqa: E731
+            connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             admin_url = "" if self.admin is None else self.admin.url
             await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
@@ -260,7 +271,7 @@ class Daemon:
         self._spawn(self._load())
         self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         idle_ms = self.settings.connections_max_idle_ms
-        self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.router.close_idle(idle_ms))
+        self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.connections.close_idle(idle_ms))
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
         if self.settings.log_cleaner_enable:
@@ -284,7 +295,7 @@ class Daemon:
 
     async def _listen(self, name: str, listening: socket.socket) -> asyncio.Server:
         def connection() -> Connection:
-            return Connection(self.router, name)
+            return Connection(self.door, name)
 
         backlog = self.settings.socket_listen_backlog_size
         return await self.loop.create_server(connection, sock=listening, backlog=backlog)
@@ -334,7 +345,6 @@ class Daemon:
             server.close()
         for task in self._tasks:
             task.cancel()
-        self.router.draining = True
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
@@ -346,9 +356,9 @@ class Daemon:
         await self._until(lambda: not self._has_unsent or self.failed is not None, deadline_s)
         if self.peers is not None:
             self.peers.close()
-        for connection in list(self.router.connections):
+        for connection in list(self.connections.open):
             connection.close()
-        await self._until(lambda: not self.router.connections, deadline_s)
+        await self._until(lambda: not self.connections.open, deadline_s)
         try:
             self.compaction.close()
             self.writer.close()
@@ -364,7 +374,7 @@ class Daemon:
     @property
     def _has_unsent(self) -> bool:
         """Some client has not got all of its answers yet."""
-        return self.router.has_unsent or bool(self.coordinator.parked.held_count)
+        return self.connections.has_unsent or bool(self.coordinator.parked.held_count)
 
     async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
         """Let the loop work until something is so, or time is up. Only stopping waits like this."""
@@ -457,15 +467,15 @@ class Daemon:
         watch("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
         watch("num_partitions", coordinator.partition_counts)
         watch("timers", lambda: len(self.timers.wheel))
-        connections = self.router.connections
+        connections = self.connections.open
         watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
         parked = coordinator.parked
-        watch("held_replies", lambda: parked.held_count + sum(each.held_count for each in list(connections)))
-        watch("parked_replies", lambda: sum(each.is_parked for each in list(connections)))
+        watch("held_replies", lambda: parked.held_count + sum(each.line.held_count for each in list(connections)))
+        watch("parked_replies", lambda: sum(each.line.parked is not None for each in list(connections)))
         watch("load_progress_ratio", lambda: self.loading.ratio)
         watch("load_duration_seconds", lambda: self.loading.elapsed_seconds)
         watch("load_records_per_second", lambda: self.loading.records_per_second)
         watch("topics", lambda: len(self.topics.catalogue.by_name))
         watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
         watch("fetch_sessions", lambda: len(self.topics.sessions))
-        watch("connections", lambda: len(self.router.connections))
+        watch("connections", lambda: len(connections))

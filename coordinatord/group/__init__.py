@@ -5,6 +5,5 @@ events.py   what can happen to it
 result.py   what a step wants done
 pending.py  offsets of open transactions; transactional.py: how they are committed
 replay.py   the one writer of durable state
-standing.py heartbeats that need not be looked at
 classic.py  step, heartbeat, time-outs, restore
 """

@@ -9,7 +9,7 @@ from coordinatord.group.states import DEAD
 
 def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
     """The group is gone: no member, no timer, nothing parked (that has been answered)."""
-    group.transition_to(DEAD, reason, now_ms, result)  # while it still has the members that lose their standing
+    group.transition_to(DEAD, reason, now_ms, result)
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
     for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):

@@ -1,9 +1,9 @@
 """The classic group protocol: members join, their leader assigns, everybody syncs, heartbeats and leaves.
 
-`step(group, event, now_ms)` is the only way in: it looks at the event's type, decides, changes the group, and says in
-its `Result` what has to be logged, answered and timed. It is synchronous and knows neither clock nor chance nor I/O:
-`now_ms` (epoch milliseconds, never going back) is told, ids come from `group.new_id`. What a step logs it has also
-applied; no reply of its result may leave before that is durable.
+`step(group, event, now_ms)` is the way in for all that has to be decided: it looks at the event's type, decides,
+changes the group, and says in its `Result` what has to be logged, answered and timed. It is synchronous and knows
+neither clock nor chance nor I/O: `now_ms` (epoch milliseconds, never going back) is told, ids come from `group.new_id`.
+What a step logs it has also applied; no reply of its result may leave before that is durable.
 
       Empty ──join──▶ PreparingRebalance ──all rejoined, or time is up──▶ CompletingRebalance ──leader syncs──▶ Stable
         ▲                │  ▲     ▲                                              │                              │
@@ -15,7 +15,9 @@ The table of states is in state.py, what a rejoin does in each of them in joinin
 step, the shell forgets it.
 
 Heartbeats are nearly all the traffic: a heartbeat moves `member.session_deadline_ms` and returns a constant. The timer
-of a member is set again when it fires before that deadline. Most are not even decoded: standing.py.
+of a member is set again when it fires before that deadline. Two changes need no decision while `group.version` stands
+where it did when one was made, and so no step: `Member.is_alive` and `offsets.commit_like_before`. The shell's
+shortcuts make them.
 """
 
 from __future__ import annotations

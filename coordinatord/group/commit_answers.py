@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -10,21 +12,15 @@ from kafka_wire.api.offset_commit import (
 )
 from kafka_wire.errors import ErrorCode
 
+ALL_COMMITTED: Final = OffsetCommitResponse()
+"""Stands for the response to a commit without an error: it is told by identity. Its topics and partitions are those of
+the request, and the shell, which has that, writes them.
+"""
 
-class AllCommitted(OffsetCommitResponse):
-    """The response to a commit without an error. Its topics are made when somebody looks: the wire does not have to,
-    since what it says is in the request.
-    """
 
-    __slots__ = ("request",)
-
-    def __init__(self, request: OffsetCommitRequest) -> None:
-        self.throttle_time_ms = 0
-        self.request = request
-
-    @property
-    def topics(self) -> list[OffsetCommitResponseTopic]:  # type: ignore[override]
-        return commit_error(self.request, ErrorCode.NONE).topics
+def written_out(request: OffsetCommitRequest, reply: OffsetCommitResponse) -> OffsetCommitResponse:
+    """The reply of a step with all that it says."""
+    return commit_error(request, ErrorCode.NONE) if reply is ALL_COMMITTED else reply
 
 
 def partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:

@@ -16,7 +16,6 @@ self; if nothing else changes the group does not even rebalance. A member with a
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from coordinatord.group.events import Join
 from coordinatord.group.members import (
@@ -77,36 +76,6 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
     if is_new_group:
         _write_new_group(group, result)
     return result
-
-
-def rejoin(
-    group: Group,
-    member: Member,
-    protocols: tuple[tuple[str, bytes], ...],
-    rebalance_timeout_ms: int,
-    session_timeout_ms: int,
-    reply_to: Any,
-) -> bool:
-    """`join`, of a member that says nothing new but what the metadata of its protocols is, which are the same as they
-    were, in a rebalance that has begun and waits for others, too. False where that is not so: nothing has been done.
-
-    A protocol that all members support is among them: whoever joined since then was held to that.
-    """
-    count, size = group.awaiting_join_count, len(group.members)
-    if (
-        group.state is not PREPARING_REBALANCE
-        or group.members.get(member.member_id) is not member
-        or member.join_reply_to is not None
-        or count + 1 == size  # it may be the last one
-        or count >= group.settings.max_size
-    ):
-        return False
-    member.protocols = protocols
-    member.rebalance_timeout_ms = rebalance_timeout_ms
-    member.session_timeout_ms = session_timeout_ms
-    member.join_reply_to = reply_to
-    group.awaiting_join_count = count + 1
-    return True
 
 
 def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> None:

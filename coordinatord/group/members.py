@@ -39,6 +39,7 @@ def add_member(group: Group, member: Member, protocol_type: str) -> None:
     """A new member, its join already parked if it has one. The first one decides the group's protocol type."""
     if not group.members:
         group.protocol_type = protocol_type
+    group.version += 1
     if member.group_instance_id is not None:
         assert member.group_instance_id not in group.static_members
         group.static_members[member.group_instance_id] = member.member_id
@@ -58,7 +59,7 @@ def remove_member(group: Group, member_id: str, cause: str, result: Result) -> N
     """
     member = group.members.pop(member_id, None)
     if member is not None:
-        member.lose_standing()
+        group.version += 1
         _count_protocols(group, member, -1)
         assert member.join_reply_to is None, "a parked join is answered before its member goes"
         if member.sync_reply_to is not None:
@@ -109,7 +110,7 @@ def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, re
     answer_join(group, old, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id), result)
     answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID), result)
     del group.members[old_id]
-    old.lose_standing()
+    group.version += 1
     if old.timer_ms != NEVER:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, old_id)))
     result.changes.append(Dropped(old_id, old.group_instance_id, cause))

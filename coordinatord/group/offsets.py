@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
-from coordinatord.group.commit_answers import AllCommitted, commit_error, metadata_is_too_long, partly_committed
+from coordinatord.group.commit_answers import ALL_COMMITTED, commit_error, metadata_is_too_long, partly_committed
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.group.members import keep_alive, refusal
-from coordinatord.group.replay import replay_again, write, write_offsets
+from coordinatord.group.replay import replay_offsets, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
-from coordinatord.group.state import NO_TIMESTAMP, Group
+from coordinatord.group.state import NO_TIMESTAMP, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.offset_commit import (
@@ -39,10 +39,8 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kafka_wire.commit_shape import CommitShape
 from kafka_wire.errors import ErrorCode
 from kafka_wire.make import maker
-from kafka_wire.records.batch import Numbers
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID
 
@@ -57,7 +55,7 @@ _value = maker(OffsetCommitValue)
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
     """Log the offsets of a commit that is allowed; one that is too long in metadata fails by itself."""
     request = event.request
-    error = _commit_refusal(group, request, event.absent_error)
+    error = commit_refusal(group, request, event.absent_error)
     if error is not None:
         return Result(reply=commit_error(request, error))
     result = Result()
@@ -90,25 +88,24 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                 values.append((partition.partition_index, value))
         if values:
             write_offsets(group, topic.name, values, result)
-    result.reply = AllCommitted(request) if all_fit else partly_committed(request, max_metadata)
+    result.reply = ALL_COMMITTED if all_fit else partly_committed(request, max_metadata)
     return result
 
 
-def commit_again(group: Group, shape: CommitShape, numbers: Numbers, now_ms: int) -> bool:
-    """`commit` of a request that has a shape, where that needs nothing but to be applied and logged. False, and nothing
-    has happened, where it is refused, or has to do with more than its member and its offsets.
+def commit_like_before(
+    group: Group,
+    member: Member | None,
+    offsets: Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]],
+    now_ms: int,
+) -> None:
+    """`commit` of the partitions that a request committed, in full, since when `group.version` has not moved: so it is
+    allowed and complete, and nothing but its numbers and the time are new. `member` is who commits; None without one.
+    The caller logs `offsets`, topic by topic (partition, value).
     """
-    request = shape.request
-    if not group.exists or group.pending is not None or _commit_refusal(group, request, ErrorCode.NONE) is not None:
-        return False
-    if group.state is STABLE or group.state is PREPARING_REBALANCE:
-        member = group.members[request.member_id]
-        deadline_ms = now_ms + member.session_timeout_ms
-        if deadline_ms < member.timer_ms:
-            return False  # its timer has to be set
-        member.session_deadline_ms = deadline_ms
-    replay_again(group, shape, numbers, now_ms)
-    return True
+    if member is not None:
+        member.is_alive(now_ms)
+    for topic, values in offsets:
+        replay_offsets(group, topic, values)
 
 
 def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) -> list[list[OffsetCommitValue | None]]:
@@ -257,7 +254,8 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
     return result
 
 
-def _commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: ErrorCode) -> ErrorCode | None:
+def commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: ErrorCode) -> ErrorCode | None:
+    """Why a commit is refused; `absent_error` where it names a generation of a group that is not there."""
     generation_id = request.generation_id_or_member_epoch
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

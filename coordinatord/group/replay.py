@@ -3,7 +3,7 @@
 What is durable of a classic group: its committed offsets, those that open transactions have committed, and the last
 GroupMetadataValue logged (generation, protocol, leader, members, assignments at the last sync, or the emptiness after).
 `replay` applies one record of `__consumer_offsets`, live and at start-up alike, so the log and the memory cannot
-disagree.
+disagree. Records move `Group.version` but for those of plain commits, which every member writes every few seconds.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Any
 
 from coordinatord.group.pending import PendingOffsets
 from coordinatord.group.result import Result
-from coordinatord.group.state import MAX_UNAPPLIED, Group
-from kafka_wire.commit_shape import CommitShape
-from kafka_wire.records.batch import Numbers
+from coordinatord.group.state import Group
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 NO_PRODUCER_ID = -1
@@ -25,6 +23,7 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
 
     `producer_id` is that of the record's batch: the record is part of its transaction.
     """
+    group.version += 1
     if type(key) is OffsetCommitKey:
         if producer_id == NO_PRODUCER_ID or value is None:
             replay_offset(group, key, value)
@@ -38,7 +37,6 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
 
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """An offset makes the group exist, as a simple one if nobody ever joined it; its tombstone does not end it."""
-    group.offsets_version += 1
     offsets = group.offsets
     pending = group.pending
     if value is not None:
@@ -60,8 +58,7 @@ def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue |
 
 
 def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]]) -> None:
-    """The same for several partitions of one topic, of which none is deleted."""
-    group.offsets_version += 1
+    """A plain commit of several partitions of one topic."""
     group.exists = True
     if group.pending is not None:
         for partition, _ in values:
@@ -73,23 +70,8 @@ def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommi
         partitions.update(values)
 
 
-def replay_again(group: Group, shape: CommitShape, numbers: Numbers, timestamp_ms: int) -> None:
-    """The same for a commit like one before, in a group without open transactions. It makes values of its numbers only
-    if it is the first one of its shape since somebody has looked at the offsets.
-    """
-    group.offsets_version += 1
-    unapplied = group.unapplied
-    if unapplied.pop(shape, None) is None:
-        if len(unapplied) >= MAX_UNAPPLIED:
-            group.settle()
-        for topic, values in shape.values(numbers, timestamp_ms):
-            group.committed.setdefault(topic, {}).update(values)
-    unapplied[shape] = numbers, timestamp_ms
-
-
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
     """An offset that a transaction has committed is nobody's until its marker comes."""
-    group.offsets_version += 1
     group.exists = True
     if group.pending is None:
         group.pending = PendingOffsets()
@@ -101,7 +83,7 @@ def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
     pending = group.pending
     if pending is None:
         return
-    group.offsets_version += 1
+    group.version += 1
     for (topic, partition), value in pending.end(producer_id, committed=committed).items():
         group.offsets.setdefault(topic, {})[partition] = value
     group.pending = pending or None

@@ -1,11 +1,12 @@
 """What a classic group is: its members, what is committed, the settings that bound it.
 
-A member commits every few seconds, and hardly anybody looks: what was committed last in a shape that is known (see
-`kafka_wire.commit_shape`) is put among the `offsets` when somebody does. Until then it is `unapplied`, in the order in
-which it was committed; an entry for each of its partitions is in `committed` already.
-
 **Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and is what the log holds. All else is
 **volatile**: written by steps, never logged, rebuilt by `restore`.
+
+`Group.version` moves with everything that a heartbeat's or a commit's answer depends on: the state, the generation, who
+is a member, whose an instance id is, open transactions, and every record but those of plain commits. Whoever remembers
+what a member was answered compares it, and knows whether the same request has the same answer. A plain commit does not
+move it, and neither do the deadlines of sessions.
 """
 
 from __future__ import annotations
@@ -26,18 +27,13 @@ from coordinatord.group.states import (
     GroupState,
 )
 from kafka_wire.api.heartbeat import HeartbeatResponse
-from kafka_wire.commit_shape import CommitShape
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records.batch import Numbers
 from kafka_wire.records.offsets import GroupMetadataValue, OffsetCommitValue
 
 NEVER: Final = 1 << 62
 """A deadline in milliseconds that does not come: no timer is set."""
 
 NO_TIMESTAMP: Final = -1
-
-MAX_UNAPPLIED: Final = 64
-"""Shapes of one group: of its members, and of some that have left since somebody has looked."""
 
 MAX_ID_CHARACTERS: Final = 8_000
 """Ids and names that go into the log may have 32,767 bytes there and in older answers, and more in newer requests. One
@@ -77,19 +73,12 @@ class Member:
     is_new: bool = False  # has never been answered: its parked join expires
     session_deadline_ms: int = NEVER  # the truth about its expiry
     timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
-    standings: Standings | None = field(default=None, repr=False)  # where it is kept while in good standing
-    heartbeat: bytes = b""  # and under what
 
-    def beats(self, now_ms: int) -> None:
-        """The heartbeat of a member in good standing. Its timer needs no look: it fires before the last deadline."""
+    def is_alive(self, now_ms: int) -> None:
+        """A request like the member's last one, since when `Group.version` has not moved. The member's timer needs no
+        look: it fires before the last deadline.
+        """
         self.session_deadline_ms = now_ms + self.session_timeout_ms
-
-    def lose_standing(self) -> None:
-        """Its next heartbeat may be answered otherwise than its last one."""
-        if self.standings is not None:
-            self.standings.pop(self.heartbeat, None)
-            self.standings = None
-            self.heartbeat = b""
 
     def metadata(self, protocol_name: str) -> bytes:
         """Its metadata for a protocol that it must support."""
@@ -97,10 +86,6 @@ class Member:
             if name == protocol_name:
                 return metadata
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol_name}")
-
-
-Standings = dict[bytes, Member]
-"""Members in good standing, by the heartbeat that each of them sends over and over: see standing.py."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,15 +96,14 @@ class Group:
     settings: GroupSettings
     new_id: Callable[[], str]
 
-    # durable: `replay` alone writes these; `offsets` is the first two together
-    committed: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)
-    unapplied: dict[CommitShape, tuple[Numbers, int]] = field(default_factory=dict)
+    # durable: `replay` alone writes these
+    offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition
     pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None
     exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
 
     # volatile
-    offsets_version: int = 0  # moves with each change of `offsets` and `pending`
+    version: int = 0  # see the module's docstring
     state: GroupState = EMPTY
     previous_state: GroupState = DEAD
     current_state_timestamp_ms: int = NO_TIMESTAMP
@@ -141,36 +125,16 @@ class Group:
     sync_deadline_ms: int = NEVER
     heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
 
-    @property
-    def offsets(self) -> dict[str, dict[int, OffsetCommitValue]]:
-        """What is committed, by topic and partition."""
-        if self.unapplied:
-            self.settle()
-        return self.committed
-
-    def settle(self) -> None:
-        """Put what is not applied where it belongs."""
-        for shape, (numbers, timestamp_ms) in self.unapplied.items():
-            for topic, values in shape.values(numbers, timestamp_ms):
-                self.committed[topic].update(values)
-        self.unapplied.clear()
-
     def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
         """The only way to another state. A transition that the table does not have is our bug."""
         old = self.state
         assert state in NEXT_STATES[old], f"group {self.group_id}: no transition from {old.value} to {state.value}"
-        self.lose_standing()
+        self.version += 1
         self.previous_state = old
         self.state = state
         self.current_state_timestamp_ms = now_ms
         self.heartbeat_result = HEARTBEAT_RESULTS[state]
         result.transitions.append(Transition(self.group_id, old, state, self.generation_id, reason))
-
-    def lose_standing(self) -> None:
-        """Whatever a member says next has to be looked at."""
-        for member in self.members.values():
-            if member.standings is not None:
-                member.lose_standing()
 
     def has_all_members_joined(self) -> bool:
         """Whether nobody is missing: neither a member nor an id that was handed out."""

@@ -7,8 +7,6 @@ generation began is removed (`rebalance.sync_timed_out`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from coordinatord.group.events import Sync
 from coordinatord.group.members import answer_sync, keep_alive, refusal
 from coordinatord.group.rebalance import cancel_sync_timer, write_metadata
@@ -42,32 +40,6 @@ def sync(group: Group, event: Sync, now_ms: int) -> Result:
     if request.member_id == group.leader_id:
         _assign(group, request, now_ms, result)
     return result
-
-
-def sync_again(
-    group: Group, member: Member, generation_id: int, protocol: tuple[str | None, str | None], reply_to: Any
-) -> SyncGroupResponse | bool:
-    """`sync`, of a follower that assigns nothing: its answer, or True where it is parked. False where it is more than
-    that: nothing has been done. `protocol` is the type and the name that it says.
-    """
-    pending, member_id = group.pending_sync_members, member.member_id
-    if (
-        generation_id != group.generation_id
-        or group.members.get(member_id) is not member
-        or protocol != (group.protocol_type, group.protocol_name)
-        or (len(pending) == 1 and member_id in pending)  # the last one: nobody is waited for any more
-    ):
-        return False
-    if group.state is COMPLETING_REBALANCE:
-        if member.sync_reply_to is not None or member_id == group.leader_id:
-            return False
-        pending.pop(member_id, None)
-        member.sync_reply_to = reply_to
-        return True
-    if group.state is not STABLE:
-        return False
-    pending.pop(member_id, None)
-    return _assignment_response(group, member)
 
 
 def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result) -> None:

@@ -74,7 +74,7 @@ class ParkedReplies:
 
     def _failed(self, epoch: int) -> None:
         for context, _ in self._held.pop(epoch).replies:
-            context.connection.answer(context, unavailable(context.codec, context.where))
+            context.connection.line.answer(context, unavailable(context.codec, context.where))
 
 
 def _answer(replies: Replies) -> None:
@@ -82,6 +82,6 @@ def _answer(replies: Replies) -> None:
     for context, response in replies:
         connection = context.connection
         try:
-            connection.answer_parked(context, for_version(response, context.api_version), now_s)
+            connection.line.answer_parked(context, for_version(response, context.api_version), now_s)
         except Exception:  # the others have done nothing
-            connection.router.failed(connection, context.codec)
+            connection.door.router.failed(connection, context.codec)

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinatord.group.commit_answers import commit_error
 from coordinatord.group.transactional import txn_commit_error
-from coordinatord.net.request import Body
+from coordinatord.net.received import Body
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response, for_version
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafka_wire.api.add_partitions_to_txn import (

@@ -13,6 +13,7 @@ from typing import Any
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
 from coordinatord.group.classic import step
+from coordinatord.group.commit_answers import written_out
 from coordinatord.group.result import Cancel, Result, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.member.cluster import Cluster, TopicInfo
@@ -88,7 +89,8 @@ class Node:
         if result.reply is None:
             self.parked[self._asked] = answer
             return False
-        answer(max(now_ms, self.flushed_ms), result.reply)
+        reply = written_out(request, result.reply) if kind is OffsetCommitRequest else result.reply
+        answer(max(now_ms, self.flushed_ms), reply)
         return True
 
     def _event(self, kind: type[Any], request: Any, client_id: str) -> Any:

@@ -45,6 +45,7 @@ from kafka_wire.api.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
 
@@ -86,7 +87,12 @@ class Administration:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {19: self.create_topics, 20: self.delete_topics, 21: self.delete_records, 37: self.create_partitions}
+        return {
+            ApiKey.CREATE_TOPICS: self.create_topics,
+            ApiKey.DELETE_TOPICS: self.delete_topics,
+            ApiKey.DELETE_RECORDS: self.delete_records,
+            ApiKey.CREATE_PARTITIONS: self.create_partitions,
+        }
 
     # CreateTopics
 

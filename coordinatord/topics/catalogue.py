@@ -70,6 +70,8 @@ class Catalogue:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.partition_count = 0
+        #: how many topics have been deleted since the start
+        self.deletions = 0
         self._colliding: dict[str, str] = {}
         self._content = catalogue_file.read(self._disk, self._path)
         self._removed = True
@@ -230,6 +232,7 @@ class Catalogue:
     def _remove(self, topic: Topic) -> list[PartitionLog]:
         """Take a topic out; the logs that are to be removed."""
         name = topic.name
+        self.deletions += 1
         del self.by_name[name], self.by_id[topic.topic_id]
         if self._colliding.get(collision_key(name)) == name:
             del self._colliding[collision_key(name)]

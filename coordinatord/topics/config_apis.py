@@ -33,6 +33,7 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementallyAltered,
 )
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ class ConfigApis:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {32: self.describe_configs, 33: self.alter_configs, 44: self.incremental_alter_configs}
+        return {
+            ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
+            ApiKey.ALTER_CONFIGS: self.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self.incremental_alter_configs,
+        }
 
     # Describing
 

@@ -38,6 +38,7 @@ from kafka_wire.api.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
 
@@ -77,10 +78,10 @@ class Describing:
     def handlers(self) -> dict[int, Any]:
         """By api key."""
         return {
-            3: self.metadata,
-            60: self.describe_cluster,
-            61: self.describe_producers,
-            75: self.describe_topic_partitions,
+            ApiKey.METADATA: self.metadata,
+            ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
+            ApiKey.DESCRIBE_PRODUCERS: self.describe_producers,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self.describe_topic_partitions,
         }
 
     # Metadata

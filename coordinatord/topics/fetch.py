@@ -44,6 +44,7 @@ from kafka_wire.api.fetch import (
     PartitionData,
     SnapshotId,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import iterate_batches
@@ -93,7 +94,7 @@ class Fetching:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {1: self.fetch}
+        return {ApiKey.FETCH: self.fetch}
 
     def drain(self) -> None:
         """Answer every fetch that waits, with what there is: the daemon is stopping."""

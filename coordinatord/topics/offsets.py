@@ -21,6 +21,7 @@ from kafka_wire.api.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Offsets:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {2: self.list_offsets, 23: self.offset_for_leader_epoch}
+        return {ApiKey.LIST_OFFSETS: self.list_offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch}
 
     def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
         """A partition that is named twice is refused, as in Kafka."""

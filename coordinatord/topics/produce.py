@@ -32,6 +32,7 @@ from kafka_wire.api.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import (
     HEADER,
@@ -160,7 +161,7 @@ class Producing:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {0: self.produce}
+        return {ApiKey.PRODUCE: self.produce}
 
     # Produce
 

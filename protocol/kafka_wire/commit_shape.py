@@ -53,21 +53,24 @@ class CommitShape:
 
     __slots__ = (
         "_constants",
+        "_group_id",
+        "_partitions",
         "_read",
         "_size",
         "_template",
         "answer",
-        "request",
-        "version",
+        "topics",
     )
 
     def __init__(self, request: OffsetCommitRequest, version: int) -> None:
-        """Names and ids of its topics are filled in; no partition has metadata. `Numbers` are the twelve bytes of each
-        partition, in the order of the request.
+        """Names and ids of its topics are filled in. `Numbers` are the twelve bytes of each partition, in the order of
+        the request.
         """
-        self.request = request
-        self.version = version
+        self._group_id = request.group_id
+        #: (name, id) of each topic
+        self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
         self.answer = all_committed(request.topics, version)
+        self._partitions = [(topic.name, topic.topic_id, _with_metadata(topic)) for topic in request.topics]
         partitions = sum(len(topic.partitions) for topic in request.topics)
         zeros, ones = (encode_message(_with(request, number), version) for number in (0, -1))
         constants = in_common(zeros, ones, (NUMBERS_BYTES,) * partitions)
@@ -87,13 +90,12 @@ class CommitShape:
     def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
         """What is committed: topic by topic, (partition, value)."""
         flat = iter(_pairs(len(numbers)).unpack(b"".join(numbers)))
-        for topic in self.request.topics:
-            topic_id = topic.topic_id
+        for name, topic_id, partitions in self._partitions:
             yield (
-                topic.name,
+                name,
                 [
-                    (partition.partition_index, _value(offset, epoch, "", timestamp_ms, NO_TIMESTAMP, topic_id))
-                    for partition, offset, epoch in zip(topic.partitions, flat, flat, strict=False)
+                    (index, _value(offset, epoch, metadata, timestamp_ms, NO_TIMESTAMP, topic_id))
+                    for (index, metadata), offset, epoch in zip(partitions, flat, flat, strict=False)
                 ],
             )
 
@@ -104,7 +106,7 @@ class CommitShape:
 
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
         """The bodies of these records."""
-        group_id = self.request.group_id
+        group_id = self._group_id
         return [
             body
             for topic, values in self.values(numbers, timestamp_ms)
@@ -126,6 +128,10 @@ def _pairs(many: int) -> struct.Struct:
     return struct.Struct(">" + "qi" * many)
 
 
+def _with_metadata(topic: OffsetCommitRequestTopic) -> list[tuple[int, str]]:
+    return [(partition.partition_index, partition.committed_metadata or "") for partition in topic.partitions]
+
+
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
     """The same request with another number in each place."""
     topics = [
@@ -142,12 +148,12 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
 
 def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
     """The bodies of records for a topic's partitions: what is before, between and after the numbers and the time."""
-    indexes = [partition.partition_index for partition in topic.partitions]
+    known = _with_metadata(topic)
     zeros, ones = (
         encode_offsets(
             request.group_id,
             topic.name,
-            [(index, _value(number, number, "", number, NO_TIMESTAMP, topic.topic_id)) for index in indexes],
+            [(index, _value(number, number, text, number, NO_TIMESTAMP, topic.topic_id)) for index, text in known],
         )
         for number in (0, -1)
     )

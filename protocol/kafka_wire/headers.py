@@ -12,9 +12,8 @@ import struct
 from dataclasses import dataclass
 
 from kafka_wire import errors
+from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import read_tags
-
-API_VERSIONS = 18
 
 _FIXED = struct.Struct(">hhih")
 
@@ -68,4 +67,4 @@ def write_request_header(header: RequestHeader, flexible: bool, out: bytearray) 
 
 def response_header_is_flexible(api_key: int, flexible: bool) -> bool:
     """Whether a response has header v1: as its body is flexible, except for ApiVersions."""
-    return flexible and api_key != API_VERSIONS
+    return flexible and api_key != ApiKey.API_VERSIONS

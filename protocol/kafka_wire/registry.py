@@ -12,49 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_wire import errors
+from kafka_wire.api_key import ApiKey
 from kafka_wire.compiler import decoder, encoder
 from kafka_wire.headers import response_header_is_flexible
 from kafka_wire.schema import Versions, schema_of
 
-API_NAMES: dict[int, str] = {
-    0: "Produce",
-    1: "Fetch",
-    2: "ListOffsets",
-    3: "Metadata",
-    8: "OffsetCommit",
-    9: "OffsetFetch",
-    10: "FindCoordinator",
-    11: "JoinGroup",
-    12: "Heartbeat",
-    13: "LeaveGroup",
-    14: "SyncGroup",
-    15: "DescribeGroups",
-    16: "ListGroups",
-    18: "ApiVersions",
-    19: "CreateTopics",
-    20: "DeleteTopics",
-    21: "DeleteRecords",
-    22: "InitProducerId",
-    23: "OffsetForLeaderEpoch",
-    24: "AddPartitionsToTxn",
-    25: "AddOffsetsToTxn",
-    26: "EndTxn",
-    27: "WriteTxnMarkers",
-    28: "TxnOffsetCommit",
-    32: "DescribeConfigs",
-    33: "AlterConfigs",
-    37: "CreatePartitions",
-    42: "DeleteGroups",
-    44: "IncrementalAlterConfigs",
-    47: "OffsetDelete",
-    60: "DescribeCluster",
-    61: "DescribeProducers",
-    65: "DescribeTransactions",
-    66: "ListTransactions",
-    68: "ConsumerGroupHeartbeat",
-    69: "ConsumerGroupDescribe",
-    75: "DescribeTopicPartitions",
-}
+API_NAMES: dict[int, str] = {key: key.title for key in ApiKey}
 """Every API that is declared, under Kafka's name. What a server offers is its own choice of these."""
 
 LARGEST = 0x7FFF

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.group import events
+from coordinatord.group.commit_answers import written_out
 from coordinatord.group.offsets import fetch_offsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import NEVER
@@ -189,7 +190,8 @@ class Story:
         if reply_to is not None and result.reply is None:
             self.say(f"{client.name} waits for {type(event).__name__}Group")
         elif reply_to is None and result.reply is not None:
-            self.say(f"{client.name} <- {_reply(result.reply)}")
+            reply = written_out(event.request, result.reply) if isinstance(event, events.Commit) else result.reply
+            self.say(f"{client.name} <- {_reply(reply)}")
 
     def answered(self, reply_to: int, response: Any) -> None:
         client, _ = self.senders[reply_to]

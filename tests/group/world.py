@@ -2,8 +2,8 @@
 
 Whatever a step must keep to is asserted after each one: parked requests are answered or dropped once and only once,
 states follow the table, a generation has one leader and never falls, counts agree with what they count, and the log
-replayed gives the durable state. The rebalance ledger follows each step, and its records fit together. Who is in good
-standing would be answered well if somebody looked.
+replayed gives the durable state. The rebalance ledger follows each step, and its records fit together. While a group's
+version does not move, what a member was answered is what it would be answered again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
 from coordinatord.group.classic import heartbeat, restore, step
+from coordinatord.group.commit_answers import written_out
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
-from coordinatord.group.standing import stand
-from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Standings
+from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, NEXT_STATES, PREPARING_REBALANCE, STABLE, Cause
 from coordinatord.observe.ledger import Ledger, Tell
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -61,8 +61,8 @@ class World:
         self.present_before: set[str] = set()  # and before the last rebalance
         self.ledger = self.new_ledger()
         self.expired: list[TimerKey] = []  # taken from the wheel and not yet told
-        self.standings: Standings = {}
-        self.heartbeats: dict[bytes, HeartbeatRequest] = {}  # what the keys of `standings` say
+        #: heartbeats that were answered well, of whom, and in which version of the group
+        self.remembered: dict[str, tuple[HeartbeatRequest, Member, int]] = {}
 
     def new_group(self) -> Group:
         return Group(GROUP_ID, self.settings, self.new_id)
@@ -160,7 +160,7 @@ class World:
     def restart(self) -> Result:
         """Lose everything but the log, and load it."""
         self.parked.clear()
-        self.standings = {}
+        self.remembered = {}
         self.group = self.replayed()
         # A generation that was not logged was never agreed: its number comes again.
         self.leaders = {}
@@ -213,7 +213,7 @@ class World:
         assert (group.leader_id in members) if members else group.leader_id is None
         self._check_state()
         self._check_timers()
-        self._check_standings()
+        self._check_remembered()
         if group.exists:
             live = (group.offsets, group.pending, group.metadata)
             replayed = self.replayed()
@@ -278,16 +278,17 @@ class World:
         if group.state is COMPLETING_REBALANCE:
             assert group.sync_deadline_ms != NEVER
 
-    def _check_standings(self) -> None:
-        """A heartbeat that need not be looked at is answered, and moves the deadline, as if it had been."""
-        held = {key: member for member in self.group.members.values() for key in [member.heartbeat] if key}
-        assert self.standings == held, "a standing is another's than a member's of the group"
-        for key, member in self.standings.items():
+    def _check_remembered(self) -> None:
+        """A heartbeat that was answered well, and since when the version has not moved, would be so again; and it would
+        move the deadline as `is_alive` does.
+        """
+        self.remembered = {key: each for key, each in self.remembered.items() if each[2] == self.group.version}
+        for request, member, _ in self.remembered.values():
             before_ms = member.session_deadline_ms
-            looked_at = heartbeat(self.group, self.heartbeats[key], self.now_ms)
-            assert looked_at is HEARTBEAT_OK, f"{member.member_id} is in good standing: {looked_at.reply}"
+            decided = heartbeat(self.group, request, self.now_ms)
+            assert decided is HEARTBEAT_OK, f"{member.member_id} was remembered: {decided.reply}"
             deadline_ms, member.session_deadline_ms = member.session_deadline_ms, before_ms
-            member.beats(self.now_ms)
+            member.is_alive(self.now_ms)
             assert (deadline_ms, self.group.members[member.member_id]) == (member.session_deadline_ms, member)
             member.session_deadline_ms = before_ms
 
@@ -328,10 +329,8 @@ class World:
             generation_id = self.group.generation_id
         request = HeartbeatRequest(GROUP_ID, generation_id, member_id, group_instance_id)
         error_code = int(self.tell(request).reply.error_code)
-        if not error_code:
-            key = repr(request).encode()
-            self.heartbeats[key] = request
-            stand(self.group, member_id, key, self.standings)
+        if not error_code and self.group.state is STABLE:
+            self.remembered[repr(request)] = request, self.group.members[member_id], self.group.version
         return error_code
 
     def leave(self, *member_ids: str, identities: tuple[MemberIdentity, ...] = (), version: int = 5) -> Any:
@@ -345,7 +344,7 @@ class World:
         """Commits offset 5 of partition 0 of topic t unless `topics` says otherwise."""
         fields.setdefault("topics", [commit_topic("t", {0: 5})])
         request = OffsetCommitRequest(GROUP_ID, generation_id, member_id, **fields)
-        return self.tell(events.Commit.of(request, version)).reply
+        return written_out(request, self.tell(events.Commit.of(request, version)).reply)
 
     def commit_transactional(
         self, producer_id: int, offset: int = 5, member_id: str = "", generation_id: int = -1, **fields: Any

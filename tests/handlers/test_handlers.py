@@ -320,7 +320,7 @@ def test_a_heartbeat_that_need_not_wait_is_answered_after_what_is_before_it_on_i
     ids, answers = zip(*wire.answers[6:], strict=True)
     assert ids == (7, 8, 9, 10)
     assert [answer.error_code for answer in answers[1:]] == [0, *[ErrorCode.ILLEGAL_GENERATION] * 2]
-    assert world.router.metrics.errors[12, ErrorCode.ILLEGAL_GENERATION] == 2
+    assert world.metrics.errors[12, ErrorCode.ILLEGAL_GENERATION] == 2
 
 
 def test_a_session_timer_that_goes_off_removes_the_member() -> None:

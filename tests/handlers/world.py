@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
@@ -12,11 +13,17 @@ from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.groups import ACTIVE, Coordinator
 from coordinatord.group.result import TimerKey
 from coordinatord.group.state import GroupSettings
+from coordinatord.net.connection import Connection
+from coordinatord.net.request import RequestContext
+from coordinatord.net.routes import Shortcut, ShortcutMaker
 from coordinatord.observe.metrics import Metrics
+from coordinatord.shortcuts import shortcuts
 from kafka_wire.errors import ErrorCode
+from kafka_wire.framing import Frames
 from kafka_wire.records.batch import Alike, Numbers
 from kafka_wire.records.keys import decode_key, decode_value
-from tests.shell import Gate, Turns, Wire, make_router, read_bodies
+from kafka_wire.registry import Codec
+from tests.shell import Gate, Turns, Wire, make_door, read_bodies
 
 PARTITIONS = 50
 
@@ -26,6 +33,7 @@ class TopicTable:
 
     def __init__(self, **topics: int) -> None:
         self.table = {name: (bytes([number + 1] * 16), count) for number, (name, count) in enumerate(topics.items())}
+        self.deletions = 0
 
     def topic_id(self, name: str) -> bytes | None:
         return self.table[name][0] if name in self.table else None
@@ -63,10 +71,28 @@ class FakeTimers:
         self.armed.pop(key, None)
 
 
+class Counted:
+    """A shortcut, and how many requests of its API shortcuts have answered."""
+
+    def __init__(self, inner: Shortcut, hits: Counter[int], api_key: int) -> None:
+        self.inner, self.hits, self.api_key = inner, hits, api_key
+
+    def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
+        count = self.inner.answer(connection, frames, first, stop)
+        self.hits[self.api_key] += count
+        return count
+
+    def learn(self, context: RequestContext, request: Any, buf: bytes, start: int, end: int) -> None:
+        self.inner.learn(context, request, buf, start, end)
+
+
 class World:
     """What a test looks at: `log` has (partition, key, value), `gate` says what is durable; at first all of it is."""
 
-    def __init__(self, *, durable: bool = True, active: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, *, durable: bool = True, active: bool = True, with_shortcuts: bool = True, **settings: Any
+    ) -> None:
+        self.hits: Counter[int] = Counter()
         self.turns = Turns()
         self.gate = Gate()
         self.gate.flushed_epoch = 1 << 40 if durable else 0
@@ -97,7 +123,7 @@ class World:
             self.coordinator.partitions = [ACTIVE] * PARTITIONS
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
         self.offsets = Offsets(self.coordinator, self.topics)
-        self.router = make_router(
+        self.door = make_door(
             {
                 **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
                 **self.membership.handlers(),
@@ -109,9 +135,25 @@ class World:
             max_frame_bytes=1 << 20,
             max_connections=100,
             now_ms=lambda: self.now,
-            at_once=self.membership.at_once(),
-            decoders=self.offsets.decoders(),
+            shortcuts=self._counted_shortcuts() if with_shortcuts else None,
         )
+        self.router = self.door.router
+        self.metrics = self.door.metrics
+
+    def _counted_shortcuts(self) -> dict[int, ShortcutMaker]:
+        def counted(api_key: int, make: ShortcutMaker) -> ShortcutMaker:
+            def made(codec: Codec) -> Shortcut | None:
+                shortcut = make(codec)
+                return None if shortcut is None else Counted(shortcut, self.hits, api_key)
+
+            return made
+
+        return {key: counted(key, make) for key, make in shortcuts(self.coordinator, self.topics).items()}
+
+    def shortcut(self, api_key: int, version: int) -> Any:
+        """The shortcut of a version, as it is."""
+        counted = self.router.routes[(api_key << 16 | version).to_bytes(4, "big")].shortcut
+        return counted.inner if isinstance(counted, Counted) else counted
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
         for key_bytes, value_bytes in records:
@@ -132,7 +174,7 @@ class World:
         raise AssertionError("see tests/transactions")
 
     def wire(self) -> Wire:
-        return Wire(self.router, self.turns)
+        return Wire(self.door, self.turns)
 
     def ask(self, message: Any, version: int) -> Any:
         """One request on a connection of its own, which must be answered at once."""

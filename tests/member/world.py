@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinatord.group import events as group_events
 from coordinatord.group.classic import step as group_step
+from coordinatord.group.commit_answers import written_out
 from coordinatord.group.states import STABLE as GROUP_STABLE
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken
@@ -273,7 +274,7 @@ class World:
         return (self.group.tell(group_events.Leave.of(request, 5)).reply,)
 
     def commit(self, request: OffsetCommitRequest) -> tuple[Any]:
-        return (self.group.tell(group_events.Commit.of(request, 9)).reply,)
+        return (written_out(request, self.group.tell(group_events.Commit.of(request, 9)).reply),)
 
     def fetch_offsets(self, request: OffsetFetchRequest) -> tuple[Any]:
         topics = []

@@ -110,7 +110,7 @@ class MemoryLink:
     def __init__(self, daemon: Daemon) -> None:
         self.loop = daemon.loop
         self.transport = _Transport()
-        self.connection = Connection(daemon.router, "PLAINTEXT")
+        self.connection = Connection(daemon.door, "PLAINTEXT")
         self.connection.connection_made(self.transport)
         self._lost = False
 

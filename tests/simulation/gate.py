@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.net.answers import AnswerLine
 from coordinatord.net.connection import Connection
-from coordinatord.net.request import RequestContext
+from coordinatord.net.received import Received
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node
@@ -19,20 +20,28 @@ if TYPE_CHECKING:
 _head = struct.Struct(">ii").unpack_from
 
 
-class WatchedConnection(Connection):
+class WatchedLine(AnswerLine):
     """Remembers what each answer waits for."""
+
+    waits_for: dict[int, int]  # correlation id -> epoch
+
+    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        self.waits_for[context.correlation_id] = epoch
+        super().answer_at(context, epoch, response, failure)
+
+
+class WatchedConnection(Connection):
+    """Looks at what leaves."""
 
     def __init__(self, node: Node, listener: str) -> None:
         assert node.daemon is not None
-        super().__init__(node.daemon.router, listener)
+        door = node.daemon.door
+        super().__init__(door, listener)
         self.node = node
         self.writer = node.daemon.writer
-        self.waits_for: dict[int, int] = {}  # correlation id -> epoch
+        self.line = line = WatchedLine(self, door.hold, door.turn_end, door.metrics)
+        self.waits_for = line.waits_for = {}
         self.last_id = -1
-
-    def answer_at(self, context: RequestContext, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
-        self.waits_for[context.correlation_id] = epoch
-        super().answer_at(context, epoch, response, failure)
 
     def leaves(self, data: bytes) -> None:
         """Whole frames, on their way out."""
@@ -50,5 +59,5 @@ class WatchedConnection(Connection):
 
     def look(self) -> None:
         """Nothing that could be looked at is left lying."""
-        if self._waiting and not self._is_blocked and not self._resume_due and not self.closed:
+        if self._frames and not self.line.stops and not self._resume_due:
             self.node.machine.world.watch.fail(f"{self.node.name} leaves requests of {self.client_id} lying")

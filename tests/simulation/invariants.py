@@ -30,8 +30,8 @@ from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.agreed import Agreed
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
+from tests.simulation.remembered import watch_heartbeats
 from tests.simulation.sharing import Shares, Sharing
-from tests.simulation.standing import look_for_left_behind, watch_standings
 from tests.simulation.story import answer_told, request_told
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Watch:
             return append(partition, records, now_ms)
 
         coordinator.append = append_watched
-        watch_standings(self, node, daemon)
+        watch_heartbeats(self, node, daemon)
 
     def ended(self, node: Node, daemon: SimulatedDaemon | None) -> None:
         """A process is gone. That may be for a reason that is none."""
@@ -416,15 +416,14 @@ class Watch:
                 remembered.update(context for context, _ in held.replies)
                 if epoch <= daemon.writer.flushed_epoch:
                     self.fail(f"{node.name} holds {len(held.replies)} answers that are durable")
-            look_for_left_behind(self, node, daemon)
-            for connection in daemon.router.connections:
+            for connection in daemon.connections.open:
                 connection.look()
-                parked = connection._parked
+                parked = connection.line.parked
                 if parked is None or parked.done or parked.codec.api_key not in (11, 14):
                     pass
                 elif parked not in remembered:
                     self.fail(f"{node.name} has forgotten a parked {parked.codec.name} of {connection.client_id}")
-                if connection.held and connection.held[0].epoch <= daemon.writer.flushed_epoch:
+                if connection.line.held and connection.line.held[0].epoch <= daemon.writer.flushed_epoch:
                     self.fail(f"{node.name} holds an answer for {connection.client_id} that is durable")
 
     def _look_for_dead(self, node: Node, group: Group, now_ms: int) -> None:

@@ -309,7 +309,7 @@ class World:
                             heard[key] = (heard[key][0], heard[key][1] + local_ms)
                 key = (node.life, actor.group.group_id)
                 self.watch.known_since[key] = node.clock() + local_ms
-            for connection in daemon.router.connections:
+            for connection in daemon.connections.open:
                 connection.last_active_ms += local_ms
 
     # Members

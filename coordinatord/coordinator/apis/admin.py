@@ -10,6 +10,7 @@ from coordinatord.net.request import RequestContext
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class GroupAdmin:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {15: self.describe, 16: self.list, 42: self.delete}
+        return {ApiKey.DESCRIBE_GROUPS: self.describe, ApiKey.LIST_GROUPS: self.list, ApiKey.DELETE_GROUPS: self.delete}
 
     def list(self, context: RequestContext, request: ListGroupsRequest) -> Any:
         """All groups of this node that pass the filters; not before all of them are loaded."""

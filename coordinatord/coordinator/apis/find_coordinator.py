@@ -15,6 +15,7 @@ from coordinatord.net.request import RequestContext
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.make import maker
 
@@ -51,7 +52,7 @@ class FindCoordinator:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {10: self.find}
+        return {ApiKey.FIND_COORDINATOR: self.find}
 
     def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         """v4+ asks for several keys (KIP-699); an error is that of its key then."""

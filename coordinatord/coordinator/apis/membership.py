@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.group.classic import heartbeat
 from coordinatord.group.events import Join, Leave, Sync
-from coordinatord.group.standing import stand
-from coordinatord.group.state import MAX_ID_CHARACTERS, Standings
+from coordinatord.group.state import MAX_ID_CHARACTERS
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
-from coordinatord.shortcuts.seats import Seats
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -37,15 +35,15 @@ class Membership:
         self.coordinator = coordinator
         self.max_group_id_bytes = max_group_id_bytes
         self.max_metadata_bytes = max_metadata_bytes
-        self.seats = Seats(max_metadata_bytes)
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {11: self.join, 12: self.heartbeat, 13: self.leave, 14: self.sync}
-
-    def at_once(self) -> dict[int, Any]:
-        """By api key: what needs no context (see router.AtOnce)."""
-        return {12: self.heartbeat_at_once}
+        return {
+            ApiKey.JOIN_GROUP: self.join,
+            ApiKey.HEARTBEAT: self.heartbeat,
+            ApiKey.LEAVE_GROUP: self.leave,
+            ApiKey.SYNC_GROUP: self.sync,
+        }
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> Any:
         """Parked until the generation begins, unless it is refused or nothing has changed."""
@@ -68,41 +66,19 @@ class Membership:
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
         event = Join.of(request, version, context, context.client_id, context.connection.client_host)
-        response = actor.tell(event)
-        if response is None or (context.connection.seat is not None and not response.error_code):
-            self.seats.rejoined(actor, context, request)
-        return actor.respond(context, response)
+        return actor.respond(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
         """Parked until the leader's has come, unless the group is stable already."""
         actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
-        if context.connection.seat is not None:
-            self.seats.synced(context, request)
         return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
         """The request is the event."""
         actor = self._actor(context, request, HEARTBEAT_WHILE_LOADING)
-        return None if actor is None else actor.respond(context, actor.tell(request))
-
-    def heartbeat_at_once(
-        self, request: HeartbeatRequest, now_ms: int, came: bytes, standings: Standings
-    ) -> int | None:
-        """The same where nothing has to be waited for: one look-up, one step. When all is well the next one that comes
-        as the same bytes is not even looked at (group/standing.py), and those are nearly all the traffic.
-        """
-        actor = self.coordinator.actors.get(request.group_id)
-        if actor is None or actor.membership_epoch > self.coordinator.writer.flushed_epoch:
-            return None
-        result = heartbeat(actor.group, request, now_ms)
-        if result.timers:
-            actor.apply(result, now_ms)
-        error_code: int = result.reply.error_code
-        if not error_code:
-            stand(actor.group, request.member_id, came, standings)
-        return error_code
+        return None if actor is None else actor.respond_to_heartbeat(context, actor.tell(request))
 
     def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Any:
         """One member or several."""

@@ -6,19 +6,16 @@ group, as Kafka's KafkaApis does before its coordinator sees the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.coordinator.actor import GroupActor
-from coordinatord.group.commit_answers import AllCommitted
+from coordinatord.group.commit_answers import ALL_COMMITTED
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets import fetch_offsets, find_offsets
-from coordinatord.group.state import Group
 from coordinatord.group.states import DEAD
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
-from coordinatord.shortcuts.commit_shapes import Again, CommitShapes
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -42,9 +39,9 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
-from kafka_wire.registry import Codec
 from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -52,10 +49,6 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 10
 """OffsetCommit and OffsetFetch name topics by id from this version on."""
-
-
-MAX_REMEMBERED_BYTES = 1024
-"""Of a fetch of offsets, per group that somebody has asked about."""
 
 
 class TopicNames(Protocol):
@@ -73,30 +66,15 @@ class Offsets:
     def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
         self.coordinator = coordinator
         self.topics = topics
-        self.shapes = CommitShapes(topics, coordinator.now_ms)
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {8: self.commit, 9: self.fetch, 47: self.delete}
-
-    def decoders(self) -> dict[int, Any]:
-        """By api key: what reads requests in place of their codec (see router.Decoder)."""
-        return {8: self.shapes.decoder, 9: self.fetch_decoder}
+        return {ApiKey.OFFSET_COMMIT: self.commit, ApiKey.OFFSET_FETCH: self.fetch, ApiKey.OFFSET_DELETE: self.delete}
 
     # OffsetCommit
 
-    def commit(self, context: RequestContext, request: OffsetCommitRequest | Again) -> Any:
+    def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
         """Answered when the offsets are durable."""
-        if type(request) is tuple:
-            known, shape, numbers = request
-            if self.shapes.is_right(known):
-                here = self.coordinator.actors.get(shape.request.group_id)
-                if here is not None and here.commit_again(shape, numbers):
-                    return here.respond_at(context, shape.answer, known.failure)
-            request = context.request
-        return self._commit(context, request)  # type: ignore[arg-type]
-
-    def _commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
         version = context.api_version
         refused = self._resolve(request, version)
         if not request.topics:
@@ -108,10 +86,9 @@ class Offsets:
         else:
             response = actor.tell(Commit.of(request, version))
         if refused:
-            _merge(refused, response.topics)
+            _merge(refused, written_out(request, response).topics)
             response = OffsetCommitResponse(topics=refused)
-        elif type(response) is AllCommitted:
-            self.shapes.learn(request, version, context.where)
+        elif response is ALL_COMMITTED:
             response = all_committed(request.topics, version)
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
@@ -144,42 +121,8 @@ class Offsets:
 
     # OffsetFetch
 
-    def fetch_decoder(self, codec: Codec) -> Callable[[bytes, int, int], Any]:
-        """Reads fetches of this version: (actor, answer) for the question that its group has been asked last, byte by
-        byte, while the answer is right; or what the codec makes.
-        """
-        decode, version = codec.decode_request, codec.api_version
-        if not FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM:
-            return decode
-        find = self.coordinator.actors.get
-
-        def read(buf: bytes, pos: int, end: int) -> Any:
-            try:
-                # One group: a count of one and a length, both one more than they are, then its name. Anything else
-                # finds no group, or one that has been asked something else.
-                size = buf[pos + 1]
-                here = find(buf[pos + 2 : pos + 1 + size].decode()) if size else None
-            except (IndexError, UnicodeDecodeError):
-                here = None
-            if here is not None and here.last_fetch is not None:
-                # It was remembered while no transaction was open, and what changes that moves the version, too. A group
-                # that is dead is nowhere to be found.
-                offsets_version, api_version, asked, answer = here.last_fetch
-                is_right = offsets_version == here.group.offsets_version and api_version == version
-                if is_right and len(asked) == end - pos and asked == buf[pos:end]:
-                    return here, answer
-            return decode(buf, pos, end)
-
-        return read
-
-    def fetch(self, context: RequestContext, request: OffsetFetchRequest | tuple[GroupActor, bytes]) -> Any:
+    def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         """A read: it shows what has been applied, so it waits until all of that is durable."""
-        if type(request) is tuple:
-            actor, answer = request
-            return actor.respond(context, answer)
-        return self._fetch(context, request)  # type: ignore[arg-type]
-
-    def _fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         version = context.api_version
         if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
             # What nearly everybody asks: one group that is here, some of its topics, by name.
@@ -188,8 +131,8 @@ class Offsets:
             if here is not None and asked.topics is not None:
                 group = here.group
                 if group.pending is None and group.state is not DEAD:
-                    answer = _fetch_one(here, group, asked.topics, context.body, version)
-                    return here.respond(context, answer)
+                    topics = asked.topics
+                    return here.respond(context, all_fetched(group.group_id, topics, find_offsets(group, topics)))
         answers = []
         latest: GroupActor | None = None
         for asked in fetch_groups(request, version):
@@ -260,18 +203,6 @@ class Offsets:
                 known.append(topic)
         request.topics = known
         return refused
-
-
-def _fetch_one(
-    actor: GroupActor, group: Group, topics: list[OffsetFetchRequestTopics], request: bytes, version: int
-) -> bytes:
-    """The answer's body, which is remembered: who watches the lag of a group asks the same again and again, and often
-    nothing has been committed since.
-    """
-    answer = all_fetched(group.group_id, topics, find_offsets(group, topics))
-    if len(request) + len(answer) <= MAX_REMEMBERED_BYTES:
-        actor.last_fetch = (group.offsets_version, version, request, answer)
-    return answer
 
 
 def _refuse(

@@ -25,6 +25,7 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class TransactionalOffsets:
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
-        return {28: self.commit}
+        return {ApiKey.TXN_OFFSET_COMMIT: self.commit}
 
     def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
         """Answered when the offsets are durable."""

@@ -48,6 +48,7 @@ from kafka_wire.api.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 BUMPING_ADD_FROM = 4
@@ -88,13 +89,13 @@ class TransactionApis:
     def handlers(self) -> dict[int, Any]:
         """By api key."""
         return {
-            22: self.init_producer_id,
-            24: self.add_partitions,
-            25: self.add_offsets,
-            26: self.end,
-            27: self.write_markers,
-            65: self.describe,
-            66: self.list,
+            ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: self.add_offsets,
+            ApiKey.END_TXN: self.end,
+            ApiKey.WRITE_TXN_MARKERS: self.write_markers,
+            ApiKey.DESCRIBE_TRANSACTIONS: self.describe,
+            ApiKey.LIST_TRANSACTIONS: self.list,
         }
 
     # InitProducerId

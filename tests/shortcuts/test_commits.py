@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord.group.classic import step
-from coordinatord.group.events import Commit, EndTransaction, TxnCommit, Unload
-from coordinatord.group.offsets import commit_again
-from coordinatord.group.state import Group, GroupSettings, Member
-from coordinatord.shortcuts import commit_shapes
-from coordinatord.shortcuts.commit_shapes import KEPT_MS
+from coordinatord.group.events import EndTransaction, TxnCommit, Unload
+from coordinatord.shortcuts import commits
+from coordinatord.shortcuts.commits import KEPT_MS
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -28,7 +25,8 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kafka_wire.commit_shape import MAX_PARTITIONS, CommitShape
+from kafka_wire.api_key import ApiKey
+from kafka_wire.commit_shape import MAX_PARTITIONS
 from kafka_wire.compiler import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.lengths import write_uvarint
@@ -38,13 +36,14 @@ from tests.shell import Wire, request_frame
 
 INSTANCE = "instance-1"
 SESSION_MS = 10_000
+COMMIT = ApiKey.OFFSET_COMMIT
 
 
 class Side:
-    """A world with one connection; `again` counts commits that were not decoded."""
+    """A world with one connection."""
 
-    def __init__(self, *, learns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.world = World()
+    def __init__(self, *, with_shortcuts: bool) -> None:
+        self.world = World(with_shortcuts=with_shortcuts)
         self.bodies: list[tuple[int, list[bytes], int]] = []
         log = self.world.coordinator.append_offsets
 
@@ -57,17 +56,6 @@ class Side:
             partition, alike.bodies(numbers, now_ms), now_ms
         )
         self.world.coordinator.append_transactional = lambda *_: self.world.epoch
-        self.again = 0
-        if not learns:
-            self.world.offsets.shapes.learn = lambda *_: None  # type: ignore[method-assign]
-        right = self.world.offsets.shapes.is_right
-
-        def is_right(known: Any) -> bool:
-            found = right(known)
-            self.again += found
-            return found
-
-        self.world.offsets.shapes.is_right = is_right  # type: ignore[method-assign]
         self.wire = self.world.wire()
 
     def send(self, frame: bytes) -> bytes:
@@ -96,13 +84,14 @@ class Side:
 
 
 class Story:
-    """The same things happen on both sides, of which one knows no shapes."""
+    """The same things happen on both sides, of which one has no shortcuts."""
 
-    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.sides = [Side(learns=learns, monkeypatch=monkeypatch) for learns in (True, False)]
+        self.sides = [Side(with_shortcuts=each) for each in (True, False)]
         self.member, self.generation, self.instance = "", 0, None
         self.version, self.empty = 8, ""
+        self.session_ms = SESSION_MS
         self.set: list[tuple[str, list[int]]] = [("orders", [0, 1, 3])]
 
     def send(self, message: Any, version: int, tail: bytes = b"") -> bytes:
@@ -118,8 +107,7 @@ class Story:
         assert one.bodies == other.bodies
         assert one.world.log == other.world.log
         assert one.looks() == other.looks()
-        # A look at the offsets changes where they are.
-        if self.rng.random() < 0.1 and one.group is not None:
+        if one.group is not None:
             assert one.group.offsets == other.group.offsets
 
     def topic(self, name: str) -> tuple[bytes, int]:
@@ -189,10 +177,11 @@ class Story:
 
     def join(self) -> None:
         self.instance = self.rng.choice([None, INSTANCE])
+        self.session_ms = self.rng.choice([6_000, SESSION_MS])
         protocols = [JoinGroupRequestProtocol("range", self.rng.randbytes(3))]
         for _ in range(3):
             joined = self.ask(
-                JoinGroupRequest("g", SESSION_MS, 60_000, self.member, self.instance, "consumer", protocols), 9
+                JoinGroupRequest("g", self.session_ms, 60_000, self.member, self.instance, "consumer", protocols), 9
             )
             if joined is None:
                 return  # it is parked
@@ -217,7 +206,7 @@ class Story:
             for side in self.sides:
                 side.wire = side.world.wire()
             return None
-        wire = Wire(self.sides[0].world.router, self.sides[0].world.turns)
+        wire = Wire(self.sides[0].world.door, self.sides[0].world.turns)
         wire.frame(message, version)
         wire.transport.written += answer[:4] + (1).to_bytes(4, "big") + answer[8:]
         return wire.answers[0][1]
@@ -245,16 +234,6 @@ class Story:
         for side in self.sides:
             side.world.now += passed
 
-    def shorten_session(self) -> None:
-        """As when somebody rejoins with a shorter one: the timer that is set is later than the next deadline."""
-        for side in self.sides:
-            members: list[Member] = [] if side.group is None else list(side.group.members.values())
-            for member in members:
-                member.session_timeout_ms = self.rng_of(side).choice([2_000, SESSION_MS])
-
-    def rng_of(self, side: Side) -> random.Random:
-        return random.Random(side.world.now)
-
     def change_topic(self) -> None:
         """It is deleted and made again, or has more or fewer partitions, or is gone for good."""
         name = self.rng.choice(["orders", "clicks"])
@@ -263,8 +242,9 @@ class Story:
             table = side.world.topics.table
             topic_id, size = table.get(name, (b"\x30" * 16, 4))
             if kind == 0:
-                table[name] = topic_id, 5 - size % 4
+                table[name] = topic_id, size + 1
             else:
+                side.world.topics.deletions += 1
                 side.world.coordinator.topic_deleted(name, topic_id)
                 table[name] = bytes([topic_id[0] + 1] * 16), size
             if kind == 1:
@@ -312,7 +292,6 @@ HAPPENS = [
     Story.leave,
     Story.use_without_members,
     Story.heartbeat,
-    Story.shorten_session,
     Story.change_topic,
     Story.delete_offsets,
     Story.delete_group,
@@ -324,16 +303,14 @@ HAPPENS = [
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize("seed", range(16))
-def test_whatever_happens_it_is_as_if_each_commit_were_decoded(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    story = Story(seed, monkeypatch)
+def test_whatever_happens_it_is_as_if_each_commit_were_decoded(seed: int) -> None:
+    story = Story(seed)
     for side in story.sides:
-        side.world.router.max_connections = 10_000
+        side.world.door.connections.max_connections = 10_000
     for _ in range(150):
         story.rng.choice(HAPPENS)(story)
         story.check()
-    known, unknown = story.sides
-    assert known.again > 10
-    assert not unknown.again
+    assert story.sides[0].world.hits[COMMIT] > 10
 
 
 def commit(world: World, wire: Wire, group: str, partitions: list[int], offset: int = 5) -> list[int]:
@@ -345,7 +322,7 @@ def commit(world: World, wire: Wire, group: str, partitions: list[int], offset: 
 
 
 def made(world: World) -> list[Any]:
-    return [known.shape for known in world.offsets.shapes._known.values()]
+    return [known.shape for known in world.shortcut(COMMIT, 8)._known.values()]
 
 
 def test_an_answer_waits_for_the_log_and_says_so_when_that_fails() -> None:
@@ -394,17 +371,17 @@ def test_large_commits_have_no_shape() -> None:
 
 
 def test_no_more_are_known_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_shapes, "MAX_KNOWN", 3)
+    monkeypatch.setattr(commits, "MAX_KNOWN", 3)
     world = World()
     wire = world.wire()
     sizes = []
     for number in range(8):
         assert commit(world, wire, f"g{number}", [0]) == [0]
-        sizes.append(len(world.offsets.shapes))
+        sizes.append(len(world.shortcut(COMMIT, 8)))
     assert sizes == [1, 2, 3, 1, 2, 3, 3, 3], "all are forgotten, but not again so soon"
     world.now += KEPT_MS
     assert commit(world, wire, "new", [0]) == [0]
-    assert len(world.offsets.shapes) == 1
+    assert len(world.shortcut(COMMIT, 8)) == 1
 
 
 def test_a_request_that_is_cut_off_is_refused_as_any() -> None:
@@ -443,21 +420,6 @@ def test_a_request_of_another_version_with_the_same_bytes_is_another_request() -
         world.ask(by_name, 8)
     assert world.ask(by_id, 10).topics[0].topic_id == world.topics.table["other"][0]
     assert list(world.coordinator.actors["g"].group.offsets) == [name, "other"]
-
-
-def test_a_group_that_is_not_there_takes_no_commit_without_being_made() -> None:
-    group = Group("g", GroupSettings(), lambda: "id")
-    each = [OffsetCommitRequestPartition(0, 5, 3, "")]
-    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", b"\1" * 16, each)])
-    shape = CommitShape(request, 8)
-    body = encode_message(request, 8)
-    numbers = shape.numbers(body, 0, len(body))
-    assert numbers is not None
-    assert not commit_again(group, shape, numbers, 1)
-    assert not group.exists
-    assert not group.offsets
-    step(group, Commit.of(request, 8), 1)
-    assert commit_again(group, shape, numbers, 2)
 
 
 def test_a_length_of_two_bytes_says_whose_it_is_as_well() -> None:

@@ -1,4 +1,4 @@
-"""Heartbeats of members in good standing are not decoded, and nobody can tell: the same answers, the same deadlines."""
+"""Heartbeats that are the same bytes are not decoded, and nobody can tell: the same answers, the same deadlines."""
 
 from __future__ import annotations
 
@@ -10,44 +10,20 @@ import pytest
 from coordinatord.group.result import TimerKey
 from coordinatord.group.state import Member
 from coordinatord.group.states import COMPLETING_REBALANCE, PREPARING_REBALANCE
+from coordinatord.shortcuts.heartbeats import LEAST_KEPT
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from tests.handlers.test_handlers import join_request, stable
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
 
-HEARTBEAT = 12
+HEARTBEAT = ApiKey.HEARTBEAT
 VERSIONS = range(5)
-
-
-class Counted(dict[bytes, Member]):
-    """Standings that tell how often one was found."""
-
-    found = 0
-
-    def get(self, key: bytes, default: Any = None) -> Any:
-        member = super().get(key, default)
-        self.found += member is not None
-        return member
-
-
-class Nobody(dict[bytes, Member]):
-    """Standings that nobody gets."""
-
-    def __setitem__(self, key: bytes, member: Member) -> None:
-        pass
-
-
-def put(world: World, kind: type[dict[bytes, Member]]) -> list[Any]:
-    """Have such standings, by version."""
-    made = [kind() for _ in VERSIONS]
-    for version, standings in zip(VERSIONS, made, strict=True):
-        world.router.routes[HEARTBEAT << 16 | version].standings = standings
-    return made
 
 
 def beat(world: World, wire: Wire, member: str, group: str = "g", version: int = 4) -> int | None:
@@ -61,8 +37,7 @@ def test_the_second_of_two_equal_heartbeats_is_not_decoded_and_counts_like_the_f
     world = World()
     wire = world.wire()
     member = stable(world, wire)
-    standings = put(world, Counted)[4]
-    metrics = world.router.metrics
+    metrics = world.metrics
     for number in range(600):
         world.now += 1
         wire.transport.written.clear()
@@ -70,44 +45,66 @@ def test_the_second_of_two_equal_heartbeats_is_not_decoded_and_counts_like_the_f
         ((correlation_id, response),) = wire.answers
         assert (correlation_id, response) == (wire.next_id - 1, HeartbeatResponse())
         assert world.coordinator.actors["g"].group.members[member].session_deadline_ms == world.now + 10_000
-        assert (standings.found, metrics.requests[HEARTBEAT]) == (number, number + 1)
+        assert (world.hits[HEARTBEAT], metrics.requests[HEARTBEAT]) == (number, number + 1)
     timed = sum(metrics.request_seconds[HEARTBEAT].counts)
     assert timed == 600 // 16 * 16, "the first 256, then each sixteenth for sixteen"
 
 
-def test_it_is_found_on_any_connection_and_only_for_the_same_bytes_in_the_same_version() -> None:
+def test_it_is_known_on_any_connection_and_only_for_the_same_bytes_in_the_same_version() -> None:
     world = World()
     member = stable(world, world.wire())
-    tables = put(world, Counted)
     beat(world, world.wire(), member)
     beat(world, world.wire(), member)
-    assert tables[4].found == 1
+    assert world.hits[HEARTBEAT] == 1
     beat(world, world.wire(), member, version=1)
     beat(world, world.wire(), member, version=2)  # the same bytes, and no other answer; but it might be
-    assert [table.found for table in tables] == [0, 0, 0, 0, 1]
-    assert [len(table) for table in tables] == [0, 0, 1, 0, 0]
+    assert world.hits[HEARTBEAT] == 1
+    assert [len(world.shortcut(HEARTBEAT, version)) for version in VERSIONS] == [0, 1, 1, 0, 1]
     wire = world.wire()
     for name in ("one", "two"):
         frame = request_frame(HeartbeatRequest("g", 1, member), 2, 7, name)
         wire.connection.data_received(frame)
         assert wire.connection.client_id == name
-    assert tables[2].found == 0
-    assert len(tables[2]) == 1
+    assert world.hits[HEARTBEAT] == 1
     wire.connection.data_received(request_frame(HeartbeatRequest("g", 2, member), 2, 7, "two"))
-    assert tables[2].found == 0
+    assert world.hits[HEARTBEAT] == 1
     assert bytes(wire.transport.written)[-2:] == ErrorCode.ILLEGAL_GENERATION.to_bytes(2, "big")
+
+
+def test_of_a_member_that_says_ever_new_things_no_more_is_kept_than_there_is_room_for() -> None:
+    world = World()
+    member, other = stable(world, world.wire()), stable(world, world.wire(), group="h")
+    beat(world, world.wire(), other, group="h")
+    wire = world.wire()
+    for number in range(3 * LEAST_KEPT):
+        wire.connection.data_received(request_frame(HeartbeatRequest("g", 1, member), 4, 7, f"client-{number}"))
+        wire.transport.written.clear()
+    known = world.shortcut(HEARTBEAT, 4)
+    assert len(known) <= LEAST_KEPT
+    assert beat(world, world.wire(), other, group="h") == ErrorCode.NONE
+    assert world.hits[HEARTBEAT] == 1, "who says the same thing all the time is still known"
+
+
+def test_what_does_not_hold_any_more_is_forgotten_when_there_is_no_room() -> None:
+    world = World(max_groups=3 * LEAST_KEPT)
+    for number in range(LEAST_KEPT + 1):
+        group, wire = f"g{number}", world.wire()
+        member = stable(world, wire, group=group)
+        beat(world, wire, member, group=group)
+        wire.send(LeaveGroupRequest(group, member), 1)
+        wire.connection.connection_lost(None)
+    assert len(world.shortcut(HEARTBEAT, 4)) == 1
 
 
 def test_the_same_bytes_are_answered_in_their_own_version() -> None:
     world = World()
     wire = world.wire()
     member = stable(world, wire)
-    tables = put(world, Counted)
     request = HeartbeatRequest("g", 1, member)
     wire.send(request, 1)
     wire.connection.data_received(b"".join(wire.frame(request, version) for version in (1, 1, 0, 1, 0)))
     assert [response for _, response in wire.answers[3:]] == [HeartbeatResponse()] * 6
-    assert [table.found for table in tables] == [0, 2, 0, 0, 0]
+    assert world.hits[HEARTBEAT] == 4, "all but the first of each version"
 
 
 def test_a_heartbeat_waits_for_a_record_of_its_group_although_the_group_stays_stable() -> None:
@@ -116,19 +113,18 @@ def test_a_heartbeat_waits_for_a_record_of_its_group_although_the_group_stays_st
     world.gate.flushed_epoch = world.epoch
     commit(world, world.wire(), member)
     world.gate.flush(world.epoch)
-    standings = put(world, Counted)[4]
     assert [beat(world, world.wire(), member) for _ in range(2)] == [0, 0]
+    assert world.hits[HEARTBEAT] == 1
     waiting = world.wire()
     world.coordinator.topic_deleted("orders", world.topics.table["orders"][0])  # a tombstone
     assert world.coordinator.actors["g"].group.state.shown == "Stable"
     assert beat(world, waiting, member) is None
-    assert len(standings) == 0, "nor is it given before that is durable"
     world.gate.flush(world.epoch)
     world.turns.run()
     assert [response.error_code for _, response in waiting.answers] == [ErrorCode.NONE]
-    assert standings.found == 1
+    assert world.hits[HEARTBEAT] == 1
     assert [beat(world, world.wire(), member) for _ in range(2)] == [0, 0]
-    assert standings.found == 2
+    assert world.hits[HEARTBEAT] == 2
 
 
 def commit(world: World, wire: Wire, member: str) -> None:
@@ -142,28 +138,26 @@ def test_behind_an_answer_that_waits_for_the_log_it_waits_too() -> None:
     member = stable(world, wire)
     for _ in range(2):
         beat(world, wire, member)
-    tables = put(world, Counted)
-    beat(world, wire, member)
+    known = world.hits[HEARTBEAT]
     world.gate.flushed_epoch = world.epoch
     answered = len(wire.answers)
     commit(world, wire, member)
     assert beat(world, wire, member) is None
     assert beat(world, world.wire(), member) == ErrorCode.NONE
-    assert tables[4].found == 1
+    assert world.hits[HEARTBEAT] == known + 1
     world.gate.flush(world.epoch)
     world.turns.run()
     assert [correlation_id for correlation_id, _ in wire.answers[answered:]] == [answered + 1, answered + 2]
 
 
-def test_nobody_is_in_good_standing_with_a_daemon_that_stops() -> None:
+def test_a_daemon_that_stops_knows_nobody() -> None:
     world = World()
     wire = world.wire()
     member = stable(world, wire)
-    tables = put(world, Counted)
     assert [beat(world, wire, member) for _ in range(2)] == [0, 0]
     world.coordinator.drain()
     assert beat(world, wire, member) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (tables[4].found, len(tables[4])) == (1, 0)
+    assert world.hits[HEARTBEAT] == 1
 
 
 def test_a_heartbeat_that_had_to_wait_counts_from_when_it_is_looked_at() -> None:
@@ -195,14 +189,12 @@ WIRES = 6
 
 
 class Pair:
-    """Two worlds to which the same happens. In one of them nobody is ever in good standing."""
+    """Two worlds to which the same happens. One of them has no shortcuts."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         settings: dict[str, Any] = {"durable": False, "initial_rebalance_delay_ms": rng.choice([0, 3_000])}
-        self.worlds = World(**settings), World(**settings)
-        self.tables = put(self.worlds[0], Counted)
-        put(self.worlds[1], Nobody)
+        self.worlds = World(**settings), World(**settings, with_shortcuts=False)
         self.wires = [[world.wire() for _ in range(WIRES)] for world in self.worlds]
         self.is_flushing = True
         self.sent = 0
@@ -215,7 +207,7 @@ class Pair:
 
     def send(self, *messages: tuple[Any, int], client_id: str = "c") -> None:
         """Some requests in one read, mostly where nobody waits."""
-        free = [number for number, wire in enumerate(self.wires[0]) if not wire.connection.is_parked]
+        free = [number for number, wire in enumerate(self.wires[0]) if not wire.connection.line.parked]
         number = self.rng.choice(free if free and self.rng.random() < 0.9 else range(WIRES))
         data = b""
         for message, version in messages:
@@ -240,7 +232,7 @@ class Pair:
                     for name, actor in world.coordinator.actors.items()
                     for members in [actor.group.members.values()]
                 },
-                world.router.metrics.requests,
+                world.metrics.requests,
             )
             for world, wires in zip(self.worlds, self.wires, strict=True)
         )
@@ -296,7 +288,7 @@ def balance(pair: Pair) -> None:
     """All members do what they are asked to, and there are two at least."""
     while pair.group is None or len(pair.group.members) < 2:
         # What is behind a join or a sync waits for its answer, and that may wait for the log.
-        pair.is_flushing |= all(wire.connection.is_parked for wire in pair.wires[0])
+        pair.is_flushing |= all(wire.connection.line.parked for wire in pair.wires[0])
         protocols = [JoinGroupRequestProtocol("range", b"topics")]
         instance = None if pair.group is None or "i" in pair.group.static_members else "i"
         pair.send((JoinGroupRequest("g", 20_000, 60_000, "", instance, "consumer", protocols), 5 if instance else 3))
@@ -357,11 +349,11 @@ CHANGES = [join, join, leave, topic_goes, unload]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_happens_it_is_answered_as_if_it_were_looked_at(seed: int) -> None:
+def test_whatever_happens_it_is_answered_as_if_it_were_decoded(seed: int) -> None:
     pair = Pair(random.Random(seed))
     for world in pair.worlds:
-        world.router.max_connections = 10_000
+        world.door.connections.max_connections = 10_000
     for _ in range(1_000):
         pair.rng.choice(HAPPENS if pair.rng.random() < 0.9 else CHANGES)(pair)
         pair.settle()
-    assert sum(table.found for table in pair.tables) > 20
+    assert pair.worlds[0].hits[HEARTBEAT] > 20

@@ -11,10 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kafka_wire.api.heartbeat import HeartbeatRequest
-from kafka_wire.api.sync_group import SyncGroupRequest
 from tests.handlers.test_handlers import commit_request, stable
-from tests.handlers.test_remembered_fetch import commit, question
-from tests.handlers.test_seats import Three, join
 from tests.handlers.world import World
 from tests.shell import Wire, request_frame
 
@@ -41,33 +38,7 @@ def a_commit() -> Remembered:
     return world, wire, request, 8
 
 
-def a_fetch() -> Remembered:
-    world = World()
-    commit(world, "orders", 0, 5)
-    wire = world.wire()
-    request = question(("orders", [0]))
-    for _ in range(2):
-        wire.send(request, 8)
-    assert world.coordinator.actors["g"].last_fetch is not None
-    return world, wire, request, 8
-
-
-def a_join() -> Remembered:
-    """Of a follower who has a seat."""
-    three = Three()
-    three.join(0, 7)  # the leader's: a rebalance begins
-    return three.world, three.wires[1], join(three.ids[1], 200), 9
-
-
-def a_sync() -> Remembered:
-    three = Three()
-    for number in (0, 1, 2):
-        three.join(number, 7)
-    generation = three.group.generation_id
-    return three.world, three.wires[1], SyncGroupRequest("g", generation, three.ids[1], None, "consumer", "range"), 5
-
-
-ALL = pytest.mark.parametrize("remembered", [a_heartbeat, a_commit, a_fetch, a_join, a_sync])
+ALL = pytest.mark.parametrize("remembered", [a_heartbeat, a_commit])
 
 
 @ALL
@@ -94,5 +65,5 @@ def test_the_whole_one_is_taken(remembered: Callable[[], Remembered]) -> None:
         wire.send(request, version)
         world.turns.run()
     assert not wire.connection.closed
-    assert bool(wire.transport.written) is not wire.connection.is_parked
+    assert bool(wire.transport.written) is not bool(wire.connection.line.parked)
     assert lines == []

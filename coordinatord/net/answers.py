@@ -1,0 +1,297 @@
+"""The answers of one connection, in the order of its requests.
+
+An answer that waits for the log joins the line of those that are held; whatever is answered after it queues behind.
+Answers that wait for nothing gather in a buffer, which leaves in one write: at the end of the connection's turn, or, if
+nothing of the connection is being served, at the end of the event loop's (turn_end.py).
+
+`stops` says why the connection must not serve its next request; 0 means that it may. A request that waits for other
+members or for records is `PARKED`: Kafka processes one request of a connection at a time, and so do we where a request
+waits for anything but the log. The line may be full (`LOG`), the peer may not read (`PEER`), or the connection is
+`CLOSED`. So a connection's memory is bounded by one frame of the maximum size, what one read brings, the answers that
+are held, and the unsent bytes, plus one answer for each of the two.
+
+Records of a fetch are not copied: `answer_in_parts` hands the transport the buffer that they were read into, at once.
+So what the peer does not take of one fetch is known before the next one is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final, Protocol
+
+from coordinatord.net.received import Received
+from coordinatord.net.responses import encode_in_parts, encode_response
+from coordinatord.net.turn_end import TurnEnd
+from coordinatord.observe.metrics import Metrics
+
+PARKED: Final = 1
+LOG: Final = 2
+PEER: Final = 4
+CLOSED: Final = 8
+"""Reasons not to serve the next request: bits of `AnswerLine.stops`."""
+
+MAX_HELD: Final = 256
+"""Answers of one connection that wait for the log before its next request is served: a disk may take its time."""
+
+MAX_HELD_BYTES: Final = 64 * 1024
+"""The same in bytes: a fetch behind a commit may be answered with megabytes, and one read brings many of them."""
+
+MAX_UNSENT_BYTES: Final = 64 * 1024
+"""Bytes of answers that a peer may leave unread, beyond what its socket takes, before its next request is served.
+Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand small ones cost the
+event loop's transport ten times their size: with 1 MiB, 64 clients that never read were given 1.2 GiB."""
+
+
+Hold = Callable[[int, Callable[[], object], Callable[[], object]], object]
+"""(epoch, durable, failed): calls `durable` when the log's epoch is durable, at once if it is, or `failed` if the log
+fails first.
+"""
+
+
+class Intake(Protocol):
+    """The other half of a connection: the requests that have come."""
+
+    @property
+    def waiting_count(self) -> int: ...
+
+    @property
+    def is_behind(self) -> bool: ...
+
+    def has_room(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class HeldAnswers:
+    """Answers that leave together: when the log's `epoch` is durable.
+
+    They lie one after the other in `data`. `parts` says where each ends, whose it is, and what is sent instead if the
+    log fails: None for one that does not depend on the log and is only behind others that do.
+    """
+
+    __slots__ = ("began_s", "data", "epoch", "parts")
+
+    def __init__(self, epoch: int, began_s: float) -> None:
+        self.epoch = epoch
+        self.began_s = began_s
+        self.data = bytearray()
+        self.parts: list[tuple[int, Received, Callable[[], Any] | None]] = []
+
+    def add(self, context: Received, response: Any, failure: Callable[[], Any] | None, metrics: Metrics) -> None:
+        """Append an answer."""
+        encode_response(context, response, self.data, metrics)
+        self.parts.append((len(self.data), context, failure))
+
+    def failed(self, metrics: Metrics) -> bytearray:
+        """What leaves when the log has failed."""
+        out = bytearray()
+        start = 0
+        for stop, context, failure in self.parts:
+            if failure is None:
+                out += self.data[start:stop]
+            else:
+                encode_response(context, failure(), out, metrics)
+            start = stop
+        return out
+
+
+class AnswerLine:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_gate", "_held_count", "_intake", "_is_due", "_metrics", "_parked_s", "_transport", "_turn_end",
+        "held", "is_serving", "out", "parked", "stops",
+    )  # fmt: skip
+
+    def __init__(self, intake: Intake, gate: Hold, turn_end: TurnEnd, metrics: Metrics) -> None:
+        self._intake = intake
+        self._gate = gate
+        self._turn_end = turn_end
+        self._metrics = metrics
+        self._transport: Any = None
+        self._held_count = 0
+        self._parked_s = 0.0
+        self._is_due = False
+        #: answers that are encoded and wait for nothing
+        self.out = bytearray()
+        self.held: deque[HeldAnswers] = deque()
+        self.parked: Received | None = None
+        #: the connection serves requests: what is answered leaves when it is through
+        self.is_serving = False
+        self.stops = 0
+
+    def opened(self, transport: Any) -> None:
+        """Answers have a way out."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+
+    def lost(self) -> None:
+        """Nobody is there to be answered any more."""
+        self.stops |= CLOSED
+        self.parked = None
+        self.held.clear()
+        self._held_count = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """No answer leaves any more."""
+        return bool(self.stops & CLOSED)
+
+    @property
+    def held_count(self) -> int:
+        """Answers that wait for the log, or behind one that does. May be asked by other threads."""
+        return self._held_count
+
+    @property
+    def is_awaited(self) -> bool:
+        """The client waits for an answer of ours: its silence is our doing."""
+        return (self.parked is not None and not self.parked.done) or bool(self.held)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Answers are held for the log, or wait for the peer to read them."""
+        return bool(self.held or self.out or (not self.is_closed and self._transport.get_write_buffer_size()))
+
+    # Answers
+
+    def park(self, context: Received) -> None:
+        """Hold back what comes after `context` until that is answered."""
+        context.keep()
+        self.parked = context
+        self._parked_s = perf_counter()
+        self.stops |= PARKED
+
+    def answer(self, context: Received, response: Any) -> None:
+        """Send a response, after those that are before it in line."""
+        if not self._settle(context):
+            return
+        if self.held:
+            self._hold(self.held[-1], context, response, None)
+            return
+        encode_response(context, response, self.out, self._metrics)
+        if len(self.out) > MAX_UNSENT_BYTES:
+            self.flush()  # whether the peer takes it is known before more is made
+        elif not self.is_serving:
+            self._flush_soon()
+
+    def answer_parked(self, context: Received, response: Any, now_s: float) -> None:
+        """`answer`, for one of many requests that were parked and are answered at `now_s`: in a write of its own, since
+        nothing else of this connection is on its way.
+        """
+        if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:
+            self.answer(context, response)
+            return
+        context.done = True
+        self.parked = None
+        self.stops = 0
+        metrics = self._metrics
+        metrics.request_seconds[context.codec.api_key].observe(now_s - self._parked_s)
+        out = bytearray()
+        encode_response(context, response, out, metrics)
+        metrics.bytes_sent += len(out)
+        self._transport.write(out)
+
+    def answer_in_parts(self, context: Received, response: Any) -> None:
+        """`answer`, for a response with records that are too large to be copied."""
+        if self.held:  # a rare neighbour of fetches: wait in line with a copy
+            self.answer(context, response)
+        elif self._settle(context):
+            parts = encode_in_parts(context, response, self._metrics)
+            self.flush()
+            self._metrics.bytes_sent += parts.size
+            self._transport.writelines(parts.in_order())
+
+    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
+        if not self._settle(context):
+            return
+        line = self.held
+        # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
+        # wait for one epoch are released by one call.
+        if line and line[-1].epoch >= epoch:
+            self._hold(line[-1], context, response, failure)
+            return
+        held = HeldAnswers(epoch, perf_counter())
+        self._hold(held, context, response, failure)
+        line.append(held)
+        self._gate(epoch, self._durable, self._failed)  # at once, where the log has failed already
+
+    def finish(self, context: Received) -> None:
+        """Let go of a request that gets no response."""
+        self._settle(context)
+
+    def abandon(self, context: Received) -> None:
+        """Let go of a parked request that is never answered, though its client waits. Whatever came behind it cannot be
+        answered either: clients take the next answer for the one that they wait for. Kafka leaves such a connection
+        mute until the client gives up; we hang up as soon as it has something else to say.
+        """
+        self._settle(context)
+        if self._intake.waiting_count:
+            self._intake.close()
+        elif not self.is_closed:
+            self.parked = context
+            self.stops |= PARKED
+
+    # On their way out
+
+    def flush(self) -> None:
+        """Hand all encoded answers to the transport, in one write."""
+        self._is_due = False
+        if self.out and not self.stops & CLOSED:
+            out, self.out = self.out, bytearray()
+            self._metrics.bytes_sent += len(out)
+            self._transport.write(out)
+
+    def _flush_soon(self) -> None:
+        if not (self.is_serving or self._is_due or self.stops & CLOSED):
+            self._is_due = True
+            self._turn_end.flush_soon(self)
+
+    def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
+        held.add(context, response, failure, self._metrics)
+        self._held_count += 1
+        if self._held_count >= MAX_HELD or len(held.data) > MAX_HELD_BYTES:
+            self.stops |= LOG
+
+    def _settle(self, context: Received) -> bool:
+        """Mark a request as ended. False when there is nobody to answer."""
+        assert not context.done, "a request is answered once"
+        context.done = True
+        if self.parked is context:
+            self.parked = None
+            self.stops &= ~PARKED
+            self._metrics.request_seconds[context.codec.api_key].observe(perf_counter() - self._parked_s)
+            self._intake.has_room()
+        return not self.stops & CLOSED
+
+    def _durable(self) -> None:
+        """The log has flushed what the first in line waits for; all of the line are told, in their order."""
+        if not self.held:
+            return  # the connection was lost meanwhile
+        held = self._first_in_line()
+        metrics = self._metrics
+        metrics.event_purgatory_seconds.observe(perf_counter() - held.began_s, len(held.parts))
+        if self.out or self.is_serving or self.stops & CLOSED:
+            self.out += held.data
+            self._flush_soon()
+        else:  # nothing goes with it: what is released is what all that asked in a turn have waited for
+            metrics.bytes_sent += len(held.data)
+            self._transport.write(held.data)
+        self._intake.has_room()
+
+    def _failed(self) -> None:
+        """The log has failed before."""
+        if self.held:
+            self.out += self._first_in_line().failed(self._metrics)
+            self._flush_soon()
+            self._intake.has_room()
+
+    def _first_in_line(self) -> HeldAnswers:
+        held = self.held.popleft()
+        self._held_count -= len(held.parts)
+        is_full = self._held_count >= MAX_HELD or any(len(other.data) > MAX_HELD_BYTES for other in self.held)
+        if not is_full:
+            self.stops &= ~LOG
+        return held

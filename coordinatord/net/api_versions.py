@@ -1,0 +1,67 @@
+"""ApiVersions: what this server offers, which is what has a handler. Nothing is advertised that is not served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinatord.net.request import RequestContext
+from kafka_wire import registry
+from kafka_wire.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+
+class ApiVersions:
+    """The handler. `features`: names that clients look for, and the levels that are in effect (KIP-584)."""
+
+    def __init__(self, api_keys: Iterable[int], features: Mapping[str, int]) -> None:
+        self._api_keys = sorted({*api_keys, ApiKey.API_VERSIONS})
+        self._offered: list[ApiVersion] | None = None
+        self.features = features
+
+    def answer(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """ApiVersions v0-v4 (KIP-511: v3+ names the client's software, in characters that are safe to log)."""
+        if context.api_version >= 3 and not (
+            _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
+        ):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        return ApiVersionsResponse(
+            ErrorCode.NONE,
+            self.offered,
+            0,
+            # Older clients stumble over a minimum of 0 (KAFKA-17492).
+            [SupportedFeatureKey(name, 0, level) for name, level in self.features.items() if context.api_version >= 4],
+            0,
+            [FinalizedFeatureKey(name, level, level) for name, level in self.features.items()],
+        )
+
+    @property
+    def offered(self) -> list[ApiVersion]:
+        """Each API with its versions. Made when it is first asked for: that imports every declaration."""
+        if self._offered is None:
+            self._offered = [_range(api_key) for api_key in self._api_keys]
+        return self._offered
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """What a client hears that asks in a version which is not served, in the shape of version 0: with the versions of
+    ApiVersions itself, so that it can come down to one of them (KIP-511).
+    """
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(ApiKey.API_VERSIONS)])
+
+
+def _range(api_key: int) -> ApiVersion:
+    versions = registry.versions_of(api_key)
+    return ApiVersion(api_key, versions.first, versions.last)
+
+
+def _is_software_name(name: str) -> bool:
+    """Kafka's `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` (ApiVersionsRequest.isValid)."""
+    inner = name.replace("-", "").replace(".", "")
+    return bool(name) and inner.isascii() and inner.isalnum() and name[0].isalnum() and name[-1].isalnum()

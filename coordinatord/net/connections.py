@@ -1,0 +1,63 @@
+"""The connections that there are: how many there may be, which have been silent for too long, which have answers to
+send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from coordinatord.net.connection import Connection
+from coordinatord.observe.metrics import Metrics
+
+log = structlog.get_logger("coordinatord.net")
+
+
+class Connections:
+    """All connections of this process. `max_connections` is max.connections."""
+
+    def __init__(self, max_connections: int, now_ms: Callable[[], int], metrics: Metrics) -> None:
+        self.max_connections = max_connections
+        self.now_ms = now_ms
+        self.metrics = metrics
+        self.open: set[Connection] = set()
+
+    def __len__(self) -> int:
+        return len(self.open)
+
+    def connected(self, connection: Connection) -> None:
+        """A client has connected; one too many is closed again."""
+        connection.last_active_ms = self.now_ms()
+        self.open.add(connection)
+        self.metrics.connections_accepted += 1
+        if len(self.open) > self.max_connections:
+            connection.refuse("limit", f"more than {self.max_connections} connections (max.connections)")
+
+    def disconnected(self, connection: Connection) -> None:
+        """A client's connection is no more."""
+        self.open.discard(connection)
+        self.metrics.connections_closed[connection.closed_for] += 1
+
+    def refused(self, connection: Connection, kind: str, reason: str, **what: Any) -> None:
+        """A connection is being closed because of what its peer sent."""
+        self.metrics.rejected[kind] += 1
+        log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def close_idle(self, max_idle_ms: int) -> int:
+        """Close connections that have been silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns how
+        many.
+        """
+        oldest = self.now_ms() - max_idle_ms
+        idle = [each for each in self.open if each.last_active_ms < oldest and not each.line.is_awaited]
+        for connection in idle:
+            log.info("idle connection closed", peer=connection.peer, client_id=connection.client_id)
+            connection.closed_for = "idle"
+            connection.close()
+        return len(idle)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Some client has not got all of its answers yet."""
+        return any(connection.line.has_unsent for connection in self.open)

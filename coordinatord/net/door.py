@@ -1,0 +1,45 @@
+"""What all connections of a process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from coordinatord.net.answers import Hold
+from coordinatord.net.turn_end import TurnEnd
+from coordinatord.observe.metrics import Metrics
+from kafka_wire.framing import Frames
+from kafka_wire.registry import Codec
+
+
+class Serving(Protocol):
+    """Serves requests: router.Router."""
+
+    def serve(self, connection: Any, frames: Frames, first: int, stop: int) -> int: ...
+
+    def failed(self, connection: Any, codec: Codec) -> None: ...
+
+
+class Registry(Protocol):
+    """Knows who is connected: connections.Connections."""
+
+    def connected(self, connection: Any) -> None: ...
+
+    def disconnected(self, connection: Any) -> None: ...
+
+    def refused(self, connection: Any, kind: str, reason: str, **what: Any) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Door:
+    """`now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate."""
+
+    router: Serving
+    connections: Registry
+    turn_end: TurnEnd
+    metrics: Metrics
+    max_frame_bytes: int
+    now_ms: Callable[[], int]
+    call_soon: Callable[..., object]
+    hold: Hold

@@ -1,0 +1,46 @@
+"""A response as its frame: size, header, body."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from coordinatord.net.received import Received
+from coordinatord.observe.metrics import Metrics
+from kafka_wire.parts import Parts
+
+_frame_head = struct.Struct(">ii").pack
+"""A response frame's first eight bytes: its size, which is what follows, and its correlation id."""
+_pack_size = struct.Struct(">i").pack_into
+
+
+def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
+    """Append a whole response frame. A `response` that is bytes is its body, without an error."""
+    codec = to.codec
+    if type(response) is bytes:
+        if codec.response_header_flexible:
+            out += _frame_head(5 + len(response), to.correlation_id) + b"\0" + response
+        else:
+            out += _frame_head(4 + len(response), to.correlation_id) + response
+        return
+    start = len(out)
+    error_code = getattr(response, "error_code", 0)
+    if error_code:
+        metrics.error(codec.api_key, error_code)
+    out += _frame_head(0, to.correlation_id)
+    if codec.response_header_flexible:
+        out.append(0)
+    try:
+        codec.encode_response(response, out)
+    except Exception:
+        del out[start:]  # what is before it is whole, and leaves
+        raise
+    _pack_size(out, start, len(out) - start - 4)
+
+
+def encode_in_parts(to: Received, response: Any, metrics: Metrics) -> Parts:
+    """The same frame with its records left where they are."""
+    out = Parts()
+    encode_response(to, response, out, metrics)
+    _pack_size(out, 0, out.size - 4)
+    return out

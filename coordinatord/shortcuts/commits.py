@@ -1,0 +1,191 @@
+"""Commits that are the same bytes as one before, but for offsets and leader epochs.
+
+A request is looked up by the bytes that say whose it is: group, generation and member. All bytes but the numbers are
+compared with those of a commit that was accepted in full (kafka_wire.commit_shape), and what that was accepted for must
+still hold: the group's version, and the topics.
+
+A shape is made when a member commits for the second time in a generation, and made anew for another set of partitions
+at the fourth, eighth, sixteenth such commit and so on: making one costs as much as five commits, and some never commit
+the same partitions twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from coordinatord.group.commit_answers import metadata_is_too_long
+from coordinatord.group.offsets import commit_like_before, commit_refusal
+from coordinatord.group.state import Group, Member
+from coordinatord.group.states import EMPTY, STABLE
+from coordinatord.net.connection import Connection
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape
+from kafka_wire.errors import ErrorCode
+from kafka_wire.framing import Frames
+from kafka_wire.registry import Codec
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.actor import GroupActor
+    from coordinatord.coordinator.groups import Coordinator
+
+MAX_KNOWN: Final = 4096
+"""Members: 3 KB each with four partitions, 6 with as many as have a shape."""
+
+KEPT_MS: Final = 60_000
+"""When there is no room for another, all are forgotten, but not sooner than so long after the last time. So what is
+made for nothing stays below one in a thousand of a core.
+"""
+
+HEADER_BYTES: Final = 10
+"""Of a request, before its client id."""
+
+
+class Topics(Protocol):
+    """What is asked of the topics."""
+
+    deletions: int
+    """Moves when one is deleted."""
+
+
+class Known:
+    """A member in a generation: how often it went the ordinary way, and what its commits look like."""
+
+    __slots__ = ("actor", "decoded", "deletions", "failure", "group", "member", "shape", "version")
+
+    def __init__(self, actor: GroupActor) -> None:
+        self.actor = actor
+        self.group: Group = actor.group
+        self.member: Member | None = None
+        self.decoded = 0
+        self.shape: CommitShape | None = None
+        self.version = -1
+        self.deletions = -1
+        #: makes the response if the log fails
+        self.failure: Callable[[], Any] = _nothing
+
+
+class Commits:
+    """The shortcut for one version of OffsetCommit, of those that have shapes: flexible ones."""
+
+    def __init__(self, codec: Codec, coordinator: Coordinator, topics: Topics) -> None:
+        self._codec = codec
+        self._coordinator = coordinator
+        self._topics = topics
+        self._known: dict[bytes, Known] = {}
+        self._began_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
+        """As net.routes.Shortcut."""
+        buf, start, end = frames[first]
+        try:
+            pos = _body_at(connection, buf, start)
+            known = self._known.get(_whose(buf, pos)) if pos else None
+        except IndexError:  # it ends before it has said whose it is
+            return 0
+        if known is None:
+            return 0
+        shape, group = known.shape, known.group
+        if shape is None or group.version != known.version or self._topics.deletions != known.deletions:
+            return 0
+        numbers = shape.numbers(buf, pos, end)
+        if numbers is None:
+            return 0
+        coordinator, actor = self._coordinator, known.actor
+        now_ms = coordinator.now_ms()
+        commit_like_before(group, known.member, shape.values(numbers, now_ms), now_ms)
+        actor.append_alike(shape, numbers, now_ms)
+        correlation_id = int.from_bytes(buf[start + 4 : start + 8], "big", signed=True)
+        context = RequestContext(connection, self._codec, correlation_id, (buf, pos, end))
+        response = actor.respond_with(context, shape.answer, known.failure)
+        if response is not None:
+            connection.line.answer(context, response)
+        return 1
+
+    def learn(self, context: RequestContext, request: OffsetCommitRequest, buf: bytes, start: int, end: int) -> None:
+        """Remember a commit that was accepted in full, and that another one like it will be."""
+        actor = self._coordinator.actors.get(request.group_id)
+        if actor is None or end - start > MAX_BYTES:
+            return
+        pos = _body_at(context.connection, buf, start)
+        if not pos:
+            return
+        whose = _whose(buf, pos)
+        known = self._known.get(whose)
+        if known is None or known.actor is not actor or known.group is not actor.group:
+            if len(self._known) >= MAX_KNOWN and not self._make_room():
+                return
+            known = self._known[whose] = Known(actor)
+        known.decoded += 1
+        if not _is_repeatable(actor.group, request):
+            return
+        shape = known.shape
+        if shape is None or shape.numbers(buf, pos, end) is None or shape.topics != _topics(request):
+            if known.decoded < 2 or known.decoded & (known.decoded - 1):
+                return
+            shape = CommitShape(request, self._codec.api_version)
+            if shape.numbers(buf, pos, end) is None:
+                return  # some of what it asked for was refused, or it is written in a way of its own
+            known.shape = shape
+            known.failure = partial(refuse, request, self._codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        known.member = actor.group.members.get(request.member_id)
+        known.version = actor.group.version
+        known.deletions = self._topics.deletions
+
+    def _make_room(self) -> bool:
+        now_ms = self._coordinator.now_ms()
+        if now_ms - self._began_ms < KEPT_MS:
+            return False
+        self._began_ms = now_ms
+        self._known.clear()
+        return True
+
+
+def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
+    """Whether the group takes such a commit as long as its version stands: from a member while it is Stable, or from
+    nobody in particular while it has no members.
+    """
+    if group.pending is not None or commit_refusal(group, request, ErrorCode.NONE) is not None:
+        return False
+    if not (group.state is STABLE or (group.state is EMPTY and request.generation_id_or_member_epoch < 0)):
+        return False
+    partitions = [each for topic in request.topics for each in topic.partitions]
+    if not 0 < len(partitions) <= MAX_PARTITIONS:
+        return False
+    limit = group.settings.offset_metadata_max_bytes
+    return not any(metadata_is_too_long(each.committed_metadata or "", limit) for each in partitions)
+
+
+def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
+    return [(topic.name, topic.topic_id) for topic in request.topics]
+
+
+def _body_at(connection: Connection, buf: bytes, start: int) -> int:
+    """Where the request begins behind its header; 0 where the header is not the one that the connection's requests have
+    had before: the ordinary way reads that. IndexError where it is cut off.
+    """
+    client_id = connection.client_id_bytes
+    stop = start + HEADER_BYTES + len(client_id)
+    if not client_id or len(buf) <= stop or buf[start + HEADER_BYTES : stop] != client_id:
+        return 0
+    if buf[start + 8] << 8 | buf[start + 9] != len(client_id):
+        return 0
+    return 0 if buf[stop] else stop + 1
+
+
+def _whose(buf: bytes, pos: int) -> bytes:
+    """Group, generation and member as they stand at the begin of a flexible request. Where a length takes two bytes it
+    is some other slice, of no request or of one that looks the same up to there.
+    """
+    stop = pos + buf[pos] + 4  # compact: a length of one more, which is where the text ends
+    return buf[pos : stop + buf[stop]]
+
+
+def _nothing() -> None:
+    """There is no shape yet."""
