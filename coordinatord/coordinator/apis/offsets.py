@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.coordinator.actor import GroupActor
-from coordinatord.group.commit_answers import ALL_COMMITTED
+from coordinatord.group.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets import fetch_offsets, find_offsets
 from coordinatord.group.states import DEAD
