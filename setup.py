@@ -26,6 +26,7 @@ HOT = {
     "coordinatord/observe": "ledger",
     "coordinatord/runtime": "parked refusals",
     "coordinatord/shortcuts": "commit_shapes seats",
+    "coordinatord/topics": "topic_log",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies rejoin_shape",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }

@@ -21,7 +21,7 @@ from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.lengths import read_tags
-from kafka_wire.records.batch import BatchBuilder, read_header
+from kafka_wire.records.batch import BatchBuilder, Records, read_header
 from kafka_wire.records.key_values import key_values
 from kafka_wire.registry import Codec
 from kafka_wire.schema import schema_of
@@ -191,9 +191,10 @@ def make_door(
     )
 
 
-def read_bodies(bodies: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-    """The (key, value) of record bodies, by way of a batch of them."""
+def read_records(records: Records, now_ms: int = 0) -> list[tuple[bytes, bytes | None]]:
+    """The (key, value) of records that are to be logged, by way of a batch of them."""
     builder = BatchBuilder()
-    builder.extend_bodies(bodies, 0)
+    records.put_into(builder, now_ms)
+    assert builder.count == records.count
     batch = builder.finish()
     return [(key or b"", value) for _, _, key, value in key_values(batch, 0, read_header(batch))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -21,20 +21,24 @@ from kafka_wire.records.batch import build_batch, write_crc
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.log.world import World
+from tests.test_partition_load import EmptyLog
 from tests.test_partition_load import coordinator as one_partition
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 4
 
 
-class Appends:
-    """Stands in for the topics: passes all batches on."""
+class FilesLog(EmptyLog):
+    """Reads the files of a world."""
 
-    def find(self, _topic: str, _index: int) -> object:
-        return self
+    def __init__(self, world: World) -> None:
+        self.world = world
 
-    def watch(self, _partition: object, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
-        yield from batches
+    def size_bytes(self, partition: int) -> int:
+        return self.world.log(TOPIC, partition).visible_bytes
+
+    def read(self, partition: int) -> Iterator[ReplayedBatch]:
+        return replay(self.world.log(TOPIC, partition))
 
 
 def offset(group: str, number: int) -> tuple[bytes, bytes]:
@@ -59,25 +63,21 @@ def world_with(records: dict[int, int]) -> World:
     return world
 
 
-def coordinator() -> Coordinator:
-    made = one_partition()
+def coordinator(world: World) -> Coordinator:
+    made = one_partition(FilesLog(world))
     made.partitions = made.partitions * PARTITIONS
     made.group_settings = GroupSettings()
     return made
 
 
-def load(world: World, metrics: Metrics | None = None) -> Loading:
-    return Loading(world.data, Appends(), metrics or Metrics())  # type: ignore[arg-type]
-
-
 async def run(each: Loading, into: Coordinator) -> None:
-    await each.run(Share(into, TOPIC, range(PARTITIONS), 5 << 20))
+    await each.run(Share(into, range(PARTITIONS)))
 
 
 @pytest.mark.interpreted
 async def test_the_smallest_partition_is_served_first() -> None:
     world = world_with({0: 30, 1: 3, 3: 10})
-    into = coordinator()
+    into = coordinator(world)
     order: list[int] = []
     loaded = into.loaded
 
@@ -86,7 +86,7 @@ async def test_the_smallest_partition_is_served_first() -> None:
         loaded(partition)
 
     into.loaded = note  # type: ignore[method-assign]
-    await run(load(world), into)
+    await run(Loading(Metrics()), into)
     assert order == [2, 1, 3, 0]
     assert into.partitions == [ACTIVE] * PARTITIONS
 
@@ -96,8 +96,8 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(loading, "PROGRESS_S", 0.0)
     monkeypatch.setattr("coordinatord.coordinator.partition_load.SLICE_RECORDS", 10)
     world = world_with({0: 100, 1: 50})
-    into, metrics = coordinator(), Metrics()
-    each = load(world, metrics)
+    into, metrics = coordinator(world), Metrics()
+    each = Loading(metrics)
     seen: list[tuple[float, int]] = []
     with capture_logs() as lines:
         task = asyncio.create_task(run(each, into))
@@ -121,8 +121,8 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
 
 
 async def test_an_empty_log_is_loaded_at_once() -> None:
-    into = coordinator()
-    each = load(world_with({}))
+    into = coordinator(world_with({}))
+    each = Loading(Metrics())
     await run(each, into)
     assert not into.is_loading
     assert (each.ratio, each.records, each.total_bytes) == (1.0, 0, 0)
@@ -136,7 +136,7 @@ async def test_handing_over_many_groups_is_cut_into_slices() -> None:
     names = groups_of(0, 1_000)
     world.writer.append(log, build_batch([offset(name, 0) for name in names], 1))
     world.settle()
-    into = coordinator()
+    into = coordinator(world)
     steps = [len(into.actors) for _ in into.load(0, replay(log))]
     assert max(after - before for before, after in pairwise(steps)) == 50
     assert len(into.actors) == 1_000

@@ -32,29 +32,29 @@ from kafka_wire.records.offsets import (
     OffsetCommitValue,
 )
 from tests.log.world import World
+from tests.shell import Gate
 from tests.transactions.world import NoTimers
 
 GROUPS = ("a", "b", "c")
 NOW_MS = 1_000_000
 
 
-class Writer:
-    flushed_epoch = 0
+class EmptyLog:
+    """A log that nothing is written to."""
 
+    topic = "__consumer_offsets"
+    gate = Gate()
 
-def coordinator() -> Coordinator:
-    def never(*_arguments: Any) -> int:
+    def append(self, *_arguments: Any) -> int:
         raise AssertionError("loading writes nothing")
 
+
+def coordinator(log: Any = None) -> Coordinator:
     return Coordinator(
         group_settings=GroupSettings(),
         partitions=1,
         max_groups=100,
-        writer=Writer(),
-        append=never,
-        append_offsets=never,
-        append_alike=never,
-        append_transactional=never,
+        log=log or EmptyLog(),
         timers=NoTimers(),  # type: ignore[arg-type]
         now_ms=lambda: NOW_MS,
         new_id=lambda: "id",

@@ -23,8 +23,7 @@ from coordinatord.group.state import Group
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.runtime.versions import for_version
-from kafka_wire.commit_shape import CommitShape
-from kafka_wire.records.batch import Numbers
+from kafka_wire.records.batch import Bodies, KeyValues, Records
 from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 
 if TYPE_CHECKING:
@@ -60,13 +59,13 @@ class GroupActor:
     @property
     def is_settled(self) -> bool:
         """What was logged of its members is durable: heartbeats have nothing to wait for."""
-        return self.membership_epoch <= self.coordinator.writer.flushed_epoch
+        return self.membership_epoch <= self.coordinator.gate.flushed_epoch
 
-    def append_alike(self, shape: CommitShape, numbers: Numbers, now_ms: int) -> None:
-        """Log a commit that has been applied (`offsets.commit_like_before`)."""
+    def append_offsets(self, records: Records, now_ms: int) -> None:
+        """Log offsets that have been committed, one a record."""
         coordinator = self.coordinator
-        self.epoch = coordinator.append_alike(self.partition, shape, numbers, now_ms)
-        coordinator.metrics.offset_commits += len(numbers)
+        self.epoch = coordinator.log.append(self.partition, records, now_ms)
+        coordinator.metrics.offset_commits += records.count
 
     def _log_offsets(self, result: Result, now_ms: int) -> None:
         """Log what a commit has set, all of it in one batch. Such a step has no other records."""
@@ -76,9 +75,7 @@ class GroupActor:
         encoded = encode_offsets(group_id, *topics[0])
         for topic, values in topics[1:]:
             encoded += encode_offsets(group_id, topic, values)
-        coordinator = self.coordinator
-        self.epoch = coordinator.append_offsets(self.partition, encoded, now_ms)
-        coordinator.metrics.offset_commits += len(encoded)
+        self.append_offsets(Bodies(encoded), now_ms)
 
     def apply(self, result: Result, now_ms: int) -> None:
         """Do what else a step has asked for. Records first: the answers wait for them."""
@@ -87,10 +84,10 @@ class GroupActor:
             encoded = [
                 (encode_key(key), None if value is None else encode_value(value)) for key, value in result.records
             ]
-            if result.producer is None:
-                self.epoch = coordinator.append(self.partition, encoded, now_ms)
-            else:
-                self.epoch = coordinator.append_pending(self, encoded, *result.producer)
+            producer = result.producer
+            if producer is not None:
+                coordinator.note_pending(self, producer[0])
+            self.epoch = coordinator.log.append(self.partition, KeyValues(encoded), now_ms, producer)
             self.membership_epoch = self.epoch
             coordinator.count(result)
         timers = coordinator.timers
@@ -113,21 +110,21 @@ class GroupActor:
             return None
         if type(response) is not bytes:
             response = for_version(response, context.api_version)
-        if self.epoch > self.coordinator.writer.flushed_epoch:
+        if self.epoch > self.coordinator.gate.flushed_epoch:
             context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
         return response
 
     def respond_to_heartbeat(self, context: RequestContext, response: Any) -> Any:
         """The same for a response that shows nothing of offsets: see the module's docstring."""
-        if self.membership_epoch > self.coordinator.writer.flushed_epoch:
+        if self.membership_epoch > self.coordinator.gate.flushed_epoch:
             context.answer_at(self.membership_epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
         return response
 
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
         """`respond`, where what is said if the log fails is known already."""
-        if self.epoch > self.coordinator.writer.flushed_epoch:
+        if self.epoch > self.coordinator.gate.flushed_epoch:
             context.answer_at(self.epoch, response, failure)
             return None
         return response

@@ -23,12 +23,12 @@ from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
 from coordinatord.observe.logs import Teller
 from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.parked import ParkedReplies, Writer
+from coordinatord.runtime.log import Log
+from coordinatord.runtime.parked import ParkedReplies
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.offset_delete import OffsetDeleteResponse
 from kafka_wire.api.txn_offset_commit import TxnOffsetCommitResponse
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records.batch import Alike, Numbers
 from kafka_wire.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
@@ -55,11 +55,7 @@ class Coordinator:
         partitions: int,
         owns: Callable[[int], bool] = lambda _partition: True,
         max_groups: int,
-        writer: Writer,
-        append: Callable[[int, list[tuple[bytes, bytes | None]], int], int],
-        append_offsets: Callable[[int, list[bytes], int], int],
-        append_alike: Callable[[int, Alike, Numbers, int], int],
-        append_transactional: Callable[[int, list[tuple[bytes, bytes | None]], int, int], int],
+        log: Log,
         timers: GroupTimers,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -70,12 +66,9 @@ class Coordinator:
         self.group_settings = group_settings
         self.partitions = [LOADING if owns(partition) else ABSENT for partition in range(partitions)]
         self.max_groups = max_groups
-        self.writer = writer
-        self.parked = ParkedReplies(writer, metrics)
-        self.append = append
-        self.append_offsets = append_offsets
-        self.append_alike = append_alike
-        self.append_transactional = append_transactional
+        self.log = log
+        self.gate = log.gate
+        self.parked = ParkedReplies(log.gate, metrics)
         self.timers = timers
         self.now_ms = now_ms
         self.new_id = new_id
@@ -128,7 +121,7 @@ class Coordinator:
 
     def absent(self, group_id: str, partition: int) -> GroupActor | None:
         """Stands for a group that is not here while somebody has to wait to be told so: until that is durable."""
-        return self.new_actor(group_id, partition) if self.forgotten_epoch > self.writer.flushed_epoch else None
+        return self.new_actor(group_id, partition) if self.forgotten_epoch > self.gate.flushed_epoch else None
 
     @property
     def is_loading(self) -> bool:
@@ -197,12 +190,9 @@ class Coordinator:
 
     # Transactions
 
-    def append_pending(
-        self, actor: GroupActor, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
-    ) -> int:
-        """Log offsets that a transaction has committed, and remember whom its marker is about."""
+    def note_pending(self, actor: GroupActor, producer_id: int) -> None:
+        """A transaction commits offsets of a group: remember whom its marker is about."""
         self.pending.setdefault((actor.partition, producer_id), set()).add(actor.group.group_id)
-        return self.append_transactional(actor.partition, records, producer_id, producer_epoch)
 
     def end_transaction(self, partition: int, producer_id: int, *, committed: bool, epoch: int) -> None:
         """A marker is in the partition; `epoch` makes it durable, and what groups show from now on waits for that."""

@@ -18,6 +18,7 @@ from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics import Topics
 from coordinatord.topics.names import LEDGER_TOPIC
+from kafka_wire.records.batch import KeyValues
 
 DELAY_S = 0.25
 """How long a record may wait for others. A crash loses those of the last moment: its log line is there."""
@@ -89,7 +90,7 @@ class LedgerWriter:
             # None where the topic has been brought here from somewhere else, with fewer partitions.
             if log is not None:
                 try:
-                    self._writer.append_records(log, made, now_ms)
+                    self._writer.append_records(log, KeyValues(made), now_ms)
                 except LogFailed:  # it has been closed meanwhile
                     unwritten.clear()
         if unwritten:

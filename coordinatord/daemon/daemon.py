@@ -53,13 +53,13 @@ from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.topic_log import TopicLog
 from coordinatord.transactions.apis.transactions import TransactionApis
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 from kafka_wire.api_key import ApiKey
-from kafka_wire.records.batch import Alike, Numbers
 
 EXPIRY_SLICE_S = 0.001
 """How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
@@ -139,11 +139,7 @@ class Daemon:
             partitions=self.topics.offsets_partitions,
             owns=lambda partition: self.nodes.owns(OFFSETS_TOPIC, partition),
             max_groups=settings.max_groups,
-            writer=self.writer,
-            append=self._append,
-            append_offsets=self._append_offsets,
-            append_alike=self._append_alike,
-            append_transactional=self._append_transactional,
+            log=self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
             timers=self.timers,
             now_ms=self.now_ms,
             new_id=RandomIds(),
@@ -160,8 +156,7 @@ class Daemon:
             ),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
-            writer=self.writer,
-            append=self._append_transaction,
+            log=self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
             markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
             schedule_at=self.timers.alarm,
             now_ms=self.now_ms,
@@ -177,7 +172,7 @@ class Daemon:
             max_group_id_bytes=settings.group_id_max_bytes,
             max_metadata_bytes=settings.group_max_member_metadata_bytes,
         )
-        self.loading = Loading(self.data, self.topics.transactional, self.metrics)
+        self.loading = Loading(self.metrics)
         handlers = self._handlers()
         api_versions = ApiVersions(handlers, {"transaction.version": SERVER_VERSION})
         self.connections = Connections(settings.max_connections, self.now_ms, self.metrics)
@@ -232,7 +227,6 @@ class Daemon:
                 self.participants,
                 self.topics,
                 self.topics.transactional.find,
-                self.writer,
                 verifies=settings.transaction_partition_verification_enable,
             ).handlers(),
         }
@@ -302,13 +296,10 @@ class Daemon:
 
     async def _load(self) -> None:
         """Replay the coordinators' logs. Groups first: what a transaction has left undone may be for them."""
-        settings, coordinator, transactions = self.settings, self.coordinator, self.transactions
+        coordinator, transactions = self.coordinator, self.transactions
         groups = self._here(OFFSETS_TOPIC, len(coordinator.partitions))
         ids = self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0)
-        await self.loading.run(
-            Share(coordinator, OFFSETS_TOPIC, groups, settings.offsets_load_buffer_size),
-            Share(transactions, TRANSACTION_TOPIC, ids, settings.transaction_state_log_load_buffer_size),
-        )
+        await self.loading.run(Share(coordinator, groups), Share(transactions, ids))
         if coordinator.actors or transactions.actors:
             self._log.info(
                 "groups loaded",
@@ -383,22 +374,8 @@ class Daemon:
 
     # Between the parts
 
-    def _append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
-        # The offsets topic has all its partitions.
-        return self.writer.append_records(self.data.logs[OFFSETS_TOPIC, partition], records, now_ms)
-
-    def _append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
-        return self.writer.append_bodies(self.data.logs[OFFSETS_TOPIC, partition], bodies, now_ms)
-
-    def _append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
-        return self.writer.append_alike(self.data.logs[OFFSETS_TOPIC, partition], alike, numbers, now_ms)
-
-    def _append_transactional(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
-    ) -> int:
-        found = self.topics.transactional.find(OFFSETS_TOPIC, partition)
-        assert found is not None, "the offsets topic has all its partitions"
-        return self.topics.transactional.append_records(found, list(records), producer_id, producer_epoch)
+    def _log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
+        return TopicLog(topic, self.topics.transactional, self.writer, buffer_bytes=buffer_bytes)
 
     def _rebalances(self, query: dict[str, list[str]]) -> object:
         """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""
@@ -410,11 +387,6 @@ class Daemon:
             "under_way": [each for each in opened if each is not None],
             "recent": self.ledger.recent(group_id),
         }
-
-    def _append_transaction(self, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> int:
-        log = self.data.get(TRANSACTION_TOPIC, partition)
-        assert log is not None, "the transaction topic has all its partitions"
-        return self.writer.append_records(log, records, self.now_ms())
 
     def _timed_out(self, key: Any) -> None:
         self.coordinator.timed_out(key)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from coordinatord.log.partition_log import PartitionLog
-from kafka_wire.records.batch import Alike, KeyValue, Numbers
+from kafka_wire.records.batch import Records
 
 
 class AbsentLog(PartitionLog):
@@ -18,11 +16,5 @@ class AbsentLog(PartitionLog):
     def append(self, batch: bytearray) -> int:
         raise AssertionError(f"{self.name} is another process's")
 
-    def append_records(self, records: Sequence[KeyValue], timestamp_ms: int) -> None:
-        raise AssertionError(f"{self.name} is another process's")
-
-    def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
-        raise AssertionError(f"{self.name} is another process's")
-
-    def append_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
+    def append_records(self, records: Records, timestamp_ms: int) -> None:
         raise AssertionError(f"{self.name} is another process's")

@@ -29,11 +29,9 @@ from coordinatord.log.segment_write import SegmentWrite
 from kafka_wire.records.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD,
-    Alike,
     BatchBuilder,
     BatchHeader,
-    KeyValue,
-    Numbers,
+    Records,
     assign_offset,
     read_header,
 )
@@ -141,10 +139,6 @@ class PartitionLog:
         """Bytes of all segments that may be read."""
         return sum(segment.visible_bytes for segment in self.segments)
 
-    @property
-    def dirty(self) -> bool:
-        return self._builder is not None or bool(self.pending)
-
     def adopt(self, segments: list[Segment], log_start_offset: int, end_offset: int) -> None:
         """Take over what lies on disk (opening)."""
         self.segments = segments
@@ -169,33 +163,20 @@ class PartitionLog:
         self._place(batch, self.end_offset - 1, header.base_timestamp, header.max_timestamp)
         return base_offset
 
-    def append_records(self, records: Sequence[KeyValue], timestamp_ms: int) -> None:
+    def append_records(self, records: Records, timestamp_ms: int) -> None:
         """Add records to this turn's batch. All of one call are in one batch: they are replayed together or not at
         all.
         """
-        if records:
-            self._shared_batch().extend(records, timestamp_ms)
-            self.end_offset += len(records)
-
-    def append_bodies(self, bodies: Sequence[bytes], timestamp_ms: int) -> None:
-        """The same for records whose bodies are made (kafka_wire.records.batch.record_body)."""
-        if bodies:
-            self._shared_batch().extend_bodies(bodies, timestamp_ms)
-            self.end_offset += len(bodies)
-
-    def append_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
-        """The same for records like some before (kafka_wire.records.batch.Alike)."""
+        if not records.count:
+            return
         builder = self._builder
         if builder is None or builder.size > MAX_SHARED_BATCH_BYTES:
-            builder = self._shared_batch()
-        builder.extend_alike(alike, numbers, timestamp_ms)
-        self.end_offset += len(numbers)
+            builder = self._next_batch()
+        records.put_into(builder, timestamp_ms)
+        self.end_offset += records.count
 
-    def _shared_batch(self) -> BatchBuilder:
-        builder = self._builder
-        if builder is not None:
-            if builder.size <= MAX_SHARED_BATCH_BYTES:
-                return builder
+    def _next_batch(self) -> BatchBuilder:
+        if self._builder is not None:
             self.seal()
         builder = self._builder = BatchBuilder()
         return builder

@@ -36,7 +36,7 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
-from kafka_wire.records.batch import Alike, KeyValue, Numbers
+from kafka_wire.records.batch import Records
 
 FlushPolicy = Literal["always", "interval", "never"]
 
@@ -158,40 +158,23 @@ class LogWriter:
         from now on.
         """
         if self.failed or self._closed:
-            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+            raise self._has_stopped()
         base_offset = log.append(batch)
         self._dirty[log] = None
         return base_offset, self._schedule()
 
-    def append_records(self, log: PartitionLog, records: Sequence[KeyValue], timestamp_ms: int) -> int:
+    def append_records(self, log: PartitionLog, records: Records, timestamp_ms: int) -> int:
         """Epoch. The records of one call are in one batch, which calls of the same turn share."""
         if self.failed or self._closed:
-            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+            raise self._has_stopped()
         log.append_records(records, timestamp_ms)
         self._dirty[log] = None
         if not self._turn_end_due:
             self._schedule()
         return self._forming.number
 
-    def append_bodies(self, log: PartitionLog, bodies: Sequence[bytes], timestamp_ms: int) -> int:
-        """The same for records whose bodies are made (kafka_wire.records.batch.record_body)."""
-        if self.failed or self._closed:
-            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
-        log.append_bodies(bodies, timestamp_ms)
-        self._dirty[log] = None
-        if not self._turn_end_due:
-            self._schedule()
-        return self._forming.number
-
-    def append_alike(self, log: PartitionLog, alike: Alike, numbers: Numbers, timestamp_ms: int) -> int:
-        """The same for records like some before (kafka_wire.records.batch.Alike)."""
-        if self.failed or self._closed:
-            raise LogFailed(f"the log has stopped: {self.failed or 'closed'}")
-        log.append_alike(alike, numbers, timestamp_ms)
-        self._dirty[log] = None
-        if not self._turn_end_due:
-            self._schedule()
-        return self._forming.number
+    def _has_stopped(self) -> LogFailed:
+        return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
 
     def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
         """Call `callback` when `epoch` is durable, at once if it is; `failed` instead when the log fails first."""

@@ -16,13 +16,13 @@ import gc
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
-from coordinatord.log.data_dir import DataDirectory
-from coordinatord.log.loader import ReplayedBatch, replay
+from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.log import Log
 
 log = structlog.get_logger("coordinatord.runtime")
 
@@ -36,15 +36,10 @@ PROGRESS_S = 5.0
 class Loadable(Protocol):
     """A coordinator whose partitions can be loaded."""
 
+    @property
+    def log(self) -> Log: ...
+
     def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]: ...
-
-
-class Watcher(Protocol):
-    """What lets each partition know its producers from the batches that pass (topics.markers)."""
-
-    def find(self, topic: str, index: int) -> Any: ...
-
-    def watch(self, partition: Any, batches: Iterable[ReplayedBatch]) -> Iterable[ReplayedBatch]: ...
 
 
 GC_THRESHOLDS = (10_000, 50, 100)
@@ -55,21 +50,16 @@ at 100,000 members. What we drop is in no cycles (tests/guard counts them), so t
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Partitions of one topic and the coordinator that wants them."""
+    """Partitions of a coordinator's log that it wants."""
 
     coordinator: Loadable
-    topic: str
     partitions: Iterable[int]
-    buffer_bytes: int
 
 
 class Loading:
     """One load of everything. `run` it in a task; the figures may be read from another thread."""
 
-    def __init__(self, data: DataDirectory, appends: Watcher, metrics: Metrics) -> None:
-        """`appends` lets each partition know its producers from the batches that pass."""
-        self.data = data
-        self.appends = appends
+    def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
         self.total_bytes = 0
         self.records = 0
@@ -82,13 +72,17 @@ class Loading:
     async def run(self, *shares: Share) -> None:
         """Load all of them, one share after the other."""
         self._began_s = self._told_s = time.monotonic()
-        ordered = [(share, self._by_size(share.topic, share.partitions)) for share in shares]
+        # The smallest first.
+        ordered = [
+            (share.coordinator, sorted((share.coordinator.log.size_bytes(each), each) for each in share.partitions))
+            for share in shares
+        ]
         self.total_bytes = sum(size for _, sized in ordered for size, _ in sized)
         gc.collect()
         gc.freeze()
-        for share, sized in ordered:
+        for coordinator, sized in ordered:
             for _, partition in sized:
-                await self._load(share, partition)
+                await self._load(coordinator, partition)
         gc.set_threshold(*GC_THRESHOLDS)
         self.seconds = time.monotonic() - self._began_s
         self._done = True
@@ -113,19 +107,10 @@ class Loading:
 
     # Within
 
-    def _by_size(self, topic: str, partitions: Iterable[int]) -> list[tuple[int, int]]:
-        """(bytes, partition), the smallest first."""
-        sizes = []
-        for partition in partitions:
-            found = self.data.get(topic, partition)
-            assert found is not None, "coordinators' topics have all their partitions"
-            sizes.append((found.visible_bytes, partition))
-        return sorted(sizes)
-
-    async def _load(self, share: Share, partition: int) -> None:
+    async def _load(self, coordinator: Loadable, partition: int) -> None:
         began_s = slice_began_s = time.monotonic()
         began_records = self.records
-        steps = share.coordinator.load(partition, self._batches(share, partition))
+        steps = coordinator.load(partition, self._measured(coordinator.log.read(partition)))
         gc.disable()
         try:
             for records in steps:
@@ -134,7 +119,7 @@ class Loading:
                     gc.freeze()
                     gc.enable()
                     self._count()
-                    self._tell(share.topic, partition)
+                    self._tell(coordinator.log.topic, partition)
                     await asyncio.sleep(0)
                     gc.disable()
                     slice_began_s = time.monotonic()
@@ -165,13 +150,9 @@ class Loading:
             seconds=round(self.elapsed_seconds, 1),
         )
 
-    def _batches(self, share: Share, index: int) -> Iterator[ReplayedBatch]:
-        """All batches of a partition, measured, and looked at by the partition for its producers."""
-        found = self.data.get(share.topic, index)
-        partition = self.appends.find(share.topic, index)
-        assert found is not None
-        assert partition is not None
+    def _measured(self, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
+        """All batches of a partition."""
         before = self.bytes
-        for batch in self.appends.watch(partition, replay(found, chunk_bytes=share.buffer_bytes)):
+        for batch in batches:
             self.bytes = before + batch.bytes_read
             yield batch

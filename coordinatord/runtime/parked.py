@@ -7,11 +7,11 @@ any connection's line. Their requests stay parked until the log has what they te
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.log import Gate
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.runtime.versions import for_version
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 Replies = list[tuple["RequestContext", Any]]
 """Parked requests and their responses."""
-
-
-class Writer(Protocol):
-    """What is needed of the log writer."""
-
-    flushed_epoch: int
-
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object]) -> None: ...
 
 
 class _Held:
@@ -43,8 +35,8 @@ class _Held:
 class ParkedReplies:
     """The answers of a node's groups to requests that were parked."""
 
-    def __init__(self, writer: Writer, metrics: Metrics) -> None:
-        self._writer = writer
+    def __init__(self, gate: Gate, metrics: Metrics) -> None:
+        self._gate = gate
         self._metrics = metrics
         self._held: dict[int, _Held] = {}  # by epoch
 
@@ -57,7 +49,7 @@ class ParkedReplies:
         """Give all these answers when the log's `epoch` is durable, or say to all that it has failed. The list is ours
         from now on.
         """
-        if epoch <= self._writer.flushed_epoch:
+        if epoch <= self._gate.flushed_epoch:
             _answer(replies)
             return
         held = self._held.get(epoch)
@@ -65,7 +57,7 @@ class ParkedReplies:
             held.replies += replies
             return
         self._held[epoch] = _Held(replies)
-        self._writer.hold(epoch, lambda: self._durable(epoch), lambda: self._failed(epoch))
+        self._gate.hold(epoch, lambda: self._durable(epoch), lambda: self._failed(epoch))
 
     def _durable(self, epoch: int) -> None:
         held = self._held.pop(epoch)

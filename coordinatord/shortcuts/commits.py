@@ -23,7 +23,7 @@ from coordinatord.net.connection import Connection
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from kafka_wire.api.offset_commit import OffsetCommitRequest
-from kafka_wire.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape
+from kafka_wire.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape, ShapedRecords
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
 from kafka_wire.registry import Codec
@@ -100,7 +100,7 @@ class Commits:
         coordinator, actor = self._coordinator, known.actor
         now_ms = coordinator.now_ms()
         commit_like_before(group, known.member, shape.values(numbers, now_ms), now_ms)
-        actor.append_alike(shape, numbers, now_ms)
+        actor.append_offsets(ShapedRecords(shape, numbers), now_ms)
         correlation_id = int.from_bytes(buf[start + 4 : start + 8], "big", signed=True)
         context = RequestContext(connection, self._codec, correlation_id, (buf, pos, end))
         response = actor.respond_with(context, shape.answer, known.failure)

@@ -5,6 +5,7 @@
     partition.py        one partition: log, settings, producers, waiting readers
     produce.py          Produce; producers.py (pure), snapshots.py, producer_ids.py
     markers.py          what transactions append beside that; aborted.py: the index of aborted ones
+    topic_log.py        a topic as the log of the coordinator that lives in it
     fetch.py            Fetch, long polls; fetch_sessions.py (pure)
     offsets.py          ListOffsets, OffsetForLeaderEpoch
     describe.py         Metadata, DescribeCluster, DescribeTopicPartitions

@@ -16,7 +16,7 @@ from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.producers import Producers
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch, read_header
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, Records, build_control_batch, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
 
 
@@ -95,13 +95,13 @@ class TransactionalAppends:
         return epoch
 
     def append_records(
-        self, partition: Partition, records: list[KeyValue], producer_id: int, producer_epoch: int
+        self, partition: Partition, records: Records, now_ms: int, producer_id: int, producer_epoch: int
     ) -> int:
         """One transactional batch without sequence numbers, as a group coordinator writes offsets. The caller has
         checked the epoch. Returns the log's epoch; LogFailed when the log has failed.
         """
         builder = BatchBuilder()
-        builder.extend(records, self.now_ms())
+        records.put_into(builder, now_ms)
         batch = builder.finish(
             attributes=TRANSACTIONAL, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0
         )

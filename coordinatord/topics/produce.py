@@ -34,6 +34,7 @@ from kafka_wire.api.produce import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.amend import recompress
 from kafka_wire.records.batch import (
     HEADER,
     HEADER_BYTES,
@@ -41,7 +42,6 @@ from kafka_wire.records.batch import (
     TRANSACTIONAL,
     BatchHeader,
     read_header,
-    recompress,
 )
 from kafka_wire.records.produced import Rejected, validate_produced
 

@@ -25,6 +25,7 @@ from coordinatord.cluster.placement import partition_for
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.net.request import RequestContext
+from coordinatord.runtime.log import Log
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.topics.produce import Participation
 from coordinatord.transactions import events
@@ -38,7 +39,7 @@ from coordinatord.transactions.state import (
 )
 from coordinatord.transactions.steps import markers_of, step, verify
 from kafka_wire.errors import DecodeError, ErrorCode
-from kafka_wire.records.batch import KeyValue
+from kafka_wire.records.batch import KeyValues
 from kafka_wire.records.transactions import decode_key, decode_value, encode_key, encode_value
 
 log = structlog.get_logger("coordinatord.transactions")
@@ -56,14 +57,6 @@ class Cancellable(Protocol):
     """A timer that was set."""
 
     def cancel(self) -> object: ...
-
-
-class Writer(Protocol):
-    """What is needed of the log writer."""
-
-    flushed_epoch: int
-
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
 
 
 class MarkerWriter(Protocol):
@@ -102,22 +95,19 @@ class Transactions:
         settings: TransactionSettings,
         max_ids: int,
         topic: Topic,
-        writer: Writer,
-        append: Callable[[int, list[KeyValue]], int],
+        log: Log,
         markers: MarkerWriter,
         schedule_at: Callable[[int, Callable[[], object]], Cancellable],
         now_ms: Callable[[], int],
         new_producer_id: Callable[[], int],
         owns: Callable[[int], bool] = lambda _partition: True,
     ) -> None:
-        """`append(partition, records)` gives the log's epoch; `new_producer_id` may raise OSError; `owns(partition)`:
-        whether this node serves the ids of a partition.
-        """
+        """`new_producer_id` may raise OSError; `owns(partition)`: whether this node serves the ids of a partition."""
         self.settings = settings
         self.max_ids = max_ids
         self.topic = topic
-        self.writer = writer
-        self.append = append
+        self.log = log
+        self.gate = log.gate
         self.markers = markers
         self.schedule_at = schedule_at
         self.now_ms = now_ms
@@ -196,19 +186,20 @@ class Transactions:
         """
         transaction = actor.transaction
         try:
-            result = step(transaction, event, self.now_ms())
-            self._apply(actor, result)
+            now_ms = self.now_ms()
+            result = step(transaction, event, now_ms)
+            self._apply(actor, result, now_ms)
         finally:
             if not transaction.exists and self.actors.get(transaction.transactional_id) is actor:
                 del self.actors[transaction.transactional_id]
         return result.reply
 
-    def _apply(self, actor: TransactionActor, result: Result) -> None:
+    def _apply(self, actor: TransactionActor, result: Result, now_ms: int) -> None:
         durable_first = actor.epoch  # what parked requests have waited for is what was written before
         if result.record is not None or result.tombstone:
             key = encode_key(actor.transaction.transactional_id)
             value = None if result.record is None else encode_value(result.record)
-            actor.epoch = self.append(actor.partition, [(key, value)])
+            actor.epoch = self.log.append(actor.partition, KeyValues([(key, value)]), now_ms)
             self._set_timer(actor)
         for context, response in result.replies:
             self._answer(context, response, durable_first)
@@ -224,17 +215,17 @@ class Transactions:
             )
         if result.markers is not None:
             markers = result.markers
-            self.writer.hold(actor.epoch, lambda: self._write_markers(actor, markers))
+            self.gate.hold(actor.epoch, lambda: self._write_markers(actor, markers))
 
     def respond(self, actor: TransactionActor | None, context: RequestContext, response: Any) -> Any:
         """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
-        if response is None or actor is None or actor.epoch <= self.writer.flushed_epoch:
+        if response is None or actor is None or actor.epoch <= self.gate.flushed_epoch:
             return response
         self._answer(context, response, actor.epoch)
         return None
 
     def _answer(self, context: RequestContext, response: Any, epoch: int) -> None:
-        if epoch <= self.writer.flushed_epoch:
+        if epoch <= self.gate.flushed_epoch:
             context.reply(response)
             return
         context.answer_at(epoch, response, partial(unavailable, context.codec, context.keep()))
@@ -289,7 +280,7 @@ class Transactions:
             )
             self.schedule_at(self.now_ms() + RETRY_MS, lambda: self._write_markers(actor, again))
             return
-        self.writer.hold(epoch, lambda: self._markers_written(actor))
+        self.gate.hold(epoch, lambda: self._markers_written(actor))
 
     def _markers_written(self, actor: TransactionActor) -> None:
         if not self.draining:

@@ -13,7 +13,7 @@ Where the numbers are is not written down here a second time (see holes.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
@@ -24,7 +24,7 @@ from kafka_wire.compiler import encode_message
 from kafka_wire.holes import in_common
 from kafka_wire.make import maker
 from kafka_wire.offset_bodies import all_committed
-from kafka_wire.records.batch import Numbers
+from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
 from kafka_wire.records.offsets import OffsetCommitValue
 from kafka_wire.records.varint import VARINT
@@ -42,6 +42,13 @@ MAX_PARTITIONS = 16
 MAX_BYTES = 1024
 """Of a request that has a shape."""
 
+Numbers = tuple[bytes, ...]
+"""What is new in a commit: the twelve bytes of each partition, in the order of the request."""
+
+_SHORT_DELTAS = 64
+"""So many records of a batch have an offset delta of one byte."""
+_DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
+
 _value = maker(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
 
@@ -57,15 +64,13 @@ class CommitShape:
         "_partitions",
         "_read",
         "_size",
-        "_template",
         "answer",
+        "template",
         "topics",
     )
 
     def __init__(self, request: OffsetCommitRequest, version: int) -> None:
-        """Names and ids of its topics are filled in. `Numbers` are the twelve bytes of each partition, in the order of
-        the request.
-        """
+        """Names and ids of its topics are filled in."""
         self._group_id = request.group_id
         #: (name, id) of each topic
         self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -78,7 +83,7 @@ class CommitShape:
         layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
-        self._template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
+        self.template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
         """What the request in `buf[start:end]` commits, if it is one of these."""
@@ -99,11 +104,6 @@ class CommitShape:
                 ],
             )
 
-    def records(self, numbers: Numbers, timestamp_ms: int, time: bytes, deltas: Sequence[bytes]) -> bytes:
-        """The records that are logged, whole: see `kafka_wire.records.batch.Alike`."""
-        places: tuple[bytes, ...] = _order(len(numbers))((time, _pack_timestamp(timestamp_ms), *deltas, *numbers))
-        return self._template % places
-
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
         """The bodies of these records."""
         group_id = self._group_id
@@ -112,6 +112,32 @@ class CommitShape:
             for topic, values in self.values(numbers, timestamp_ms)
             for body in encode_offsets(group_id, topic, values)
         ]
+
+
+class ShapedRecords:
+    """The records of a commit that has a shape: see `kafka_wire.records.batch.Records`."""
+
+    __slots__ = ("count", "numbers", "shape")
+
+    def __init__(self, shape: CommitShape, numbers: Numbers) -> None:
+        self.shape = shape
+        self.numbers = numbers
+        self.count = len(numbers)
+
+    def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
+        """The hot path of every offset commit: all of them are made at once."""
+        shape, numbers, many = self.shape, self.numbers, self.count
+        time = batch.time_delta(timestamp_ms)
+        start = batch.count
+        if start + many > _SHORT_DELTAS or len(time) > 1:
+            batch.extend_bodies(shape.bodies(numbers, timestamp_ms), timestamp_ms)
+            return
+        deltas = _DELTAS[start : start + many]
+        places: tuple[bytes, ...] = _order(many)((time, _pack_timestamp(timestamp_ms), *deltas, *numbers))
+        made = shape.template % places
+        batch.pieces.append(made)
+        batch.size += len(made)
+        batch.count += many
 
 
 @cache

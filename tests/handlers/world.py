@@ -1,4 +1,6 @@
-"""A coordinator with its handlers and nothing under it: topics are a table, the log is a list, time stands still."""
+"""A coordinator with its handlers and nothing under it: topics are a table, the log is a list, time stands still.
+Whether a producer may write is tests/transactions' business.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.shortcuts import shortcuts
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
-from kafka_wire.records.batch import Alike, Numbers
+from kafka_wire.records.batch import Records
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.registry import Codec
-from tests.shell import Gate, Turns, Wire, make_door, read_bodies
+from tests.shell import Gate, Turns, Wire, make_door, read_records
 
 PARTITIONS = 50
 
@@ -109,11 +111,7 @@ class World:
             group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             partitions=PARTITIONS,
             max_groups=limits.get("max_groups", 1000),
-            writer=self.gate,
-            append=self.append,
-            append_offsets=self.append_offsets,
-            append_alike=self.append_alike,
-            append_transactional=self.append_transactional,
+            log=self,  # type: ignore[arg-type]  # nothing is read from it
             timers=self.timers,  # type: ignore[arg-type]
             now_ms=lambda: self.now,
             new_id=lambda: f"id{next(self.ids)}",
@@ -155,23 +153,12 @@ class World:
         counted = self.router.routes[(api_key << 16 | version).to_bytes(4, "big")].shortcut
         return counted.inner if isinstance(counted, Counted) else counted
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
-        for key_bytes, value_bytes in records:
+    def append(self, partition: int, records: Records, now_ms: int, producer: tuple[int, int] | None = None) -> int:
+        for key_bytes, value_bytes in read_records(records, now_ms):
             key = decode_key(key_bytes)
             self.log.append((partition, key, None if value_bytes is None else decode_value(key, value_bytes)))
         self.epoch += 1
         return self.epoch
-
-    def append_offsets(self, partition: int, bodies: list[bytes], now_ms: int) -> int:
-        return self.append(partition, read_bodies(bodies), now_ms)
-
-    def append_alike(self, partition: int, alike: Alike, numbers: Numbers, now_ms: int) -> int:
-        return self.append(partition, read_bodies(alike.bodies(numbers, now_ms)), now_ms)
-
-    def append_transactional(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], producer_id: int, producer_epoch: int
-    ) -> int:
-        raise AssertionError("see tests/transactions")
 
     def wire(self) -> Wire:
         return Wire(self.door, self.turns)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from coordinatord.log import LogConfig, LogDamaged
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
-from kafka_wire.records.batch import build_batch
+from kafka_wire.records.batch import KeyValues, build_batch
 from tests.log.world import World, contents
 
 Content = list[tuple[int, bytes | None, bytes | None]]
@@ -127,7 +127,7 @@ class History:
         first = len(expected.written)
         expected.written += [(first + number, *record) for number, record in enumerate(records)]
         if self.chance.random() < 0.5:
-            epoch = world.writer.append_records(log, records, self.serial)
+            epoch = world.writer.append_records(log, KeyValues(records), self.serial)
         else:
             base_offset, epoch = world.writer.append(log, build_batch(records, self.serial))
             if base_offset != first:

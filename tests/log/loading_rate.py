@@ -22,10 +22,12 @@ from coordinatord.runtime.loading import Loading, Share
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition
+from coordinatord.topics.topic_log import TopicLog
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.log.world import HandLoop, HandWorker
+from tests.shell import Gate
 from tests.test_partition_load import coordinator
 
 PARTITIONS_OF_A_TOPIC, TOPICS_OF_A_GROUP = 10, 4
@@ -92,7 +94,7 @@ class _Partitions:
 async def _load(loading: Loading, into: Coordinator) -> float:
     """The longest turn that others had to wait for, in milliseconds."""
     partitions: Iterable[int] = range(len(into.partitions))
-    task = asyncio.create_task(loading.run(Share(into, OFFSETS_TOPIC, partitions, 5 << 20)))
+    task = asyncio.create_task(loading.run(Share(into, partitions)))
     longest_s, last_s = 0.0, time.monotonic()
     while not task.done():
         await asyncio.sleep(0)
@@ -107,9 +109,9 @@ def measure(directory: Path, records: int, keys: int) -> Loaded:
     write(directory, records, keys)
     data = DataDirectory.open(str(directory))
     try:
-        into = coordinator()
         appends = TransactionalAppends(_Partitions(data), None, lambda: 0)  # type: ignore[arg-type]
-        loading = Loading(data, appends, Metrics())
+        into = coordinator(TopicLog(OFFSETS_TOPIC, appends, Gate()))  # type: ignore[arg-type]
+        loading = Loading(Metrics())
         began_s = time.process_time()
         longest_ms = asyncio.run(_load(loading, into))
         seconds = time.process_time() - began_s

@@ -12,7 +12,7 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import walk
 from coordinatord.log.simulated_disk import SimulatedDisk
-from kafka_wire.records.batch import build_batch, iterate_batches, read_header
+from kafka_wire.records.batch import KeyValues, build_batch, iterate_batches, read_header
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.key_values import key_values
 from tests.log.world import World, contents
@@ -138,13 +138,13 @@ def test_what_is_read_keeps_no_more_memory_than_twice_its_size(small: int) -> No
 def test_records_of_a_turn_share_a_batch_and_a_call_is_never_split() -> None:
     world = World(SimulatedDisk())
     log = world.log("__consumer_offsets")
-    world.writer.append_records(log, [(b"a", b"1"), (b"b", None)], 10)
-    world.writer.append_records(log, [(b"c", b"3")], 11)
+    world.writer.append_records(log, KeyValues([(b"a", b"1"), (b"b", None)]), 10)
+    world.writer.append_records(log, KeyValues([(b"c", b"3")]), 11)
     world.settle()
     (batch,) = replay(log)
     assert batch.records == [(0, 10, b"a", b"1"), (1, 10, b"b", None), (2, 11, b"c", b"3")]
     for _ in range(3):
-        world.writer.append_records(log, [(b"k", bytes(400_000))] * 2, 12)
+        world.writer.append_records(log, KeyValues([(b"k", bytes(400_000))] * 2), 12)
     world.settle()
     sizes = [batch.header.record_count for batch in replay(log)]
     assert sizes == [3, 4, 2]
@@ -153,9 +153,9 @@ def test_records_of_a_turn_share_a_batch_and_a_call_is_never_split() -> None:
 def test_batches_and_records_keep_their_order() -> None:
     world = World(SimulatedDisk())
     log = world.log()
-    world.writer.append_records(log, [(b"a", b"1")], 10)
+    world.writer.append_records(log, KeyValues([(b"a", b"1")]), 10)
     base_offset, _ = world.writer.append(log, build_batch([(b"b", b"2"), (b"c", b"3")], 11))
-    world.writer.append_records(log, [(b"d", b"4")], 12)
+    world.writer.append_records(log, KeyValues([(b"d", b"4")]), 12)
     world.settle()
     assert base_offset == 1
     assert [key for _, key, _ in contents(log)] == [b"a", b"b", b"c", b"d"]

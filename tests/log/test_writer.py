@@ -15,7 +15,7 @@ from coordinatord.log.flusher import NOW_BYTES
 from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy, FlushStats
-from kafka_wire.records.batch import build_batch
+from kafka_wire.records.batch import KeyValues, build_batch
 from tests.log.world import PATH, World, contents
 
 
@@ -23,12 +23,12 @@ def test_one_flush_for_everything_in_a_turn() -> None:
     world = World(SimulatedDisk())
     logs = world.data.create("__consumer_offsets", range(50), b"O" * 16, LogConfig(), lazy=True)
     for log in logs:
-        world.writer.append_records(log, [(b"k", b"v")], 1)
+        world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
     world.settle()
     before = world.disk.datasyncs
     told: list[int] = []
     for log in logs:
-        epoch = world.writer.append_records(log, [(b"k", b"v")], 1)
+        epoch = world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
         world.writer.hold(epoch, lambda: told.append(world.disk.datasyncs))
     world.settle()
     assert told == [before + 1] * 50
@@ -38,10 +38,10 @@ def test_what_arrives_during_a_flush_is_the_next_epoch() -> None:
     world = World(SimulatedDisk())
     log = world.log()
     order: list[str] = []
-    first = world.writer.append_records(log, [(b"a", b"1")], 1)
+    first = world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
     world.writer.hold(first, lambda: order.append("first"))
     world.loop.turn()
-    second = world.writer.append_records(log, [(b"b", b"2")], 1)
+    second = world.writer.append_records(log, KeyValues([(b"b", b"2")]), 1)
     world.writer.hold(second, lambda: order.append("second"))
     world.writer.hold(first, lambda: order.append("first again"))
     assert second == first + 1
@@ -64,7 +64,7 @@ def test_without_flushes_what_is_small_is_written_at_the_end_of_the_turn() -> No
     told: list[bytes] = []
 
     def append(value: bytes) -> int:
-        epoch = world.writer.append_records(log, [(b"k", value)], 1)
+        epoch = world.writer.append_records(log, KeyValues([(b"k", value)]), 1)
         world.writer.hold(epoch, lambda: told.append(value[:1]))
         return epoch
 
@@ -92,17 +92,17 @@ def test_without_flushes_what_is_small_is_written_at_the_end_of_the_turn() -> No
 def test_a_write_at_the_end_of_the_turn_that_fails_stops_the_log() -> None:
     world = World(SimulatedDisk(), flush="never")
     log = world.log()
-    world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
     world.settle()
     world.disk.capacity = world.disk.used()
     told: list[str] = []
-    epoch = world.writer.append_records(log, [(b"b", bytes(200))], 1)
+    epoch = world.writer.append_records(log, KeyValues([(b"b", bytes(200))]), 1)
     world.writer.hold(epoch, lambda: told.append("durable"), lambda: told.append("failed"))
     world.loop.turn()
     assert told == ["failed"]
     assert len(world.failures) == 1
     with pytest.raises(LogFailed):
-        world.writer.append_records(log, [(b"c", b"3")], 1)
+        world.writer.append_records(log, KeyValues([(b"c", b"3")]), 1)
 
 
 def test_a_held_reply_may_append() -> None:
@@ -113,9 +113,9 @@ def test_a_held_reply_may_append() -> None:
     def again() -> None:
         rounds.append(world.writer.flushed_epoch)
         if len(rounds) < 4:
-            world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), again)
+            world.writer.hold(world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1), again)
 
-    world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), again)
+    world.writer.hold(world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1), again)
     world.settle()
     assert rounds == [1, 2, 3, 4]
     assert log.high_watermark == 4
@@ -125,10 +125,10 @@ def test_a_held_reply_may_append() -> None:
 def test_without_a_flush_before_the_reply(flush: str) -> None:
     world = World(SimulatedDisk(), flush=flush)  # type: ignore[arg-type]
     log = world.log()
-    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
     world.settle()
     before = world.disk.datasyncs
-    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
     world.settle()
     assert world.disk.datasyncs == before
     assert log.high_watermark == 2
@@ -156,17 +156,17 @@ def test_a_full_journal_gives_way_to_flushed_segments() -> None:
 def test_a_failing_disk_stops_the_log(failure: int) -> None:
     world = World(SimulatedDisk())
     log = world.log()
-    world.writer.append_records(log, [(b"a", b"1")], 1)
+    world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
     world.settle()
     if failure == errno.EIO:
         world.disk.datasyncs_left = 0
     else:
         world.disk.capacity = world.disk.used() + 50
     told: list[str] = []
-    epoch = world.writer.append_records(log, [(b"b", bytes(200))], 1)
+    epoch = world.writer.append_records(log, KeyValues([(b"b", bytes(200))]), 1)
     world.writer.hold(epoch, lambda: told.append("durable"), lambda: told.append("failed"))
     world.loop.turn()
-    later = world.writer.append_records(log, [(b"c", b"3")], 1)
+    later = world.writer.append_records(log, KeyValues([(b"c", b"3")]), 1)
     world.writer.hold(later, lambda: told.append("durable"), lambda: told.append("failed"))
     world.settle()
     assert told == ["failed", "failed"]
@@ -174,7 +174,7 @@ def test_a_failing_disk_stops_the_log(failure: int) -> None:
     assert isinstance(error, OSError)
     assert error.errno == failure
     with pytest.raises(LogFailed):
-        world.writer.append_records(log, [(b"d", b"4")], 1)
+        world.writer.append_records(log, KeyValues([(b"d", b"4")]), 1)
     with pytest.raises(LogFailed):
         world.writer.append(log, build_batch([(b"d", b"4")], 1))
     world.writer.hold(later, lambda: told.append("durable"), lambda: told.append("failed"))
@@ -188,7 +188,7 @@ def test_a_failing_disk_stops_the_log(failure: int) -> None:
     survived = contents(again.log())
     assert survived[0] == (0, b"a", b"1")
     assert len(survived) <= 2
-    again.writer.append_records(again.log(), [(b"e", b"5")], 1)
+    again.writer.append_records(again.log(), KeyValues([(b"e", b"5")]), 1)
     again.settle()
     assert contents(again.log())[-1] == (len(survived), b"e", b"5")
 
@@ -198,7 +198,7 @@ def test_closing_writes_what_is_pending_and_tells_who_waits() -> None:
     log = world.log()
     told: list[str] = []
     for name in ("a", "b"):
-        epoch = world.writer.append_records(log, [(name.encode(), b"1")], 1)
+        epoch = world.writer.append_records(log, KeyValues([(name.encode(), b"1")]), 1)
         world.writer.hold(epoch, lambda name=name: told.append(name))  # type: ignore[misc]
         world.loop.turn()
     world.close()
@@ -207,7 +207,7 @@ def test_closing_writes_what_is_pending_and_tells_who_waits() -> None:
         world.loop.turn()  # completions that were still queued find nothing left to do
     assert told == ["a", "b"]
     with pytest.raises(LogFailed):
-        world.writer.append_records(log, [(b"c", b"3")], 1)
+        world.writer.append_records(log, KeyValues([(b"c", b"3")]), 1)
     again = World(world.disk)
     assert again.data.was_clean
     assert len(contents(again.log())) == 2
@@ -218,15 +218,15 @@ def test_deleting_while_a_flush_is_under_way() -> None:
     log = world.log()
     other = world.log("other")
     told: list[str] = []
-    epoch = world.writer.append_records(log, [(b"a", b"1")], 1)
-    world.writer.append_records(other, [(b"a", b"1")], 1)
+    epoch = world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
+    world.writer.append_records(other, KeyValues([(b"a", b"1")]), 1)
     world.writer.hold(epoch, lambda: told.append("durable"))
     world.loop.turn()
     world.writer.delete([log])
     assert world.data.get("events", 0) is None
     fresh = world.log()
     assert fresh is not log
-    world.writer.append_records(fresh, [(b"new", b"2")], 1)
+    world.writer.append_records(fresh, KeyValues([(b"new", b"2")]), 1)
     world.settle()
     assert told == ["durable"]
     assert contents(fresh) == [(0, b"new", b"2")]
@@ -238,7 +238,7 @@ def test_partitions_made_by_their_first_write() -> None:
     world = World(SimulatedDisk())
     logs = world.data.create("__consumer_offsets", range(50), b"O" * 16, LogConfig(), lazy=True)
     assert not [name for name in world.disk.listdir(PATH) if name.startswith("__consumer")]
-    world.writer.append_records(logs[7], [(b"k", b"v")], 1)
+    world.writer.append_records(logs[7], KeyValues([(b"k", b"v")]), 1)
     world.settle()
     assert [name for name in world.disk.listdir(PATH) if name.startswith("__consumer")] == ["__consumer_offsets-7"]
     world.disk.crash("power")
@@ -274,7 +274,7 @@ async def test_with_threads_and_files(tmp_path: Path) -> None:
             record = (b"%d" % number, b"%d" % turn)
             log = logs[(number + turn) % len(logs)]
             if turn % 2:
-                epoch = writer.append_records(log, [record] * 3, turn)
+                epoch = writer.append_records(log, KeyValues([record] * 3), turn)
             else:
                 _, epoch = writer.append(log, build_batch([record] * 3, turn))
             writer.hold(epoch, partial(done.set_result, None))
@@ -314,7 +314,7 @@ def test_nothing_to_append() -> None:
     world = World(SimulatedDisk())
     log = world.log()
     told: list[int] = []
-    world.writer.hold(world.writer.append_records(log, [], 1), lambda: told.append(1))
+    world.writer.hold(world.writer.append_records(log, KeyValues([]), 1), lambda: told.append(1))
     world.settle()
     assert told == [1]
     assert (log.end_offset, log.segments) == (0, [])
@@ -327,18 +327,18 @@ def test_nothing_is_flushed_where_there_is_nothing() -> None:
     world = World(SimulatedDisk(1))
     log = world.log()
     released: list[str] = []
-    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("nothing"))
+    world.writer.hold(world.writer.append_records(log, KeyValues([]), 1), lambda: released.append("nothing"))
     large = b"x" * (MAX_SHARED_BATCH_BYTES + 1)
     for number in range(3):
-        epoch = world.writer.append_records(log, [(b"k%d" % number, large)], 1)
+        epoch = world.writer.append_records(log, KeyValues([(b"k%d" % number, large)]), 1)
     world.writer.hold(epoch, lambda: released.append("large"))
-    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("nothing again"))
+    world.writer.hold(world.writer.append_records(log, KeyValues([]), 1), lambda: released.append("nothing again"))
     world.settle()
     assert released == ["nothing", "large", "nothing again"]
     assert [(offset, key) for offset, key, _ in contents(log)] == [(0, b"k0"), (1, b"k1"), (2, b"k2")]
     assert log.high_watermark == log.end_offset == 3
     # An epoch of nothing alone ends, too.
-    world.writer.hold(world.writer.append_records(log, [], 1), lambda: released.append("alone"))
+    world.writer.hold(world.writer.append_records(log, KeyValues([]), 1), lambda: released.append("alone"))
     world.settle()
     assert released[-1] == "alone"
     assert not world.failures
@@ -358,14 +358,18 @@ def test_who_raises_when_told_keeps_nobody_else_from_hearing(flush: FlushPolicy)
     logs[0].on_visible = partial(broken, "one is visible")
     logs[1].on_visible = partial(told.append, "two is visible")
     for log in logs:
-        world.writer.hold(world.writer.append_records(log, [(b"k", b"v")], 1), partial(broken, "a broken answer"))
+        world.writer.hold(
+            world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1), partial(broken, "a broken answer")
+        )
     world.writer.hold(world.writer.epoch, partial(told.append, "an answer"))
     with pytest.raises(AssertionError, match="one is visible"):
         world.settle()
     assert told == ["one is visible", "two is visible", "a broken answer", "a broken answer", "an answer"]
     assert [log.high_watermark for log in logs] == [1, 1]
     logs[0].on_visible = None
-    world.writer.hold(world.writer.append_records(logs[0], [(b"k", b"v")], 1), partial(told.append, "the next"))
+    world.writer.hold(
+        world.writer.append_records(logs[0], KeyValues([(b"k", b"v")]), 1), partial(told.append, "the next")
+    )
     world.settle()
     assert told[-1] == "the next"
 
@@ -375,12 +379,12 @@ def test_a_segment_that_somebody_has_removed_is_not_made_anew(flush: FlushPolicy
     """What came next would be acknowledged, and lie behind a hole."""
     world = World(SimulatedDisk(), flush=flush)
     log = world.log()
-    world.writer.append_records(log, [(b"k", b"v")], 1)
+    world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
     world.settle()
     world.writer._flusher._files.drop_below(log.directory)
     world.disk.unlink(log.segments[0].log_path)
     told: list[str] = []
-    epoch = world.writer.append_records(log, [(b"k", b"v")], 1)
+    epoch = world.writer.append_records(log, KeyValues([(b"k", b"v")]), 1)
     world.writer.hold(epoch, partial(told.append, "safe"), partial(told.append, "not safe"))
     world.settle()
     assert told == ["not safe"]

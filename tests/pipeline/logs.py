@@ -10,7 +10,8 @@ from typing import Any
 from coordinatord.pipeline.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.wanted import Wanted
 from kafka_wire.compiler import encode_message
-from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder, set_log_append_time
+from kafka_wire.records.amend import set_log_append_time
+from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.control import ControlType, encode_end_marker, encode_key
 from kafka_wire.records.record_types import RECORD_TYPES

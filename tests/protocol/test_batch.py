@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_wire.errors import DecodeError, EncodeError, LengthError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
+from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
     CONTROL,
     HEADER_BYTES,
@@ -24,8 +25,6 @@ from kafka_wire.records.batch import (
     iterate_batches,
     read_header,
     records,
-    set_create_time,
-    set_log_append_time,
     write_crc,
 )
 from kafka_wire.records.compression import Compression, CompressionError, compress, decompress

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_wire.records.amend import recompress
 from kafka_wire.records.batch import (
     BatchBuilder,
     build_control_batch,
@@ -15,7 +16,6 @@ from kafka_wire.records.batch import (
     control_type,
     iterate_batches,
     read_header,
-    recompress,
     records,
 )
 from kafka_wire.records.compression import Compression

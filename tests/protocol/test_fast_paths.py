@@ -23,7 +23,7 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kafka_wire.commit_shape import FIRST_VERSION, CommitShape
+from kafka_wire.commit_shape import FIRST_VERSION, CommitShape, ShapedRecords
 from kafka_wire.compiler import encode_message
 from kafka_wire.make import maker
 from kafka_wire.offset_bodies import MANY, all_committed, all_fetched
@@ -162,7 +162,7 @@ def test_a_commit_through_its_shape_is_what_its_declarations_say(
     by_shape, by_body = BatchBuilder(), BatchBuilder()
     for times_ms in (0, 0, 5, 63, 64, -65, 0, 70, 0, 1, 1, 2, 2, 3, 3, 5):  # 16 commits have 64 records or more
         passed_ms = min(max(time_ms, -(1 << 62)), 1 << 62) + times_ms
-        by_shape.extend_alike(shape, numbers, passed_ms)
+        ShapedRecords(shape, numbers).put_into(by_shape, passed_ms)
         by_body.extend_bodies(shape.bodies(numbers, passed_ms), passed_ms)
         assert by_shape.size == by_body.size == sum(map(len, by_shape.pieces))
     assert by_shape.finish(7, leader_epoch=3) == by_body.finish(7, leader_epoch=3)

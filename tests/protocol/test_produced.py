@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.amend import set_log_append_time
 from kafka_wire.records.batch import (
     CONTROL,
     BatchBuilder,
@@ -15,7 +16,6 @@ from kafka_wire.records.batch import (
     build_batch,
     check_crc,
     read_header,
-    set_log_append_time,
     write_crc,
 )
 from kafka_wire.records.compression import Compression

@@ -14,7 +14,7 @@ import pytest
 
 from coordinatord.log import DataDirectory, LogConfig, PartitionLog, replay
 from kafka_wire.records import keys
-from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, KeyValues, build_batch, build_control_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import (
@@ -171,7 +171,7 @@ def test_offsets_as_kafkas_decoder_shows_them(writing: Writing, dump: Dump) -> N
     ]
     for key, value in plain:
         record = keys.encode_key(key), None if value is None else keys.encode_value(value)
-        writing.writer.append_records(log, [record], 1_700_000_000_003)
+        writing.writer.append_records(log, KeyValues([record]), 1_700_000_000_003)
         writing.flush()
     builder = BatchBuilder()
     builder.add(keys.encode_key(offset), keys.encode_value(OffsetCommitValue(80, 5, "", 1_700_000_000_000)), 1)

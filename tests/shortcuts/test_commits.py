@@ -30,9 +30,10 @@ from kafka_wire.commit_shape import MAX_PARTITIONS
 from kafka_wire.compiler import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.lengths import write_uvarint
+from kafka_wire.records.batch import Records
 from kafka_wire.schema import ZERO_UUID
 from tests.handlers.world import World
-from tests.shell import Wire, request_frame
+from tests.shell import Wire, read_records, request_frame
 
 INSTANCE = "instance-1"
 SESSION_MS = 10_000
@@ -44,18 +45,14 @@ class Side:
 
     def __init__(self, *, with_shortcuts: bool) -> None:
         self.world = World(with_shortcuts=with_shortcuts)
-        self.bodies: list[tuple[int, list[bytes], int]] = []
-        log = self.world.coordinator.append_offsets
+        self.logged: list[tuple[int, list[tuple[bytes, bytes | None]], int]] = []
+        append = self.world.append
 
-        def append_offsets(partition: int, bodies: list[bytes], now_ms: int) -> int:
-            self.bodies.append((partition, bodies, now_ms))
-            return log(partition, bodies, now_ms)
+        def append_watched(partition: int, records: Records, now_ms: int, producer: Any = None) -> int:
+            self.logged.append((partition, read_records(records, now_ms), now_ms))
+            return append(partition, records, now_ms, producer)
 
-        self.world.coordinator.append_offsets = append_offsets
-        self.world.coordinator.append_alike = lambda partition, alike, numbers, now_ms: append_offsets(
-            partition, alike.bodies(numbers, now_ms), now_ms
-        )
-        self.world.coordinator.append_transactional = lambda *_: self.world.epoch
+        self.world.append = append_watched  # type: ignore[method-assign]
         self.wire = self.world.wire()
 
     def send(self, frame: bytes) -> bytes:
@@ -104,7 +101,7 @@ class Story:
 
     def check(self) -> None:
         one, other = self.sides
-        assert one.bodies == other.bodies
+        assert one.logged == other.logged
         assert one.world.log == other.world.log
         assert one.looks() == other.looks()
         if one.group is not None:

@@ -19,6 +19,7 @@ from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, STABLE, Cause
 from coordinatord.log import replay
 from coordinatord.member.result import Assigned, Lost, Revoked, Send
 from coordinatord.member.subscription import decode_assignment
+from coordinatord.runtime.log import Producer
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -26,6 +27,7 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import KeyValues, Records
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.agreed import Agreed
@@ -108,15 +110,16 @@ class Watch:
             original(actor, result, now_ms)
 
         coordinator.observe = observe  # type: ignore[method-assign]
-        append = coordinator.append
+        append = coordinator.log.append
 
-        def append_watched(partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
-            for key, value in records:
-                if value is None:
-                    self._taken_back(node, decode_key(key))
-            return append(partition, records, now_ms)
+        def append_watched(partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
+            if isinstance(records, KeyValues):
+                for key, value in records.pairs:
+                    if key is not None and value is None:
+                        self._taken_back(node, decode_key(key))
+            return append(partition, records, now_ms, producer)
 
-        coordinator.append = append_watched
+        coordinator.log.append = append_watched  # type: ignore[method-assign]
         watch_heartbeats(self, node, daemon)
 
     def ended(self, node: Node, daemon: SimulatedDaemon | None) -> None:
@@ -461,7 +464,7 @@ class Watch:
                     self._compare(node, group_id, logged.get(group_id), live.get(group_id))
 
     def _replayed(self, daemon: SimulatedDaemon, partition: int) -> dict[str, Group]:
-        """Record by record, as DESIGN tells it: the last one of a key wins."""
+        """Record by record: the last one of a key wins."""
         log = daemon.data.get(OFFSETS_TOPIC, partition)
         assert log is not None
         groups: dict[str, Group] = {}

@@ -14,7 +14,7 @@ from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records.batch import assign_offset, iterate_batches
+from kafka_wire.records.batch import KeyValues, assign_offset, iterate_batches
 from tests.topics.world import Context, World, batch, produce
 
 MIB = 1 << 20
@@ -155,7 +155,7 @@ def test_the_offsets_topic_is_read_like_any_other(world: World) -> None:
     assert log is not None
     context = world.send(1, 12, fetch(at(9), topic="__consumer_offsets", wait_ms=500))
     assert context.answers == 0
-    world.writer.append_records(log, [(b"key", b"value")], 0)
+    world.writer.append_records(log, KeyValues([(b"key", b"value")]), 0)
     world.settle()
     assert shown(context.response) == [(9, 0, 1)]
 

@@ -14,12 +14,12 @@ from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
 from coordinatord.coordinator.groups import ABSENT, Coordinator
 from coordinatord.group.state import GroupSettings
-from coordinatord.log import replay
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.topic_log import TopicLog
 from coordinatord.transactions.apis.transactions import TransactionApis
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
@@ -41,7 +41,6 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafka_wire.records.batch import TRANSACTIONAL, iterate_batches, records
-from tests.shell import read_bodies
 from tests.topics.world import Context, batch
 from tests.topics.world import World as TopicsWorld
 
@@ -77,15 +76,7 @@ class World(TopicsWorld):
             partitions=topics.offsets_partitions,
             owns=lambda partition: nodes.owns(OFFSETS_TOPIC, partition),
             max_groups=100,
-            writer=self.writer,
-            append=lambda partition, records, now_ms: self._append(OFFSETS_TOPIC, partition, records),
-            append_offsets=lambda partition, bodies, now_ms: self._append(
-                OFFSETS_TOPIC, partition, read_bodies(bodies)
-            ),
-            append_alike=lambda partition, alike, numbers, now_ms: self._append(
-                OFFSETS_TOPIC, partition, read_bodies(alike.bodies(numbers, now_ms))
-            ),
-            append_transactional=self._append_transactional,
+            log=TopicLog(OFFSETS_TOPIC, topics.transactional, self.writer),
             timers=NoTimers(),  # type: ignore[arg-type]
             now_ms=lambda: self.time_ms,
             new_id=lambda: "id",
@@ -97,8 +88,7 @@ class World(TopicsWorld):
             settings=TransactionSettings(settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms),
             max_ids=settings.max_transactional_ids,
             topic=topics,
-            writer=self.writer,
-            append=lambda partition, records: self._append(TRANSACTION_TOPIC, partition, records),
+            log=TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),
             markers=self.marker_writer(nodes),
             schedule_at=self.schedule_at,
             now_ms=lambda: self.time_ms,
@@ -114,7 +104,7 @@ class World(TopicsWorld):
                 self.transactions, topics, self.markers, topics.offsets_partitions, topics.producer_ids.next
             ).handlers(),
             **TransactionalOffsets(
-                self.coordinator, participants, topics, topics.transactional.find, self.writer,
+                self.coordinator, participants, topics, topics.transactional.find,
                 verifies=settings.transaction_partition_verification_enable,
             ).handlers(),
         }  # fmt: skip
@@ -128,34 +118,19 @@ class World(TopicsWorld):
         return self.transactions
 
     def load_groups(self) -> None:
-        for index, state in enumerate(self.coordinator.partitions):
-            if state == ABSENT:
-                continue
-            for _count in self.coordinator.load(index, self._batches(OFFSETS_TOPIC, index)):
-                pass
+        self._load(self.coordinator)
         self.topics.follow_deletions()
 
     def load_transactions(self) -> None:
-        for index, state in enumerate(self.transactions.partitions):
+        self._load(self.transactions)
+
+    @staticmethod
+    def _load(coordinator: Coordinator | Transactions) -> None:
+        for index, state in enumerate(coordinator.partitions):
             if state == ABSENT:
                 continue
-            for _count in self.transactions.load(index, self._batches(TRANSACTION_TOPIC, index)):
+            for _count in coordinator.load(index, coordinator.log.read(index)):
                 pass
-
-    def _batches(self, topic: str, index: int) -> Any:
-        partition = self.topics.transactional.find(topic, index)
-        assert partition is not None
-        return self.topics.transactional.watch(partition, replay(partition.log))
-
-    def _append(self, topic: str, index: int, records: Any) -> int:
-        log = self.data.get(topic, index)
-        assert log is not None
-        return self.writer.append_records(log, records, self.time_ms)
-
-    def _append_transactional(self, index: int, records: Any, producer_id: int, producer_epoch: int) -> int:
-        partition = self.topics.transactional.find(OFFSETS_TOPIC, index)
-        assert partition is not None
-        return self.topics.transactional.append_records(partition, records, producer_id, producer_epoch)
 
     def stop(self) -> None:
         self.transactions.drain()

@@ -21,6 +21,7 @@ from coordinatord.log.journal import journal_names
 from coordinatord.log.shares import Share, hand_out, put_together
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
+from kafka_wire.records.batch import KeyValues
 from tests.log.history import History
 from tests.log.world import PATH, World, contents
 
@@ -134,7 +135,7 @@ def write_everywhere(worlds: list[World], partitions: int) -> None:
         for partition in range(partitions):
             if world.node.owns("events", partition):  # type: ignore[attr-defined]
                 log = world.log("events", partition)
-                world.writer.append_records(log, [(None, b"%d" % log.end_offset)], 1)
+                world.writer.append_records(log, KeyValues([(None, b"%d" % log.end_offset)]), 1)
         world.settle()
 
 

@@ -49,14 +49,6 @@ class Topics(Protocol):
     def exists(self, name: str, partition: int) -> bool: ...
 
 
-class Writer(Protocol):
-    """What is needed of the log writer."""
-
-    flushed_epoch: int
-
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
-
-
 class TransactionalOffsets:
     """The handler. `verifies`: transaction.partition.verification.enable."""
 
@@ -66,7 +58,6 @@ class TransactionalOffsets:
         transactions: TransactionCoordinator,
         topics: Topics,
         find_partition: Callable[[str, int], Partition | None],
-        writer: Writer,
         *,
         verifies: bool = True,
     ) -> None:
@@ -74,7 +65,6 @@ class TransactionalOffsets:
         self.transactions = transactions
         self.topics = topics
         self.find_partition = find_partition
-        self.writer = writer
         self.verifies = verifies
 
     def handlers(self) -> dict[int, Any]:
@@ -103,9 +93,9 @@ class TransactionalOffsets:
             return None
         if error is not ErrorCode.NONE:
             return self._answer(txn_commit_error(request, error), refused, context)
-        if epoch > self.writer.flushed_epoch:
+        if epoch > self.coordinator.gate.flushed_epoch:
             # When it is durable that the group takes part, ask again: it may be over by then.
-            self.writer.hold(
+            self.coordinator.gate.hold(
                 epoch,
                 lambda: self._resume(context, request, refused),
                 lambda: context.reply(refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)),

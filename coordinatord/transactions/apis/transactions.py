@@ -235,7 +235,7 @@ class TransactionApis:
             result = results.setdefault(asked.producer_id, WritableTxnMarkerResult(asked.producer_id))
             epoch = max(epoch, self._write_one(asked, marker, result))
         response = WriteTxnMarkersResponse(markers=list(results.values()))
-        if epoch <= self.transactions.writer.flushed_epoch:
+        if epoch <= self.transactions.gate.flushed_epoch:
             return response
         context.answer_at(epoch, response, lambda: refuse(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR))
         return None

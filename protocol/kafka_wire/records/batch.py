@@ -47,7 +47,6 @@ MAGIC = 2
 _MAGIC_AT = 16
 _CRC_AT = 17
 ATTRIBUTES_AT = 21
-_MAX_TIMESTAMP_AT = 35
 #: length, attributes, two deltas, two lengths, header count
 MIN_RECORD_BYTES = 7
 
@@ -55,8 +54,6 @@ _PREFIX = struct.Struct(">qi")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
-_ATTRIBUTES = struct.Struct(">h")
-_TIMESTAMP = struct.Struct(">q")
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -72,24 +69,8 @@ NO_SEQUENCE = -1
 Buffer = bytes | bytearray | memoryview
 #: (key, value)
 KeyValue = tuple[bytes | None, bytes | None]
-Numbers = tuple[bytes, ...]
-"""What is new in records that are alike, one after the other."""
-
-
-class Alike(Protocol):
-    """Records like some that have been made before (kafka_wire.commit_shape)."""
-
-    def records(self, numbers: Numbers, timestamp_ms: int, time: bytes, deltas: Sequence[bytes]) -> bytes:
-        """The records, with their delta of time and their offset deltas, each a varint of one byte."""
-
-    def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
-        """Their bodies, for where those are longer."""
-
 
 _NO_HEADER = bytes(HEADER_BYTES)
-_SHORT_DELTAS = 64
-"""So many records of a batch have an offset delta of one byte."""
-_DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
 
 class UnsupportedMagicError(DecodeError):
@@ -292,7 +273,7 @@ def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
 
 class BatchBuilder:
     """An uncompressed batch under construction: the header's room and the pieces of the records so far, which are put
-    together once. `size` is how many bytes that will be.
+    together once. `size` is how many bytes that will be. Who makes records whole adds to `pieces`, `size` and `count`.
     """
 
     __slots__ = ("base_timestamp", "count", "max_timestamp", "pieces", "size")
@@ -307,7 +288,7 @@ class BatchBuilder:
     def extend(self, records: Iterable[KeyValue], timestamp_ms: int) -> None:
         """Append records without headers."""
         count, size = self.count, self.size
-        start = b"\0" + self._delta(timestamp_ms)
+        start = b"\0" + self.time_delta(timestamp_ms)
         pieces = self.pieces
         varints = VARINT
         join = b"".join
@@ -329,7 +310,7 @@ class BatchBuilder:
     def extend_bodies(self, bodies: Iterable[bytes], timestamp_ms: int) -> None:
         """Append records of which everything from the key's length on is made already: see `record_body`."""
         count, total = self.count, self.size
-        start = b"\0" + self._delta(timestamp_ms)
+        start = b"\0" + self.time_delta(timestamp_ms)
         fixed = len(start)
         varints = VARINT
         pieces = self.pieces
@@ -346,20 +327,7 @@ class BatchBuilder:
             count += 1
         self.count, self.size = count, total
 
-    def extend_alike(self, alike: Alike, numbers: Numbers, timestamp_ms: int) -> None:
-        """Append records that are made all at once. The hot path of every offset commit."""
-        count = self.count
-        time = self._delta(timestamp_ms)
-        stop = count + len(numbers)
-        if stop > _SHORT_DELTAS or len(time) > 1:
-            self.extend_bodies(alike.bodies(numbers, timestamp_ms), timestamp_ms)
-            return
-        records = alike.records(numbers, timestamp_ms, time, _DELTAS[count:stop])
-        self.pieces.append(records)
-        self.size += len(records)
-        self.count = stop
-
-    def _delta(self, timestamp_ms: int) -> bytes:
+    def time_delta(self, timestamp_ms: int) -> bytes:
         """How much later than the first record, for records of that time that are about to be appended."""
         if not self.count:
             self.base_timestamp = timestamp_ms
@@ -378,7 +346,7 @@ class BatchBuilder:
         if not headers:
             self.extend(((key, value),), timestamp_ms)
             return
-        parts = [b"\0", self._delta(timestamp_ms), VARINT[self.count], _nullable(key), _nullable(value)]
+        parts = [b"\0", self.time_delta(timestamp_ms), VARINT[self.count], _nullable(key), _nullable(value)]
         parts.append(VARINT[len(headers)])
         for name, header_value in headers:
             parts.append(_nullable(name.encode()))
@@ -425,6 +393,45 @@ class BatchBuilder:
         )
         write_crc(out)
         return out
+
+
+class Records(Protocol):
+    """Records that are logged together, all of one time. How they are made is their own business."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
+        """Append all of them."""
+
+
+class KeyValues:
+    """Records that are a key and a value each."""
+
+    __slots__ = ("count", "pairs")
+
+    def __init__(self, pairs: Sequence[KeyValue]) -> None:
+        self.count = len(pairs)
+        self.pairs = pairs
+
+    def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
+        """See `Records`."""
+        batch.extend(self.pairs, timestamp_ms)
+
+
+class Bodies:
+    """Records whose bodies are made already: see `record_body`."""
+
+    __slots__ = ("bodies", "count")
+
+    def __init__(self, bodies: Sequence[bytes]) -> None:
+        self.bodies = bodies
+        self.count = len(bodies)
+
+    def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
+        """See `Records`."""
+        batch.extend_bodies(self.bodies, timestamp_ms)
 
 
 def record_body(key: bytes | None, value: bytes | None) -> bytes:
@@ -476,30 +483,3 @@ def assign_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None
     """Set what the log decides. Both fields lie outside the CRC."""
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LENGTH_OVERHEAD, leader_epoch)
-
-
-def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
-    """message.timestamp.type=LogAppendTime: every record of the batch has this time from now on."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
-    write_crc(batch)
-
-
-def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
-    """message.timestamp.type=CreateTime: the greatest of the records' own times."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
-    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
-    write_crc(batch)
-
-
-def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
-    """The same batch under another codec (a topic's compression.type)."""
-    header = read_header(batch)
-    section = record_bytes(batch, 0, header, max_bytes)
-    out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)
-    _PREFIX.pack_into(out, 0, header.base_offset, len(out) - LENGTH_OVERHEAD)
-    _ATTRIBUTES.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)
-    write_crc(out)
-    return out

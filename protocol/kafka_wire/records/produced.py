@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_wire.errors import DecodeError, ErrorCode, TruncatedError
+from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -17,8 +18,6 @@ from kafka_wire.records.batch import (
     CorruptBatchError,
     check_crc,
     read_header,
-    set_create_time,
-    set_log_append_time,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError
 from kafka_wire.records.key_values import key_values

@@ -1,0 +1,52 @@
+"""A topic's partitions as the log of the coordinator that lives in them: see coordinatord.runtime.log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinatord.log.loader import ReplayedBatch, replay
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.scan import LOAD_BUFFER_BYTES
+from coordinatord.log.writer import LogWriter
+from coordinatord.runtime.log import Gate, Producer
+from coordinatord.topics.markers import TransactionalAppends
+from coordinatord.topics.partition import Partition
+from kafka_wire.records.batch import Records
+
+
+class TopicLog:
+    """Of a topic that is never deleted; it may be made later."""
+
+    def __init__(
+        self, topic: str, appends: TransactionalAppends, writer: LogWriter, *, buffer_bytes: int = LOAD_BUFFER_BYTES
+    ) -> None:
+        """`buffer_bytes`: how much of a file is read at a time."""
+        self.topic = topic
+        self.gate: Gate = writer
+        self._appends = appends
+        self._writer = writer
+        self._buffer_bytes = buffer_bytes
+        self._logs: dict[int, PartitionLog] = {}
+
+    def append(self, partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
+        """The epoch that makes them durable."""
+        if producer is not None:
+            return self._appends.append_records(self._partition(partition), records, now_ms, *producer)
+        log = self._logs.get(partition)
+        if log is None:
+            log = self._logs[partition] = self._partition(partition).log
+        return self._writer.append_records(log, records, now_ms)
+
+    def size_bytes(self, partition: int) -> int:
+        """How much there is to read."""
+        return self._partition(partition).log.visible_bytes
+
+    def read(self, partition: int) -> Iterator[ReplayedBatch]:
+        """All batches; meanwhile the partition gets to know its producers from them."""
+        found = self._partition(partition)
+        return self._appends.watch(found, replay(found.log, chunk_bytes=self._buffer_bytes))
+
+    def _partition(self, index: int) -> Partition:
+        found = self._appends.find(self.topic, index)
+        assert found is not None, f"{self.topic} has all its partitions"
+        return found

@@ -1,0 +1,51 @@
+"""What a broker changes in a batch that somebody else has made: its times, and how it is compressed."""
+
+from __future__ import annotations
+
+import struct
+
+from kafka_wire.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    Buffer,
+    read_header,
+    record_bytes,
+    write_crc,
+)
+from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
+
+_MAX_TIMESTAMP_AT = 35
+
+_PREFIX = struct.Struct(">qi")
+_ATTRIBUTES = struct.Struct(">h")
+_TIMESTAMP = struct.Struct(">q")
+
+
+def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
+    """message.timestamp.type=LogAppendTime: every record of the batch has this time from now on."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
+    write_crc(batch)
+
+
+def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
+    """message.timestamp.type=CreateTime: the greatest of the records' own times."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
+    write_crc(batch)
+
+
+def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
+    """The same batch under another codec (a topic's compression.type)."""
+    header = read_header(batch)
+    section = record_bytes(batch, 0, header, max_bytes)
+    out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)
+    _PREFIX.pack_into(out, 0, header.base_offset, len(out) - LENGTH_OVERHEAD)
+    _ATTRIBUTES.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)
+    write_crc(out)
+    return out
