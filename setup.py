@@ -24,7 +24,7 @@ HOT = {
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
     "coordinatord/net": "connection router",
     "coordinatord/observe": "ledger",
-    "coordinatord/runtime": "parked refusals",
+    "coordinatord/runtime": "parked partitions refusals",
     "coordinatord/shortcuts": "commit_shapes seats",
     "coordinatord/topics": "topic_log",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies rejoin_shape",

@@ -10,13 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinatord.cluster.placement import partition_for
-from coordinatord.coordinator.groups import ACTIVE, Coordinator
-from coordinatord.group.state import GroupSettings
-from coordinatord.log import LogConfig, PartitionLog, ReplayedBatch, replay
+from coordinatord.coordinator.groups import Coordinator
+from coordinatord.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch, replay
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime import loading
-from coordinatord.runtime.loading import Loading, Share
+from coordinatord.runtime.loading import Loading
+from coordinatord.runtime.partitions import ACTIVE, FAILED
 from kafka_wire.records.batch import build_batch, write_crc
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -64,14 +64,7 @@ def world_with(records: dict[int, int]) -> World:
 
 
 def coordinator(world: World) -> Coordinator:
-    made = one_partition(FilesLog(world))
-    made.partitions = made.partitions * PARTITIONS
-    made.group_settings = GroupSettings()
-    return made
-
-
-async def run(each: Loading, into: Coordinator) -> None:
-    await each.run(Share(into, range(PARTITIONS)))
+    return one_partition(FilesLog(world), PARTITIONS)
 
 
 @pytest.mark.interpreted
@@ -86,9 +79,9 @@ async def test_the_smallest_partition_is_served_first() -> None:
         loaded(partition)
 
     into.loaded = note  # type: ignore[method-assign]
-    await run(Loading(Metrics()), into)
+    await Loading(Metrics()).run(into)
     assert order == [2, 1, 3, 0]
-    assert into.partitions == [ACTIVE] * PARTITIONS
+    assert into.partitions.states == [ACTIVE] * PARTITIONS
 
 
 async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +93,10 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
     each = Loading(metrics)
     seen: list[tuple[float, int]] = []
     with capture_logs() as lines:
-        task = asyncio.create_task(run(each, into))
+        task = asyncio.create_task(each.run(into))
         while not task.done():
             await asyncio.sleep(0)
-            seen.append((each.ratio, sum(state == ACTIVE for state in into.partitions)))
+            seen.append((each.ratio, sum(state == ACTIVE for state in into.partitions.states)))
         await task
     assert len(seen) > 10
     assert seen == sorted(seen)
@@ -120,10 +113,20 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
     assert all(set(line) >= {"percent", "records", "records_per_second", "seconds"} for line in told)
 
 
+async def test_a_partition_that_cannot_be_read_has_failed() -> None:
+    world = world_with({0: 3, 1: 1})
+    world.disk.content(world.log(TOPIC, 0).segments[0].log_path)[70] ^= 1
+    into = coordinator(world)
+    with pytest.raises(LogDamaged):
+        await Loading(Metrics()).run(into)
+    assert into.partitions.states == [FAILED, ACTIVE, ACTIVE, ACTIVE]
+    assert into.partitions.counts() == {"loading": 0, "active": 3, "failed": 1}
+
+
 async def test_an_empty_log_is_loaded_at_once() -> None:
     into = coordinator(world_with({}))
     each = Loading(Metrics())
-    await run(each, into)
+    await each.run(into)
     assert not into.is_loading
     assert (each.ratio, each.records, each.total_bytes) == (1.0, 0, 0)
 
@@ -167,7 +170,7 @@ def test_loading_ends_although_nothing_is_left_below_the_end_offset() -> None:
     assert (log.log_start_offset, log.end_offset) == (0, 4)
     assert len(log.segments) > 1
     into, records = _loaded(log)
-    assert (into.actors, records, into.partitions) == ({}, 0, [ACTIVE])
+    assert (into.actors, records, into.partitions.states) == ({}, 0, [ACTIVE])
 
 
 def test_loading_ends_where_the_log_ended_when_it_began() -> None:
@@ -200,4 +203,4 @@ def test_a_gap_at_the_end_is_not_waited_for() -> None:
     into, records = _loaded(log)
     assert records == 2
     assert sorted(into.actors["g"].group.offsets["t"]) == [0, 1]
-    assert into.partitions == [ACTIVE]
+    assert into.partitions.states == [ACTIVE]

@@ -11,13 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinatord.coordinator import partition_load
-from coordinatord.coordinator.groups import ACTIVE, LOADING, Coordinator
+from coordinatord.coordinator.groups import Coordinator
 from coordinatord.group.replay import replay, replay_marker
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.log import LogConfig, LogDamaged, PartitionLog
 from coordinatord.log import replay as replay_log
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.partitions import ACTIVE, LOADING, Partitions
 from kafka_wire.compiler import encoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
@@ -49,10 +50,10 @@ class EmptyLog:
         raise AssertionError("loading writes nothing")
 
 
-def coordinator(log: Any = None) -> Coordinator:
+def coordinator(log: Any = None, partitions: int = 1) -> Coordinator:
     return Coordinator(
         group_settings=GroupSettings(),
-        partitions=1,
+        partitions=Partitions(partitions),
         max_groups=100,
         log=log or EmptyLog(),
         timers=NoTimers(),  # type: ignore[arg-type]
@@ -204,7 +205,7 @@ def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, win
         # What is overwritten within a window is not looked at; record types are never overwritten.
         assert all(into.unread[what] <= plain.unread[what] for what in into.unread), f"seed {seed}"
         assert _types(into.unread) == _types(plain.unread), f"seed {seed}"
-        assert into.partitions == [ACTIVE]
+        assert into.partitions.states == [ACTIVE]
         odd += sum(plain.unread.values())
         groups += len(into.actors)
         pending += len(plain.pending)
@@ -261,7 +262,7 @@ def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: p
         next(steps)
     assert into.find("a") is into.actors["a"]
     assert into.find("b") is into.find("none") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert into.partitions == [LOADING]
+    assert into.partitions.states == [LOADING]
     assert list(steps)
     assert into.find("b") is into.actors["b"]
     assert into.find("none") is None

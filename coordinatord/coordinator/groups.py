@@ -12,7 +12,6 @@ from typing import Protocol
 
 import structlog
 
-from coordinatord.cluster.placement import partition_for
 from coordinatord.coordinator.actor import GroupActor
 from coordinatord.coordinator.partition_load import PartitionLoad
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
@@ -25,6 +24,7 @@ from coordinatord.observe.logs import Teller
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.log import Log
 from coordinatord.runtime.parked import ParkedReplies
+from coordinatord.runtime.partitions import Partitions
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.offset_delete import OffsetDeleteResponse
 from kafka_wire.api.txn_offset_commit import TxnOffsetCommitResponse
@@ -32,10 +32,6 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import OffsetCommitKey
 
 log = structlog.get_logger("coordinatord.coordinator")
-
-ABSENT = 0
-LOADING = 1
-ACTIVE = 2
 
 
 class GroupTimers(Protocol):
@@ -52,8 +48,7 @@ class Coordinator:
         self,
         *,
         group_settings: GroupSettings,
-        partitions: int,
-        owns: Callable[[int], bool] = lambda _partition: True,
+        partitions: Partitions,
         max_groups: int,
         log: Log,
         timers: GroupTimers,
@@ -62,9 +57,8 @@ class Coordinator:
         metrics: Metrics,
         ledger: Ledger | None = None,
     ) -> None:
-        """`owns(partition)`: whether this node serves the groups of a partition."""
         self.group_settings = group_settings
-        self.partitions = [LOADING if owns(partition) else ABSENT for partition in range(partitions)]
+        self.partitions = partitions
         self.max_groups = max_groups
         self.log = log
         self.gate = log.gate
@@ -98,7 +92,7 @@ class Coordinator:
         actor = self.actors.get(group_id)
         if actor is not None:
             return actor
-        partition = partition_for(group_id, len(self.partitions))
+        partition = self.partitions.of(group_id)
         error = self.availability(partition)
         if error is not ErrorCode.NONE:
             return error
@@ -115,7 +109,7 @@ class Coordinator:
         actor = self.actors.get(group_id)
         if actor is not None:
             return actor
-        partition = partition_for(group_id, len(self.partitions))
+        partition = self.partitions.of(group_id)
         error = self.availability(partition)
         return self.absent(group_id, partition) if error is ErrorCode.NONE else error
 
@@ -126,16 +120,13 @@ class Coordinator:
     @property
     def is_loading(self) -> bool:
         """Not all groups are known yet."""
-        return LOADING in self.partitions
+        return self.partitions.is_loading
 
     def availability(self, partition: int) -> ErrorCode:
         """NONE when the partition's groups are served here."""
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        state = self.partitions[partition]
-        if state == ACTIVE:
-            return ErrorCode.NONE
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state == LOADING else ErrorCode.NOT_COORDINATOR
+        return self.partitions.availability(partition)
 
     def forget(self, actor: GroupActor) -> None:
         """Nobody created the group, or it has been deleted."""
@@ -175,8 +166,8 @@ class Coordinator:
         """Have one group after the other forget what nobody has needed for its `retention_ms`, at the caller's pace."""
         for actor in list(self.actors.values()):
             # Since the last one it may have ended, or its partition may have gone.
-            is_here = self.actors.get(actor.group.group_id) is actor and not self.draining
-            if is_here and self.partitions[actor.partition] == ACTIVE:
+            is_here = self.actors.get(actor.group.group_id) is actor
+            if is_here and self.availability(actor.partition) is ErrorCode.NONE:
                 before = _offset_count(actor)
                 actor.tell(Expire(retention_ms(actor.group.group_id)))
                 self.metrics.offset_expirations += before - _offset_count(actor)
@@ -213,7 +204,7 @@ class Coordinator:
 
     def loaded(self, partition: int) -> None:
         """All groups of the partition are here."""
-        self.partitions[partition] = ACTIVE
+        self.partitions.loaded(partition)
         if not self.is_loading:
             self.names.clear()
             self.topic_ids.clear()
@@ -263,11 +254,6 @@ class Coordinator:
     def offset_count(self) -> int:
         """Committed offsets of all groups; read by scrapes, from another thread."""
         return sum(map(_offset_count, list(self.actors.values())))
-
-    def partition_counts(self) -> dict[str, float]:
-        """Partitions of `__consumer_offsets` by state."""
-        states = list(self.partitions)
-        return {"loading": states.count(LOADING), "active": states.count(ACTIVE), "failed": 0}
 
 
 def _offset_count(actor: GroupActor) -> int:

@@ -48,7 +48,8 @@ from coordinatord.observe.health import Health
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
-from coordinatord.runtime.loading import Loading, Share
+from coordinatord.runtime.loading import Loading
+from coordinatord.runtime.partitions import Partitions
 from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -136,8 +137,7 @@ class Daemon:
                 offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
                 max_pending_members=settings.group_max_pending_members,
             ),
-            partitions=self.topics.offsets_partitions,
-            owns=lambda partition: self.nodes.owns(OFFSETS_TOPIC, partition),
+            partitions=self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
             max_groups=settings.max_groups,
             log=self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
             timers=self.timers,
@@ -156,12 +156,12 @@ class Daemon:
             ),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
+            partitions=self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
             log=self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
             markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
             schedule_at=self.timers.alarm,
             now_ms=self.now_ms,
             new_producer_id=self.topics.producer_ids.next,
-            owns=lambda partition: self.nodes.owns(TRANSACTION_TOPIC, partition),
         )
         self.participants: TransactionCoordinator = self.transactions
         if self.peers is not None:
@@ -297,9 +297,7 @@ class Daemon:
     async def _load(self) -> None:
         """Replay the coordinators' logs. Groups first: what a transaction has left undone may be for them."""
         coordinator, transactions = self.coordinator, self.transactions
-        groups = self._here(OFFSETS_TOPIC, len(coordinator.partitions))
-        ids = self._here(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0)
-        await self.loading.run(Share(coordinator, groups), Share(transactions, ids))
+        await self.loading.run(coordinator, transactions)
         if coordinator.actors or transactions.actors:
             self._log.info(
                 "groups loaded",
@@ -312,10 +310,6 @@ class Daemon:
             )
         self.topics.follow_deletions()
         self.health.ready()
-
-    def _here(self, topic: str, partitions: int) -> list[int]:
-        """Those of a coordinators' topic's partitions that this node leads."""
-        return [partition for partition in range(partitions) if self.nodes.owns(topic, partition)]
 
     # Run and stop
 
@@ -377,6 +371,9 @@ class Daemon:
     def _log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
         return TopicLog(topic, self.topics.transactional, self.writer, buffer_bytes=buffer_bytes)
 
+    def _partitions_of(self, topic: str, count: int) -> Partitions:
+        return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
+
     def _rebalances(self, query: dict[str, list[str]]) -> object:
         """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""
         assert self.ledger is not None
@@ -437,7 +434,7 @@ class Daemon:
         watch("member_count", lambda: {"classic": coordinator.member_count()})
         watch("offset_count", coordinator.offset_count)
         watch("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
-        watch("num_partitions", coordinator.partition_counts)
+        watch("num_partitions", coordinator.partitions.counts)
         watch("timers", lambda: len(self.timers.wheel))
         connections = self.connections.open
         watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))

@@ -15,7 +15,6 @@ import asyncio
 import gc
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -23,6 +22,7 @@ import structlog
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.log import Log
+from coordinatord.runtime.partitions import Partitions
 
 log = structlog.get_logger("coordinatord.runtime")
 
@@ -39,6 +39,9 @@ class Loadable(Protocol):
     @property
     def log(self) -> Log: ...
 
+    @property
+    def partitions(self) -> Partitions: ...
+
     def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]: ...
 
 
@@ -46,14 +49,6 @@ GC_THRESHOLDS = (10_000, 50, 100)
 """Python's own (700, 10, 10) has the collector walk all groups whenever they have grown by a quarter: 34 ms in one go
 at 100,000 members. What we drop is in no cycles (tests/guard counts them), so there is next to nothing to find.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Partitions of a coordinator's log that it wants."""
-
-    coordinator: Loadable
-    partitions: Iterable[int]
 
 
 class Loading:
@@ -69,13 +64,12 @@ class Loading:
         self._done = False
         self._counted = (0, 0)
 
-    async def run(self, *shares: Share) -> None:
-        """Load all of them, one share after the other."""
+    async def run(self, *coordinators: Loadable) -> None:
+        """Load all that they have to load, of one after the other."""
         self._began_s = self._told_s = time.monotonic()
-        # The smallest first.
         ordered = [
-            (share.coordinator, sorted((share.coordinator.log.size_bytes(each), each) for each in share.partitions))
-            for share in shares
+            (each, sorted((each.log.size_bytes(partition), partition) for partition in each.partitions.to_load()))
+            for each in coordinators
         ]
         self.total_bytes = sum(size for _, sized in ordered for size, _ in sized)
         gc.collect()
@@ -125,6 +119,9 @@ class Loading:
                     slice_began_s = time.monotonic()
             if self.records > began_records:
                 gc.freeze()
+        except Exception:
+            coordinator.partitions.failed(partition)
+            raise
         finally:
             gc.enable()
         self._count()

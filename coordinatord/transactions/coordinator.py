@@ -21,11 +21,11 @@ from typing import Any, Protocol
 
 import structlog
 
-from coordinatord.cluster.placement import partition_for
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.log import Log
+from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.topics.produce import Participation
 from coordinatord.transactions import events
@@ -43,10 +43,6 @@ from kafka_wire.records.batch import KeyValues
 from kafka_wire.records.transactions import decode_key, decode_value, encode_key, encode_value
 
 log = structlog.get_logger("coordinatord.transactions")
-
-ABSENT = 0
-LOADING = 1
-ACTIVE = 2
 
 RETRY_MS = 1_000
 """When what could not be done is tried again: a marker for a partition that is being loaded, an abort that needs a
@@ -95,14 +91,14 @@ class Transactions:
         settings: TransactionSettings,
         max_ids: int,
         topic: Topic,
+        partitions: Partitions,
         log: Log,
         markers: MarkerWriter,
         schedule_at: Callable[[int, Callable[[], object]], Cancellable],
         now_ms: Callable[[], int],
         new_producer_id: Callable[[], int],
-        owns: Callable[[int], bool] = lambda _partition: True,
     ) -> None:
-        """`new_producer_id` may raise OSError; `owns(partition)`: whether this node serves the ids of a partition."""
+        """`new_producer_id` may raise OSError."""
         self.settings = settings
         self.max_ids = max_ids
         self.topic = topic
@@ -112,8 +108,7 @@ class Transactions:
         self.schedule_at = schedule_at
         self.now_ms = now_ms
         self.new_producer_id = new_producer_id
-        self._owns = owns
-        self.partitions = self._all_partitions(topic.transaction_partitions or 0, LOADING)
+        self.partitions = partitions
         self.actors: dict[str, TransactionActor] = {}
         self.draining = False
         self.unread: Counter[str] = Counter()
@@ -124,7 +119,7 @@ class Transactions:
         """Make `__transaction_state` if nobody needed it before."""
         if not self.partitions:
             try:
-                self.partitions = self._all_partitions(self.topic.create_transaction_topic(), ACTIVE)
+                self.partitions.made(self.topic.create_transaction_topic())
             except OSError as error:
                 log.error("__transaction_state cannot be made", error=str(error))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -133,14 +128,11 @@ class Transactions:
     def topic_made(self) -> None:
         """Another node has made `__transaction_state`: there is nothing in it yet."""
         if not self.partitions:
-            self.partitions = self._all_partitions(self.topic.transaction_partitions or 0, ACTIVE)
-
-    def _all_partitions(self, count: int, state: int) -> list[int]:
-        return [state if self._owns(partition) else ABSENT for partition in range(count)]
+            self.partitions.made(self.topic.transaction_partitions or 0)
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that an id lives in; there must be the topic."""
-        return partition_for(transactional_id, len(self.partitions))
+        return self.partitions.of(transactional_id)
 
     def find(self, transactional_id: str) -> TransactionActor | ErrorCode | None:
         """The id's actor; None where there is no such id, or why this node cannot tell."""
@@ -151,10 +143,8 @@ class Transactions:
             return actor
         if not self.partitions:
             return ErrorCode.NOT_COORDINATOR  # FindCoordinator makes the topic
-        state = self.partitions[self.partition_for(transactional_id)]
-        if state == ACTIVE:
-            return None
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state == LOADING else ErrorCode.NOT_COORDINATOR
+        error = self.partitions.availability(self.partition_for(transactional_id))
+        return None if error is ErrorCode.NONE else error
 
     def actor_for(self, transactional_id: str) -> TransactionActor | ErrorCode:
         """The id's actor, made when there is none; one that no producer is initialised for is forgotten after the
@@ -176,7 +166,7 @@ class Transactions:
     @property
     def is_loading(self) -> bool:
         """Not all ids are known yet."""
-        return LOADING in self.partitions
+        return self.partitions.is_loading
 
     # Steps
 
@@ -336,7 +326,7 @@ class Transactions:
                     if key is not None:
                         self._load_one(partition, key, value, loaded)
             yield len(batch.records)
-        self.partitions[partition] = ACTIVE
+        self.partitions.loaded(partition)
         for transactional_id, actor in loaded.items():
             transaction = actor.transaction
             if not transaction.exists:

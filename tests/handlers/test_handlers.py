@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.cluster.placement import partition_for
-from coordinatord.coordinator.groups import ABSENT, LOADING
+from coordinatord.runtime.partitions import FAILED, LOADING, UNLOADED
 from kafka_wire import registry
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
@@ -211,11 +211,15 @@ def test_there_are_no_more_groups_than_max_groups() -> None:
 
 @pytest.mark.parametrize(
     ("state", "error"),
-    [(LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), (ABSENT, ErrorCode.NOT_COORDINATOR)],
+    [
+        (LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (UNLOADED, ErrorCode.NOT_COORDINATOR),
+        (FAILED, ErrorCode.NOT_COORDINATOR),
+    ],
 )
 def test_groups_of_a_partition_that_is_not_served_here(state: int, error: ErrorCode) -> None:
     world = World()
-    world.coordinator.partitions[partition_for("g", 50)] = state
+    world.coordinator.partitions.states[partition_for("g", 50)] = state
     for message, version in (
         (join_request(), 9),
         (LeaveGroupRequest("g", "m"), 2),

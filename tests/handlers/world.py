@@ -12,13 +12,14 @@ from coordinatord.coordinator.apis.admin import GroupAdmin
 from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.coordinator.apis.offsets import Offsets
-from coordinatord.coordinator.groups import ACTIVE, Coordinator
+from coordinatord.coordinator.groups import Coordinator
 from coordinatord.group.result import TimerKey
 from coordinatord.group.state import GroupSettings
 from coordinatord.net.connection import Connection
 from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Shortcut, ShortcutMaker
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.partitions import Partitions
 from coordinatord.shortcuts import shortcuts
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
@@ -109,7 +110,7 @@ class World:
         limits = {name: settings.pop(name) for name in ("max_groups",) if name in settings}
         self.coordinator = Coordinator(
             group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
-            partitions=PARTITIONS,
+            partitions=Partitions(PARTITIONS),
             max_groups=limits.get("max_groups", 1000),
             log=self,  # type: ignore[arg-type]  # nothing is read from it
             timers=self.timers,  # type: ignore[arg-type]
@@ -118,7 +119,7 @@ class World:
             metrics=Metrics(),
         )
         if active:
-            self.coordinator.partitions = [ACTIVE] * PARTITIONS
+            self.coordinator.partitions.made(PARTITIONS)
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
         self.offsets = Offsets(self.coordinator, self.topics)
         self.door = make_door(

@@ -10,7 +10,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.log import DataDirectory, LogConfig, LogWriter
 from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.loading import Loading, Share
+from coordinatord.runtime.loading import Loading
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.topics.partition import Partition
@@ -93,8 +93,7 @@ class _Partitions:
 
 async def _load(loading: Loading, into: Coordinator) -> float:
     """The longest turn that others had to wait for, in milliseconds."""
-    partitions: Iterable[int] = range(len(into.partitions))
-    task = asyncio.create_task(loading.run(Share(into, partitions)))
+    task = asyncio.create_task(loading.run(into))
     longest_s, last_s = 0.0, time.monotonic()
     while not task.done():
         await asyncio.sleep(0)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.timers import TICK_MS
 from coordinatord.coordinator.actor import GroupActor
-from coordinatord.coordinator.groups import ACTIVE
 from coordinatord.group.replay import replay as replay_record
 from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import Group
@@ -20,6 +19,7 @@ from coordinatord.log import replay
 from coordinatord.member.result import Assigned, Lost, Revoked, Send
 from coordinatord.member.subscription import decode_assignment
 from coordinatord.runtime.log import Producer
+from coordinatord.runtime.partitions import ACTIVE
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -450,7 +450,7 @@ class Watch:
             daemon = node.daemon
             assert daemon is not None
             coordinator = daemon.coordinator
-            for partition, state in enumerate(coordinator.partitions):
+            for partition, state in enumerate(coordinator.partitions.states):
                 if state != ACTIVE:
                     continue
                 logged = self._replayed(daemon, partition)

@@ -22,7 +22,6 @@ import structlog
 from coordinatord.cluster.placement import partition_for
 from coordinatord.config import Settings
 from coordinatord.coordinator.actor import GroupActor
-from coordinatord.coordinator.groups import LOADING
 from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.result import ANY_NODE, Send
@@ -184,7 +183,7 @@ class World:
         for node in self.machine.workers:
             if node.daemon is None or node.stopping:
                 return f"{node.name} does not run"
-            if LOADING in node.daemon.coordinator.partitions:
+            if node.daemon.coordinator.is_loading:
                 return f"{node.name} loads"
         for group in self.plan.groups:
             actor = self.actor(group.group_id)

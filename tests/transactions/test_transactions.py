@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.runtime.partitions import LOADING
 from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -436,7 +437,7 @@ def test_a_marker_of_version_2_is_ahead_of_what_it_ends(world: World) -> None:
 
 def test_a_marker_for_a_group_whose_partition_is_not_loaded(world: World) -> None:
     index = group_partition(world)
-    world.coordinator.partitions[index] = 1
+    world.coordinator.partitions.states[index] = LOADING
     topics = [WritableTxnMarkerTopic("__consumer_offsets", [index])]
     (result,) = world.call(27, 1, WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, topics, 0)])).markers
     assert result.topics[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
@@ -490,7 +491,7 @@ def test_describe_and_list(world: World) -> None:
 def test_while_it_is_loading_or_stopping_it_says_so(world: World) -> None:
     producer = world.producer()
     world.transactions.actors.clear()
-    world.transactions.partitions = [1] * 4
+    world.transactions.partitions.states = [LOADING] * 4
     loading = E.COORDINATOR_LOAD_IN_PROGRESS
     assert world.init().error_code == loading
     assert world.add(producer) == [loading]

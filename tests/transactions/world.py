@@ -4,6 +4,7 @@ daemon wires them. Requests go through their codecs; `restart` and `crash_and_re
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
@@ -12,10 +13,11 @@ from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
-from coordinatord.coordinator.groups import ABSENT, Coordinator
+from coordinatord.coordinator.groups import Coordinator
 from coordinatord.group.state import GroupSettings
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.partitions import Partitions
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.produce import TransactionCoordinator
@@ -73,8 +75,7 @@ class World(TopicsWorld):
         self.metrics = Metrics()
         self.coordinator = Coordinator(
             group_settings=GroupSettings(initial_rebalance_delay_ms=0),
-            partitions=topics.offsets_partitions,
-            owns=lambda partition: nodes.owns(OFFSETS_TOPIC, partition),
+            partitions=Partitions(topics.offsets_partitions, partial(nodes.owns, OFFSETS_TOPIC)),
             max_groups=100,
             log=TopicLog(OFFSETS_TOPIC, topics.transactional, self.writer),
             timers=NoTimers(),  # type: ignore[arg-type]
@@ -88,12 +89,12 @@ class World(TopicsWorld):
             settings=TransactionSettings(settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms),
             max_ids=settings.max_transactional_ids,
             topic=topics,
+            partitions=Partitions(topics.transaction_partitions or 0, partial(nodes.owns, TRANSACTION_TOPIC)),
             log=TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),
             markers=self.marker_writer(nodes),
             schedule_at=self.schedule_at,
             now_ms=lambda: self.time_ms,
             new_producer_id=topics.producer_ids.next,
-            owns=lambda partition: nodes.owns(TRANSACTION_TOPIC, partition),
         )
         participants = topics.producing.transactions = self.participants(nodes)
         self.handlers |= {
@@ -126,9 +127,7 @@ class World(TopicsWorld):
 
     @staticmethod
     def _load(coordinator: Coordinator | Transactions) -> None:
-        for index, state in enumerate(coordinator.partitions):
-            if state == ABSENT:
-                continue
+        for index in coordinator.partitions.to_load():
             for _count in coordinator.load(index, coordinator.log.read(index)):
                 pass
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coordinatord.cluster.placement import partition_for
 from coordinatord.group.events import TxnCommit
 from coordinatord.group.transactional import txn_commit_error
 from coordinatord.net.request import RequestContext
@@ -123,7 +122,7 @@ class TransactionalOffsets:
         """Why the producer may not commit for the group, or NONE and what of the log has to be durable first; or how
         to ask another node for that.
         """
-        index = partition_for(request.group_id, len(self.coordinator.partitions))
+        index = self.coordinator.partitions.of(request.group_id)
         partition = self.find_partition(OFFSETS_TOPIC, index)
         assert partition is not None, "the offsets topic has all its partitions"
         availability = self.coordinator.availability(index)
