@@ -34,7 +34,8 @@ from coordinatord.member.events import (
     Wakeup,
     Woken,
 )
-from coordinatord.member.result import ANY_NODE, Assigned, Lost, Polled, Result, Revoked, Send
+from coordinatord.member.result import Assigned, Lost, Polled, Result, Revoked
+from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.member.state import Member, MemberSettings
 from coordinatord.member.step import step
 from coordinatord.member.timer import NEVER

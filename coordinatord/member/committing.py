@@ -18,7 +18,8 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Commit
 from coordinatord.member.finding import ensure_coordinator
 from coordinatord.member.network import coordinator_failed
-from coordinatord.member.result import Committed, Result, Send
+from coordinatord.member.result import Committed, Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import DISCONNECTED, PREPARING_REBALANCE, RETRIABLE, STABLE, UNJOINED, Member, SyncCommit
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.offset_commit import (

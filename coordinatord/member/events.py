@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.member.assignors.java_hash import TopicPartition
-from coordinatord.member.result import Send
+from coordinatord.member.send import Send
 
 
 @dataclass(slots=True)

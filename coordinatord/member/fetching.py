@@ -10,41 +10,14 @@ Fetches are without a session, and read uncommitted.
 from __future__ import annotations
 
 from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.member.fetched import Fetched
 from coordinatord.member.positions import leader_of, reset
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import Member
-from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_wire.errors import DecodeError, ErrorCode
-from kafka_wire.records.batch import Record, check_crc, iterate_batches, records
-
-ANSWER_LAPSE_MS = 1_000
-
-
-class Fetched:
-    """What came for one partition, and how far it has been handed out."""
-
-    __slots__ = ("at", "data", "end_offset", "leader_epoch", "next_offset", "node", "partition", "records")
-
-    def __init__(self, node: int, partition: TopicPartition, offset: int, data: PartitionData) -> None:
-        self.node = node
-        self.partition = partition
-        self.next_offset = offset
-        self.data = data
-        self.records: list[Record] | None = None  # not read yet
-        self.at = 0
-        self.end_offset = offset
-        self.leader_epoch = -1
-
-    def read(self) -> None:
-        """Take the batches apart; what lies before the offset that was asked for is not ours to have."""
-        raw = self.data.records or b""
-        self.records = found = []
-        for position, header in iterate_batches(raw, partial=True):
-            check_crc(raw, position, header)
-            self.end_offset = header.base_offset + header.last_offset_delta + 1
-            self.leader_epoch = header.leader_epoch
-            if not header.is_control:
-                found += [each for each in records(raw, position, header) if each.offset >= self.next_offset]
+from kafka_wire.records.batch import Record
 
 
 def send_fetches(member: Member, now_ms: int, result: Result) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinatord.member.result import ANY_NODE, Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.member.state import RETRIABLE, Member
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.errors import error_of

@@ -34,7 +34,8 @@ from __future__ import annotations
 from coordinatord.member.finding import ensure_coordinator
 from coordinatord.member.leaving import leave_group
 from coordinatord.member.network import coordinator_failed
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.heartbeat import HeartbeatResponse

@@ -21,7 +21,8 @@ from coordinatord.member.heartbeats import schedule_task
 from coordinatord.member.leading import assign, lead, send_sync
 from coordinatord.member.network import coordinator_failed
 from coordinatord.member.positions import assign_partitions
-from coordinatord.member.result import Assigned, Generation, Lost, Result, Revoked, Send
+from coordinatord.member.result import Assigned, Lost, Result, Revoked
+from coordinatord.member.send import Generation, Send
 from coordinatord.member.state import (
     COMPLETING_REBALANCE,
     DISCONNECTED,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import UNJOINED, Member
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coordinatord.member.cluster import Cluster
-from coordinatord.member.result import ANY_NODE, Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.member.state import Member
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.member.finding import mark_coordinator_unknown
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import Member
 
 OnAnswer = Callable[[Member, Send, Any, int, Result], None]

@@ -26,7 +26,8 @@ from coordinatord.member.joining import ensure_active_group, rejoin_needed_or_pe
 from coordinatord.member.leaving import leave_group
 from coordinatord.member.metadata import maintain
 from coordinatord.member.positions import assign_partitions, look_up, update_positions
-from coordinatord.member.result import Lost, Polled, Result, Revoked, Send
+from coordinatord.member.result import Lost, Polled, Result, Revoked
+from coordinatord.member.send import Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.finding import ensure_coordinator
 from coordinatord.member.network import coordinator_failed
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import DISCONNECTED, RETRIABLE, Member, PartitionState
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from kafka_wire.api.offset_fetch import (

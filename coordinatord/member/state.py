@@ -16,21 +16,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from coordinatord.member.assignors import ASSIGNORS
 from coordinatord.member.assignors.base import Assignor
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.cluster import Cluster
-from coordinatord.member.result import NO_GENERATION, Generation, Result, Send, Transition
+from coordinatord.member.events import Close, Commit
+from coordinatord.member.fetched import Fetched
+from coordinatord.member.result import Result, Transition
+from coordinatord.member.send import NO_GENERATION, Generation, Send
 from coordinatord.member.timer import NEVER, Backoff, Heartbeat
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from coordinatord.member.events import Close, Commit
-    from coordinatord.member.fetching import Fetched
 
 DISCONNECTED: Final = ErrorCode.NETWORK_EXCEPTION
 """Stands for "no answer came": the connection broke, or the time for it was up."""

@@ -18,7 +18,8 @@ from typing import Any
 
 from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
 from coordinatord.member.polling import begin_close, go_on, unsubscribe, wake_up
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import Member
 from kafka_wire.api.fetch import FetchRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

@@ -18,7 +18,8 @@ from typing import Any
 
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Close, Failed, Poll, Received, Seek, Subscribe, Wakeup, Woken
-from coordinatord.member.result import Assigned, Result, Revoked, Send
+from coordinatord.member.result import Assigned, Result, Revoked
+from coordinatord.member.send import Send
 from coordinatord.member.state import STABLE, Join, Member, MemberSettings
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER

@@ -6,7 +6,8 @@ from typing import Any
 
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken
-from coordinatord.member.result import Polled, Result, Send
+from coordinatord.member.result import Polled, Result
+from coordinatord.member.send import Send
 from coordinatord.member.state import (
     COMPLETING_REBALANCE,
     PREPARING_REBALANCE,

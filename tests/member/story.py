@@ -37,7 +37,8 @@ from coordinatord.member.events import (
     Subscribe,
     Wakeup,
 )
-from coordinatord.member.result import Result, Send
+from coordinatord.member.result import Result
+from coordinatord.member.send import Send
 from coordinatord.member.subscription import decode_assignment, decode_subscription
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.fetch import FetchRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.member.events import Commit, Rejoin
-from coordinatord.member.result import NO_GENERATION, Generation
+from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import STABLE, UNJOINED
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.member.result import NO_GENERATION, Generation
+from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

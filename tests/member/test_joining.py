@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.member.events import Rejoin, Subscribe
-from coordinatord.member.result import NO_GENERATION, Assigned, Generation, Lost, Revoked
+from coordinatord.member.result import Assigned, Lost, Revoked
+from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.subscription import decode_assignment, decode_subscription
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

@@ -18,7 +18,8 @@ from coordinatord.group.commit_answers import written_out
 from coordinatord.group.states import STABLE as GROUP_STABLE
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken
-from coordinatord.member.result import Assigned, Polled, Result, Send, Transition
+from coordinatord.member.result import Assigned, Polled, Result, Transition
+from coordinatord.member.send import Send
 from coordinatord.member.state import STABLE, Member, MemberSettings
 from coordinatord.member.step import step
 from coordinatord.member.timer import NEVER

@@ -16,7 +16,8 @@ from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, STABLE, Cause
 from coordinatord.log import replay
-from coordinatord.member.result import Assigned, Lost, Revoked, Send
+from coordinatord.member.result import Assigned, Lost, Revoked
+from coordinatord.member.send import Send
 from coordinatord.member.subscription import decode_assignment
 from coordinatord.runtime.log import Producer
 from coordinatord.runtime.partitions import ACTIVE

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.member.events import Close, Commit, Failed, Pause, Poll, Received, Seek, Subscribe, Wakeup, Woken
-from coordinatord.member.result import ANY_NODE, Assigned, Result, Send
+from coordinatord.member.result import Assigned, Result
+from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.member.result import Send
+from coordinatord.member.send import Send
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.simulation.members import MemberWire

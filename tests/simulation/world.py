@@ -24,7 +24,7 @@ from coordinatord.config import Settings
 from coordinatord.coordinator.actor import GroupActor
 from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
-from coordinatord.member.result import ANY_NODE, Send
+from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.net.router import Router
 from coordinatord.simulation.engine import START_MS, Engine
 from coordinatord.topics.names import OFFSETS_TOPIC

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafka_wire.errors import LengthError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
 from kafka_wire.records.batch import (
@@ -14,6 +16,7 @@ from kafka_wire.records.batch import (
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES
 
+Add = Callable[["OffsetKeyValue"], object]
 #: (offset, timestamp, key, value)
 OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
@@ -26,82 +29,91 @@ def key_values(
 ) -> list[OffsetKeyValue]:
     """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
 
-    Written out flat because replay calls it for every batch ever committed: a varint of one byte, and of two where
-    records have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run past the
-    record's end: the comparison with `stop` at the end of the round finds out.
+    The loop is written out flat because replay calls it for every batch ever committed: a varint of one byte, and of
+    two where records have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
+    past the record's end: the comparison with `stop` finds out.
     """
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
     check_count(header, end)
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.attributes & LOG_APPEND_TIME
-    if append_time:
-        base_timestamp = header.max_timestamp
+    append_time = bool(header.attributes & LOG_APPEND_TIME)
     out: list[OffsetKeyValue] = []
-    add = out.append
-    at = 0
     try:
-        for _ in range(header.record_count):
-            size = section[at]
-            at += 1
-            if size > 127:
-                high = section[at]
-                if high > 127:
-                    size, at = read_length(section, at - 1)
-                else:
-                    size = size & 127 | high << 7
-                    at += 1
-            if size & 1:
-                raise LengthError("a record's length is negative")
-            stop = at + (size >> 1)
-            at += 1  # attributes: unused in magic 2
-            timestamp = base_timestamp
-            delta = section[at]
-            at += 1
-            if delta:
-                delta, at = varint.decode(section, at - 1)
-                if not append_time:
-                    timestamp += delta
-            offset_delta = section[at] >> 1
-            at += 1
-            if section[at - 1] & 0x81:
-                offset_delta, at = varint.decode(section, at - 1)
-            size = section[at]
-            at += 1
-            if size > 127:
-                size, at = read_length(section, at - 1)
-            if size & 1:
-                key = None
-                if size != 1:
-                    raise LengthError("a key's length is negative")
-            else:
-                size >>= 1
-                key = section[at : at + size]
-                at += size
-            size = section[at]
-            at += 1
-            if size > 127:
-                size, at = read_length(section, at - 1)
-            if size & 1:
-                value = None
-                if size != 1:
-                    raise LengthError("a value's length is negative")
-            else:
-                size >>= 1
-                value = section[at : at + size]
-                at += size
-            if section[at]:
-                at = read_record_headers(section, at, stop)[1]
-            else:
-                at += 1
-            if at != stop:
-                raise LengthError("a record's length and its fields disagree")
-            add((base_offset + offset_delta, timestamp, key, value))
+        at = _read_all(
+            section,
+            header.record_count,
+            header.base_offset,
+            header.max_timestamp if append_time else header.base_timestamp,
+            append_time,
+            out.append,
+        )
     except IndexError:
         raise TruncatedError("a record reaches beyond the end of its batch") from None
     if at != end:
         raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
     return out
+
+
+def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, add: Add) -> int:
+    """See above. Returns the position behind the last record."""
+    at = 0
+    for _ in range(count):
+        size = section[at]
+        at += 1
+        if size > 127:
+            high = section[at]
+            if high > 127:
+                size, at = read_length(section, at - 1)
+            else:
+                size = size & 127 | high << 7
+                at += 1
+        if size & 1:
+            raise LengthError("a record's length is negative")
+        stop = at + (size >> 1)
+        at += 1  # attributes: unused in magic 2
+        timestamp = base_timestamp
+        delta = section[at]
+        at += 1
+        if delta:
+            delta, at = varint.decode(section, at - 1)
+            if not append_time:
+                timestamp += delta
+        offset_delta = section[at] >> 1
+        at += 1
+        if section[at - 1] & 0x81:
+            offset_delta, at = varint.decode(section, at - 1)
+        size = section[at]
+        at += 1
+        if size > 127:
+            size, at = read_length(section, at - 1)
+        if size & 1:
+            key = None
+            if size != 1:
+                raise LengthError("a key's length is negative")
+        else:
+            size >>= 1
+            key = section[at : at + size]
+            at += size
+        size = section[at]
+        at += 1
+        if size > 127:
+            size, at = read_length(section, at - 1)
+        if size & 1:
+            value = None
+            if size != 1:
+                raise LengthError("a value's length is negative")
+        else:
+            size >>= 1
+            value = section[at : at + size]
+            at += size
+        if section[at]:
+            at = read_record_headers(section, at, stop)[1]
+        else:
+            at += 1
+        if at != stop:
+            raise LengthError("a record's length and its fields disagree")
+        add((base_offset + offset_delta, timestamp, key, value))
+    return at
 
 
 def read_length(section: bytes, at: int) -> tuple[int, int]:

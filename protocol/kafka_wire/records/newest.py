@@ -32,67 +32,71 @@ def gather(
 
     Ends at an odd record, which counts as done. A tombstone for a key that `newest` has no value for goes in there,
     unless all `tombstones_are_odd`.
-    The loop is key_values_in's without offsets and timestamps.
     """
-    done = 0
     if count * MIN_RECORD_BYTES > end - at:
         raise LengthError(f"{count} records cannot be in {end - at} bytes")
     try:
-        while done < count:
-            done += 1
-            size = section[at]
-            at += 1
-            if size > 127:
-                high = section[at]
-                if high > 127:
-                    size, at = read_length(section, at - 1)
-                else:
-                    size = size & 127 | high << 7
-                    at += 1
-            if size & 1:
-                raise LengthError("a record's length is negative")
-            stop = at + (size >> 1)
-            if stop > end:
-                raise TruncatedError("a record reaches beyond the end of its batch")
-            if section[at + 1] > 127 or section[at + 2] > 127:
-                at = varint.decode(section, varint.decode(section, at + 1)[1])[1]
-            else:
-                at += 3  # attributes and two deltas
-            size = section[at]
-            at += 1
-            if size > 127:
-                size, at = read_length(section, at - 1)
-            if size & 1:
-                key = None
-                if size != 1:
-                    raise LengthError("a key's length is negative")
-            else:
-                size >>= 1
-                key = section[at : at + size]
-                at += size
-            size = section[at]
-            at += 1
-            if size > 127:
-                size, at = read_length(section, at - 1)
-            if size & 1:
-                value = None
-                if size != 1:
-                    raise LengthError("a value's length is negative")
-            else:
-                size >>= 1
-                value = section[at : at + size]
-                at += size
-            if section[at]:
-                at = read_record_headers(section, at, stop)[1]
-            else:
-                at += 1
-            if at != stop:
-                raise LengthError("a record's length and its fields disagree")
-            if key is None or len(key) < MIN_OFFSET_KEY_BYTES or key[1] != OFFSET_KEY_TYPE or key[0]:
-                return at, done, (key, value)
-            if value is None and (tombstones_are_odd or newest.get(key) is not None):
-                return at, done, (key, value)
-            newest[key] = value
+        return _gather(section, at, end, count, newest, tombstones_are_odd)
     except IndexError:
         raise TruncatedError("a record reaches beyond the end of its batch") from None
-    return at, done, None
+
+
+def _gather(
+    section: bytes, at: int, end: int, count: int, newest: Newest, tombstones_are_odd: bool
+) -> tuple[int, int, Odd | None]:
+    """The loop is that of key_values without offsets and timestamps, and flat for the same reason."""
+    for done in range(1, count + 1):
+        size = section[at]
+        at += 1
+        if size > 127:
+            high = section[at]
+            if high > 127:
+                size, at = read_length(section, at - 1)
+            else:
+                size = size & 127 | high << 7
+                at += 1
+        if size & 1:
+            raise LengthError("a record's length is negative")
+        stop = at + (size >> 1)
+        if stop > end:
+            raise TruncatedError("a record reaches beyond the end of its batch")
+        if section[at + 1] > 127 or section[at + 2] > 127:
+            at = varint.decode(section, varint.decode(section, at + 1)[1])[1]
+        else:
+            at += 3  # attributes and two deltas
+        size = section[at]
+        at += 1
+        if size > 127:
+            size, at = read_length(section, at - 1)
+        if size & 1:
+            key = None
+            if size != 1:
+                raise LengthError("a key's length is negative")
+        else:
+            size >>= 1
+            key = section[at : at + size]
+            at += size
+        size = section[at]
+        at += 1
+        if size > 127:
+            size, at = read_length(section, at - 1)
+        if size & 1:
+            value = None
+            if size != 1:
+                raise LengthError("a value's length is negative")
+        else:
+            size >>= 1
+            value = section[at : at + size]
+            at += size
+        if section[at]:
+            at = read_record_headers(section, at, stop)[1]
+        else:
+            at += 1
+        if at != stop:
+            raise LengthError("a record's length and its fields disagree")
+        if key is None or len(key) < MIN_OFFSET_KEY_BYTES or key[1] != OFFSET_KEY_TYPE or key[0]:
+            return at, done, (key, value)
+        if value is None and (tombstones_are_odd or newest.get(key) is not None):
+            return at, done, (key, value)
+        newest[key] = value
+    return at, count, None
