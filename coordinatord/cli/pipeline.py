@@ -164,11 +164,11 @@ def run(**given: Any) -> None:
     stuck, rebalances all the time or will lose its offsets, and when that is over.
     """
     try:
-        from coordinatord.pipeline.before import check_run
-        from coordinatord.pipeline.delta import delta_settings
-        from coordinatord.pipeline.frames import start_spark
-        from coordinatord.pipeline.run import run as run_pipeline
-        from coordinatord.pipeline.segments import SourceError
+        from coordinatord.pipeline.run.before import check_run
+        from coordinatord.pipeline.run.delta import delta_settings
+        from coordinatord.pipeline.run.update import run as run_pipeline
+        from coordinatord.pipeline.source.frames import start_spark
+        from coordinatord.pipeline.source.segments import SourceError
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
@@ -197,7 +197,7 @@ def run(**given: Any) -> None:
 
 def _check_followers(given: dict[str, Any]) -> None:
     """What nobody would heed is refused. SourceError."""
-    from coordinatord.pipeline.segments import SourceError
+    from coordinatord.pipeline.source.segments import SourceError
 
     context = click.get_current_context()
     for name in OF_FOLLOWERS:
@@ -208,7 +208,7 @@ def _check_followers(given: dict[str, Any]) -> None:
 def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
     """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
     from coordinatord.pipeline.analysis.changes import Thresholds
-    from coordinatord.pipeline.follow import Follower
+    from coordinatord.pipeline.run.follow import Follower
 
     count, window_s = given["storm"]
     thresholds = Thresholds(
@@ -255,10 +255,10 @@ def _clock(time_s: float) -> str:
 def wanted(given: dict[str, Any]) -> Any:
     """The Run that the options ask for. SourceError."""
     from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.frames import Source
-    from coordinatord.pipeline.options import broker_settings, check_address
-    from coordinatord.pipeline.run import Run
-    from coordinatord.pipeline.segments import SourceError
+    from coordinatord.pipeline.run.update import Run
+    from coordinatord.pipeline.source.frames import Source
+    from coordinatord.pipeline.source.options import broker_settings, check_address
+    from coordinatord.pipeline.source.segments import SourceError
     from coordinatord.pipeline.tables import TABLES
     from coordinatord.pipeline.tables.inputs import Options
 
@@ -301,7 +301,7 @@ def wanted(given: dict[str, Any]) -> Any:
 
 
 def _assignment(text: str, where: str) -> tuple[str, str]:
-    from coordinatord.pipeline.segments import SourceError
+    from coordinatord.pipeline.source.segments import SourceError
 
     name, equals, value = text.partition("=")
     if not equals:
@@ -311,7 +311,7 @@ def _assignment(text: str, where: str) -> tuple[str, str]:
 
 def _properties(file: Path) -> dict[str, str]:
     """Lines of NAME=VALUE; those that begin with # say nothing. A wrong one is not shown: it may be a password."""
-    from coordinatord.pipeline.segments import SourceError
+    from coordinatord.pipeline.source.segments import SourceError
 
     try:
         lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
@@ -351,9 +351,9 @@ def tables() -> None:
 def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | None) -> None:
     """What a group had committed at a moment, who read what, and how to go back there."""
     try:
-        from coordinatord.pipeline import at as moments
-        from coordinatord.pipeline.frames import start_spark
-        from coordinatord.pipeline.segments import SourceError
+        from coordinatord.pipeline.run import at as moments
+        from coordinatord.pipeline.source.frames import start_spark
+        from coordinatord.pipeline.source.segments import SourceError
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
@@ -410,7 +410,7 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
 
         from coordinatord.pipeline.report.page import page
         from coordinatord.pipeline.report.read import read
-        from coordinatord.pipeline.segments import SourceError
+        from coordinatord.pipeline.source.segments import SourceError
     except ModuleNotFoundError as error:
         fail(f"A report needs plotly and pyarrow: {how_to_install('plot', 'spark')} ({error}).")
     try:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import click
 
-from coordinatord.pipeline.progress import Progress
+from coordinatord.pipeline.run.progress import Progress
 
 REDRAW_S = 0.1
 

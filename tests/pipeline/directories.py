@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinatord.pipeline.ranges import Range, read
-from coordinatord.pipeline.wanted import Wanted
+from coordinatord.pipeline.decode.wanted import Wanted
+from coordinatord.pipeline.source.ranges import Range, read
 from kafka_wire.records.batch import build_batch, read_header
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.logs import START_MS, encoded

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from coordinatord.pipeline.kinds import KIND_OF_TYPE, NONE_IS_MINUS_ONE, NONE_IS_ZERO, OFFSET_COMMITS, RENAMED
+from coordinatord.pipeline.decode.kinds import KIND_OF_TYPE, NONE_IS_MINUS_ONE, NONE_IS_ZERO, OFFSET_COMMITS, RENAMED
 from tests.reference.definitions import snake_case
 
 BATCH = re.compile(

@@ -19,7 +19,7 @@ from coordinatord.member.subscription import (
     encode_subscription,
 )
 from coordinatord.pipeline.analysis.generations import Commits, Generation, generation_of
-from coordinatord.pipeline.rows import decode_key, decode_value
+from coordinatord.pipeline.decode.rows import decode_key, decode_value
 from kafka_wire.api.leave_group import MemberIdentity
 from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import World, commit_topic

@@ -11,7 +11,7 @@ from tests.pipeline.known import GENERATIONS, PARTITIONS, Shape
 
 def check(spark: Any, out: Path, shape: Shape, records: int) -> None:
     """Every group's lag, commits, generations and members, and how much of the log it has. AssertionError."""
-    from coordinatord.pipeline.run import read_table
+    from coordinatord.pipeline.run.update import read_table
 
     def rows(name: str, *columns: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in read_table(spark, out, name).select(*columns).collect()]

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from coordinatord.pipeline.kinds import KINDS, QUARANTINE
-from coordinatord.pipeline.wanted import Wanted
+from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
+from coordinatord.pipeline.decode.wanted import Wanted
 from kafka_wire.compiler import encode_message
 from kafka_wire.records.amend import set_log_append_time
 from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder

@@ -17,13 +17,13 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from coordinatord.pipeline.analysis.generations import Commits, generation_of
 from coordinatord.pipeline.analysis.rebalances import MEMBER_LEFT, NEW_MEMBER, SESSION_EXPIRED
-from coordinatord.pipeline.ledger_topic import ledger_of
-from coordinatord.pipeline.options import read_options
+from coordinatord.pipeline.source.ledger_topic import ledger_of
+from coordinatord.pipeline.source.options import read_options
 from tests.clients.members import ConsumerProcess
 from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 from tests.pipeline.scoring import Known, score
-from tests.pipeline.test_kafka_segments import rows_in
+from tests.pipeline.source.test_kafka_segments import rows_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # sessions have to end
 

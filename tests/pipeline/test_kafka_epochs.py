@@ -16,9 +16,9 @@ from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import epochs, generations
 from coordinatord.pipeline.analysis.generations import Commits
 from coordinatord.pipeline.analysis.members import EXPIRED, LEFT, REPLACED, lives
-from coordinatord.pipeline.topic_names import names_in_directories
+from coordinatord.pipeline.source.topic_names import names_in_directories
 from tests.pipeline.epochs_story import GROUP, OVERRIDES, SESSION_MS, Step, Story, play
-from tests.pipeline.test_kafka_segments import rows_in
+from tests.pipeline.source.test_kafka_segments import rows_in
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "consumer_group"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from coordinatord.pipeline.end_offsets import from_directories
+from coordinatord.pipeline.source.end_offsets import from_directories
 from kafka_wire.compiler import decode_message
 from kafka_wire.records.batch import check_crc, iterate_batches, records
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue

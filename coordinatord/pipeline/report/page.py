@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from coordinatord.pipeline.progress import Progress
 from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.read import Row, Tables
+from coordinatord.pipeline.run.progress import Progress
 
 MAX_ROWS = 50
 """Of one table on the page; what is left out is said."""

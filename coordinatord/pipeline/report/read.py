@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.source.segments import SourceError
 
 Row = dict[str, Any]
 
@@ -123,7 +123,7 @@ def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
 
 
 def _events(out: Path) -> list[Row]:
-    """What a follower wrote (pipeline/events.py), the last one first."""
+    """What a follower wrote (run/events.py), the last one first."""
     rows: list[Row] = []
     for path in sorted((out / "events").glob("[0-9]*.jsonl"), reverse=True)[:MAX_EVENT_FILES]:
         rows += [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,18 @@
-"""The tables of `coordinatord pipeline run`. TABLES.md describes them, written by `coordinatord pipeline tables`."""
+"""The tables of `coordinatord pipeline run`. TABLES.md describes them, written by `coordinatord pipeline tables`.
+
+table.py        what a table is: a name, a grain, columns with their meaning, and how it is made
+inputs.py       what tables are made of: facts of the log, where partitions end, what the user wants
+group_log.py    the log of each group, of either protocol, with when it committed
+life.py         what one pass over each group's log finds: rebalances, members, member_events
+rebalances.py   the columns of rebalances
+members.py      members, member_events, churn; and rebalances
+lag.py          lag, lag_history, status, group_status
+slo.py          slo
+expiry.py       expiry
+commits.py      commits, offsets_load
+events.py       events, which `pipeline run --follow` writes
+describe.py     TABLES.md
+"""
 
 from coordinatord.pipeline.tables.commits import COMMITS, OFFSETS_LOAD
 from coordinatord.pipeline.tables.expiry import EXPIRY

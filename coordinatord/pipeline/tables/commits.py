@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.load import LOAD_RATE
-from coordinatord.pipeline.kinds import GROUP_GENERATIONS
+from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table
 

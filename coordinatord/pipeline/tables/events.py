@@ -1,4 +1,4 @@
-"""events: what changed while somebody followed the log. Written by `pipeline run --follow`, see pipeline/events.py."""
+"""events: what changed while somebody followed the log. Written by `pipeline run --follow`: run/events.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.epochs import Epoch, epochs
 from coordinatord.pipeline.analysis.generations import Commits, Generation, TopicPartition, generation_of
-from coordinatord.pipeline.kinds import GROUP_GENERATIONS, RECORD
+from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, RECORD
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column
 

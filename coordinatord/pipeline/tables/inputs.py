@@ -16,16 +16,16 @@ from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.consumer_group import SESSION_MS
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 from coordinatord.pipeline.analysis.status import Rules
-from coordinatord.pipeline.ends_source import ENDS_DDL
-from coordinatord.pipeline.frames import with_outcome
-from coordinatord.pipeline.kinds import (
+from coordinatord.pipeline.decode.kinds import (
     GROUP_GENERATIONS,
     KINDS,
     OFFSET_COMMITS,
     QUARANTINE,
     TRANSACTION_MARKERS,
 )
-from coordinatord.pipeline.topic_names import read_names
+from coordinatord.pipeline.source.frames import with_outcome
+from coordinatord.pipeline.source.partition_ends import ENDS_DDL
+from coordinatord.pipeline.source.topic_names import read_names
 
 if TYPE_CHECKING:
     from coordinatord.pipeline.tables.table import Table
@@ -162,7 +162,7 @@ class Inputs:
 
     @cached_property
     def topic_names(self) -> dict[str, str]:
-        """Topics by id: what runs have found out (topic_names.py), and what records of these groups say themselves."""
+        """Topics by id: what runs have found out (source/topic_names.py), and what records themselves say."""
         if not self.has_consumer_groups:
             return {}
         committed = self.facts(OFFSET_COMMITS).where("topic_id is not null").select("topic_id", "topic")

@@ -16,7 +16,7 @@ from coordinatord.pipeline.analysis import burrow, status
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point, curve
 from coordinatord.pipeline.analysis.lag import Ends, history, lag_now, with_lags
-from coordinatord.pipeline.end_offsets import record_time
+from coordinatord.pipeline.source.end_offsets import record_time
 from coordinatord.pipeline.tables.inputs import Inputs, Options
 from coordinatord.pipeline.tables.table import Column, Table
 

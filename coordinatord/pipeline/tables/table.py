@@ -1,7 +1,7 @@
 """What a table is: a name, a grain, columns with their meaning, and how it is made of what was read.
 
 `build(inputs)` returns a DataFrame with the declared columns, in that order. Tables are rebuilt for the groups that
-have something new (see run.py), so what it returns must depend on nothing of other groups.
+have something new (see run/update.py), so what it returns must depend on nothing of other groups.
 """
 
 from __future__ import annotations

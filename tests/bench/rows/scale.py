@@ -38,7 +38,7 @@ RUN = Column("ours", "ours", "pipeline run, 2 cores")
 def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
     try:
         from coordinatord.cli.pipeline import QUIET
-        from coordinatord.pipeline.frames import start_spark
+        from coordinatord.pipeline.source.frames import start_spark
     except ImportError as missing:
         raise Unavailable(f"Spark is left out: {missing} (pip install 'coordinatord[spark]')") from missing
     pin(os.getpid(), cores()[0] | cores()[1])  # the JVM and its workers inherit both cores
@@ -59,8 +59,8 @@ def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
 
 def _run(arena: Arena, spark: object, part: int) -> tuple[int, float, float]:
     """(records, seconds, CPU seconds) of a history that is so many times smaller."""
-    from coordinatord.pipeline.frames import Source
-    from coordinatord.pipeline.run import Run, run
+    from coordinatord.pipeline.run.update import Run, run
+    from coordinatord.pipeline.source.frames import Source
     from tests.pipeline.known import Shape, write
     from tests.pipeline.known_tables import check
 

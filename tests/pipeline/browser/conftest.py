@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.browser import chromium
-from tests.pipeline.test_report import out as out  # the tables that the quick tests have, too
+from tests.pipeline.report.test_report import out as out  # the tables that the quick tests have, too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

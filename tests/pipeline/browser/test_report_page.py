@@ -17,7 +17,7 @@ from coordinatord.pipeline.report import page as page_module
 from coordinatord.pipeline.report.page import page
 from coordinatord.pipeline.report.read import read
 from tests.pipeline.browser.chromium import Tab
-from tests.pipeline.test_report import EVIL, NOW_MS, life, rebalance, status, write
+from tests.pipeline.report.test_report import EVIL, NOW_MS, life, rebalance, status, write
 
 BUILD = Path(__file__).parents[3] / "build"
 

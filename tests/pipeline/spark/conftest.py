@@ -75,7 +75,7 @@ def spark(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         unavailable("there is no Java")
     try:
-        from coordinatord.pipeline.frames import start_spark
+        from coordinatord.pipeline.source.frames import start_spark
     except ImportError as missing:
         unavailable(str(missing))
     before = dict(os.environ)

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.pipeline.segments import OFFSETS_TOPIC
+from coordinatord.pipeline.source.segments import OFFSETS_TOPIC
 from tests.reference import broker as reference
 
 READER, WORD, PLAIN_WORD = "reader", "correct-horse-scram", "correct-horse-plain"

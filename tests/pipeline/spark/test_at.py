@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.pipeline.at import compare, csv_lines, moment, parse_time, tell
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, run
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.run.at import compare, csv_lines, moment, parse_time, tell
+from coordinatord.pipeline.run.update import Run, run
+from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.segments import SourceError
 from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import GROUP_ID
 from tests.pipeline.histories import Consumer, History

@@ -10,15 +10,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from coordinatord.pipeline.frames import Source, with_outcome
-from coordinatord.pipeline.kinds import KINDS
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.decode.kinds import KINDS
+from coordinatord.pipeline.source.frames import Source, with_outcome
+from coordinatord.pipeline.source.segments import SourceError
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_control_batch
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.directories import commit_batch, write_log, write_segment
 from tests.pipeline.logs import START_MS, arbitrary_log, encoded
-from tests.pipeline.test_kafka_segments import GOLDEN, rows_in
+from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
 
 TOPIC = "__consumer_offsets"
 

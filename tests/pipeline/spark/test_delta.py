@@ -21,9 +21,9 @@ from tests.pipeline.spark.test_run import NOW_MS, Log, ago
 READ = """
 import json, sys
 from pathlib import Path
-from coordinatord.pipeline.delta import delta_settings
-from coordinatord.pipeline.frames import start_spark
-from coordinatord.pipeline.run import read_table
+from coordinatord.pipeline.run.delta import delta_settings
+from coordinatord.pipeline.source.frames import start_spark
+from coordinatord.pipeline.run.update import read_table
 spark = start_spark(**delta_settings())
 tables = {name: read_table(spark, Path(sys.argv[1]), name, "delta").collect() for name in ("commits", "lag")}
 print(json.dumps({name: [row.asDict() for row in rows] for name, rows in tables.items()}))

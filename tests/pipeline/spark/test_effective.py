@@ -7,10 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coordinatord.pipeline.at import moment
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.ingest import Run
-from coordinatord.pipeline.run import read_table, run
+from coordinatord.pipeline.run.at import moment
+from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.update import read_table, run
+from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.spark.test_run import Log
 
 MOST, LEAST = 2**63 - 1, -(2**63)

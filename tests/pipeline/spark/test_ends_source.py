@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from coordinatord.pipeline.ends_source import PartitionEnds, StreamReader, sampler
-from coordinatord.pipeline.segments import SourceError
-from tests.pipeline.test_end_offsets import write
+from coordinatord.pipeline.source.partition_ends import PartitionEnds, StreamReader, sampler
+from coordinatord.pipeline.source.segments import SourceError
+from tests.pipeline.source.test_end_offsets import write
 
 ALL = ReadAllAvailable()
 

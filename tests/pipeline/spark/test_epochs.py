@@ -8,11 +8,11 @@ from typing import Any
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.pipeline.at import moment, tell
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.run.at import moment, tell
+from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.topic_names import FILE
 from coordinatord.pipeline.tables.inputs import Options
-from coordinatord.pipeline.topic_names import FILE
 from kafka_wire.records.batch import iterate_batches
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story

@@ -11,8 +11,8 @@ from pyarrow import parquet
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from coordinatord.pipeline import events
 from coordinatord.pipeline.analysis.changes import REFRESH_MS, Thresholds
+from coordinatord.pipeline.run import events
 from coordinatord.pipeline.tables.events import COLUMNS
 
 RULES = Thresholds(stuck_ms=60_000, storm_count=3, storm_ms=100_000, expiring_ms=3_600_000)

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline.events import read_events
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.ingest import Run
-from coordinatord.pipeline.run import read_table, run
+from coordinatord.pipeline.run.events import read_events
+from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.update import read_table, run
+from coordinatord.pipeline.source.frames import Source
+from tests.pipeline.source.test_end_offsets import write as write_topic
 from tests.pipeline.spark.test_run import ROOT, Log
-from tests.pipeline.test_end_offsets import write as write_topic
 
 WAIT_S = 500
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.test_kafka_segments import GOLDEN
+from tests.pipeline.source.test_kafka_segments import GOLDEN
 
 INSTALL_S, RUN_S = 600, 500  # a busy machine: a minute and half a one otherwise
 

@@ -23,13 +23,14 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
 from coordinatord.cli import cli
-from coordinatord.pipeline.ends_source import sampler
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.ingest import Run
-from coordinatord.pipeline.ranges import SegmentReplaced, plan
-from coordinatord.pipeline.segments import OFFSETS_TOPIC, find_logs
+from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.partition_ends import sampler
+from coordinatord.pipeline.source.ranges import SegmentReplaced, plan
+from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, find_logs
 from tests.clients.recording_proxy import RecordingProxy
 from tests.pipeline.directories import offsets_of
+from tests.pipeline.source.test_kafka_segments import rows_in
 from tests.pipeline.spark.kafka_broker import (
     PARTITIONS,
     PLAIN_WORD,
@@ -43,7 +44,6 @@ from tests.pipeline.spark.kafka_broker import (
     wait,
 )
 from tests.pipeline.spark.test_batch import plain, plain_rows
-from tests.pipeline.test_kafka_segments import rows_in
 
 WAIT_S = 400
 KILLS, STOPS = 2, 3
@@ -52,7 +52,7 @@ ROWS = ("log_partition", "log_offset")
 #: What is killed. It is ready before it is told to begin: then the kill falls into the reading, not into the start.
 DRIVER = """
 import sys
-from coordinatord.pipeline.frames import start_spark
+from coordinatord.pipeline.source.frames import start_spark
 from tests.pipeline.spark.conftest import SETTINGS
 from tests.pipeline.spark.test_kafka import start
 spark = start_spark(**SETTINGS)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline import run as run_module
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.run import update as run_module
+from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.source.frames import Source
 from tests.daemon import running
-from tests.pipeline.test_ledger_topic import GROUPS, NO_DELAY, all_of, create_topic, entries, rebalance
-from tests.pipeline.test_ledger_topic import read_options as options_of
+from tests.pipeline.source.test_ledger_topic import GROUPS, NO_DELAY, all_of, create_topic, entries, rebalance
+from tests.pipeline.source.test_ledger_topic import read_options as options_of
 
 
 def test_each_record_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

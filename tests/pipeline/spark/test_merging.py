@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from coordinatord.pipeline import merging
-from coordinatord.pipeline.merging import finish, merge
+from coordinatord.pipeline.run import merging
+from coordinatord.pipeline.run.merging import finish, merge
 
 BUCKETS, ROWS, LAST = 3, 6, 4
 DDL = "id bigint"

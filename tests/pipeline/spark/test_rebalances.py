@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, read_table, run
+from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import Options
 from kafka_wire.records.batch import build_batch

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.pipeline import before, ingest, merging
-from coordinatord.pipeline import run as run_module
-from coordinatord.pipeline.alone import alone
 from coordinatord.pipeline.analysis.status import Rules
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.ingest import Run
-from coordinatord.pipeline.run import read_table, run
-from coordinatord.pipeline.segments import SourceError
+from coordinatord.pipeline.run import before, ingest, merging
+from coordinatord.pipeline.run import update as run_module
+from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.update import read_table, run
+from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.describe import markdown
 from coordinatord.pipeline.tables.inputs import Inputs, Options
@@ -33,7 +33,7 @@ from kafka_wire.records.offsets import (
 )
 from tests.group.world import subscription
 from tests.pipeline.logs import encoded
-from tests.pipeline.test_end_offsets import write as write_topic
+from tests.pipeline.source.test_end_offsets import write as write_topic
 
 ROOT = Path(__file__).parents[3]
 NOW_MS = 1_700_000_600_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline.frames import Source
-from coordinatord.pipeline.run import Run, run
+from coordinatord.pipeline.run.update import Run, run
+from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.known import Shape, write
 from tests.pipeline.known_tables import Work, check
 

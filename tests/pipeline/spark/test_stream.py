@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from coordinatord.pipeline.frames import Source
+from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.directories import append, commit_batch, compact, write_log, write_segment
-from tests.pipeline.test_kafka_segments import GOLDEN, rows_in
+from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
 
 TOPIC = "__consumer_offsets"
 WAIT_S = 400
@@ -26,7 +26,7 @@ WAIT_S = 400
 #: What is killed: a driver of its own, which does what `start` does below.
 PROGRAM = """
 import sys
-from coordinatord.pipeline.frames import Source, start_spark
+from coordinatord.pipeline.source.frames import Source, start_spark
 from tests.pipeline.spark.conftest import SETTINGS
 from tests.pipeline.spark.test_stream import start
 spark = start_spark(**SETTINGS)

@@ -2,6 +2,6 @@
 pyspark.sql.worker.lookup_data_sources). The wheel puts this one at the top; pyproject.toml says how.
 """
 
-from coordinatord.pipeline.source import ConsumerOffsets as DefaultSource
+from coordinatord.pipeline.source.consumer_offsets import ConsumerOffsets as DefaultSource
 
 __all__ = ["DefaultSource"]

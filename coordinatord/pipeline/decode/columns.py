@@ -1,0 +1,98 @@
+"""Arrow columns from arrays of positions and numbers, and from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from coordinatord.pipeline.decode import kernels
+from coordinatord.pipeline.decode.kernels import Bytes, Ints
+from coordinatord.pipeline.decode.kinds import KINDS, OFFSET_COMMITS
+from coordinatord.pipeline.decode.rows import Row, topic_id_text
+
+Mask = npt.NDArray[np.bool_]
+
+
+def integers(values: Ints, type_: pa.DataType, null: Mask | None = None) -> pa.Array:
+    """A column of integers; null where `null` is true."""
+    return pa.array(values.astype(type_.to_pandas_dtype(), copy=False), type_, mask=null)
+
+
+def constant(value: int | None, type_: pa.DataType, count: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(count, type_)
+    return pa.array(np.full(count, value, type_.to_pandas_dtype()), type_)
+
+
+def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
+    """The texts buf[at:end] as a string column; null where `at` is -1. They are known to be UTF-8."""
+    count = len(at)
+    offsets = np.empty(count + 1, np.int32)
+    data = np.empty(int((end - at).sum()), np.uint8)
+    kernels.gather(buf, at, end, offsets, data)
+    valid = None
+    if (at < 0).any():
+        valid = pa.py_buffer(np.packbits(at >= 0, bitorder="little").tobytes())
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data), valid)
+
+
+class Interned:
+    """Texts numbered by what they say: `ids` (-1 for null) into `values`."""
+
+    def __init__(self, buf: Bytes, at: Ints, end: Ints) -> None:
+        size = 1 << max(4, (2 * len(at)).bit_length())
+        self.ids = np.empty(len(at), np.int32)
+        first = np.empty(len(at), np.int64)
+        count = kernels.intern(buf, at, end, np.full(size, -1, np.int32), self.ids, first)
+        self.values: list[bytes] = [buf[at[row] : end[row]].tobytes() for row in first[:count]]
+
+    def column(self, values: Sequence[str | None], keep: Ints | None = None) -> pa.DictionaryArray:
+        """As a dictionary column of the rows `keep` (None: all) that has `values` in place of the texts."""
+        ids = self.ids if keep is None else self.ids[keep]
+        return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32(), mask=ids < 0), pa.array(values, pa.string()))
+
+
+def topic_ids(buf: Bytes, at: Ints, end: Ints) -> pa.DictionaryArray:
+    """Uuids as Kafka's text, null for none."""
+    interned = Interned(buf, at, end)
+    return interned.column([topic_id_text(value) for value in interned.values])
+
+
+#: Columns of which a few values make up millions of rows, by kind: coded as a dictionary.
+ENCODED = {OFFSET_COMMITS: ("group_id", "topic", "topic_id")}
+
+
+def encoded_schema(kind: str) -> pa.Schema:
+    """The schema of a kind's record batches as `chunk` makes them."""
+    coded = ENCODED.get(kind, ())
+    schema = KINDS[kind].schema
+    return pa.schema(
+        [f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in coded else f for f in schema],
+    )
+
+
+def decoded_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without dictionaries, for readers that have no use for them: Spark's."""
+    columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+    names = [f.with_type(c.type) for f, c in zip(batch.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(names))
+
+
+def batch_of_rows(kind: str, rows: Sequence[Row], log_partition: int | None, source: str | None) -> pa.RecordBatch:
+    """Rows as the record batch of their kind. Columns that a row lacks are null."""
+    schema = encoded_schema(kind)
+    columns: list[Any] = []
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        if name == "log_partition":
+            columns.append(constant(log_partition, type_, len(rows)))
+        elif name == "source":
+            columns.append(pa.array([source] * len(rows), type_))
+        else:
+            coded = isinstance(type_, pa.DictionaryType)
+            column = pa.array([row.get(name) for row in rows], type_.value_type if coded else type_)
+            columns.append(column.dictionary_encode() if coded else column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,190 @@
+"""`coordinatord pipeline at`: what a group had committed and who read what at a moment, the difference of two moments,
+and what resets the group to one of them.
+
+It reads what `coordinatord pipeline run` has kept. A log that was compacted before the first run has lost commits: of a
+partition whose first commit that is known is later than the moment, nothing is said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.analysis.consumer_group import METADATA, ConsumerGroup
+from coordinatord.pipeline.analysis.generations import Generation, TopicPartition, generation_of
+from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
+from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.tables.group_log import GENERATION_COLUMNS, consumer_texts
+from coordinatord.pipeline.tables.inputs import Inputs, Options
+
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A committed offset and when it was committed (epoch ms)."""
+
+    offset: int
+    committed_ms: int
+
+
+@dataclass(slots=True)
+class Moment:
+    """Of a group. `generation` is None where none is known, and for share groups and streams groups; of a group of the
+    consumer protocol it is an epoch, with what members had at that moment, and `reached` counts those of them that had
+    all that they should have (None of a classic group).
+    """
+
+    at_ms: int
+    offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
+    generation: Generation | None = None
+    reached: int | None = None
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        """What any member had."""
+        members = () if self.generation is None else self.generation.members.values()
+        return {partition for member in members for partition in member.assigned}
+
+    def owner(self, partition: TopicPartition) -> str:
+        """Client id and host of who was assigned a partition; empty for nobody."""
+        for member in self.generation.members.values() if self.generation is not None else ():
+            if partition in member.assigned:
+                return f"{member.instance or member.client_id} on {member.host.removeprefix('/')}"
+        return ""
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """`03:12` is the last time that it was so late (UTC); else ISO 8601, UTC unless it says otherwise, or epoch ms.
+    SourceError.
+    """
+    try:
+        at_ms = _time_ms(text, now_ms)
+        datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # of a year that no calendar has
+        raise SourceError(f"{text} is no time: 03:12, 2026-11-21T03:12 (UTC) or milliseconds since 1970 are") from None
+    return at_ms
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if re.fullmatch(r"\d{11,}", text):
+        return int(text)
+    if _CLOCK.fullmatch(text):
+        then = datetime.combine(now.date(), time.fromisoformat(text.zfill(5 if len(text) < 6 else 8)), UTC)
+        return round((then if then <= now else then - timedelta(days=1)).timestamp() * 1000)
+    then = datetime.fromisoformat(text)
+    return round((then if then.tzinfo is not None else then.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def check_kept(out: Path) -> None:
+    """SourceError where no run has kept anything."""
+    if not (out / "facts").is_dir():
+        raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
+
+
+def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
+    """The group's state at a moment, of what runs have kept in `out`. SourceError when they never heard of it."""
+    check_kept(out)
+    inputs = Inputs(spark, out, {}, now_ms=at_ms, options=Options())
+    is_group = F.col("group_id") == group
+    commits = inputs.commits.where(is_group).select(
+        "topic", "partition", "committed_offset", "log_offset", F.col("effective_ms").alias("ms")
+    )
+    log = inputs.facts(GROUP_GENERATIONS).where(is_group).select("log_offset", *GENERATION_COLUMNS)
+    found = Moment(at_ms)
+    is_known = _who_had_what(inputs, found, log, group)
+    last = (
+        commits.where(F.col("ms") <= at_ms)
+        .groupBy("topic", "partition")
+        .agg(F.max_by(F.struct("committed_offset", "ms"), "log_offset").alias("last"))
+    )
+    for row in last.collect():
+        if row["last"]["committed_offset"] is not None:
+            found.offsets[row["topic"], row["partition"]] = Offset(row["last"]["committed_offset"], row["last"]["ms"])
+    if not is_known and not commits.limit(1).count():
+        raise SourceError(f"nothing is known of a group {group} in {out}")
+    return found
+
+
+def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> bool:
+    """Find the generation or the epoch of the moment, whichever was written last. Returns whether there is any."""
+    rows = log.where(F.col("timestamp_ms") <= found.at_ms).orderBy(F.col("log_offset").desc()).limit(1).collect()
+    at = rows[0]["log_offset"] if rows else -1
+    if rows:
+        found.generation = generation_of(rows[0].asDict(recursive=True))
+    texts: list[tuple[int, str, str]] = []
+    for kind, frame in consumer_texts(inputs, f"timestamp_ms <= {found.at_ms}").items():
+        texts += [(row["log_offset"], kind, row["text"]) for row in frame.where(F.col("group_id") == group).collect()]
+    if texts and max(texts)[0] > at:
+        consumers = ConsumerGroup(inputs.topic_names)
+        for _offset, kind, text in sorted(texts):
+            consumers.apply(kind, json.loads(text))
+        found.generation, found.reached = consumers.as_generation(), consumers.reached
+    epochs = inputs.facts(METADATA).where(F.col("group_id") == group)
+    return bool(rows or texts or log.limit(1).count() or epochs.limit(1).count())
+
+
+def tell(group: str, it: Moment) -> Iterator[str]:
+    """In lines."""
+    yield f"Group {group} at {clock(it.at_ms)}"
+    if it.generation is not None:
+        count = len(it.generation.members)
+        members = f"{count} member{'' if count == 1 else 's'}"
+        if it.reached is None:
+            yield f"  generation {it.generation.number}, {members}, {it.generation.protocol or 'nothing assigned'}"
+        else:
+            reached = "all reconciled" if it.reached == count else f"{it.reached} of them reconciled"
+            yield f"  epoch {it.generation.number}, {members}, {reached}"
+    yield f"  {'TOPIC':<30} {'PARTITION':>9} {'OFFSET':>15}  COMMITTED                 MEMBER"
+    for partition, each in sorted(it.offsets.items()):
+        where = f"{partition[0]:<30} {partition[1]:>9} {each.offset:>15}"
+        yield f"  {where}  {clock(each.committed_ms):<24}  {it.owner(partition)}".rstrip()
+    for partition in sorted(it.assigned - it.offsets.keys()):
+        where = f"{partition[0]:<30} {partition[1]:>9} {'-':>15}"
+        yield f"  {where}  {'':<24}  {it.owner(partition)}"
+    if not it.offsets:
+        yield "  no committed offsets are known of that moment"
+
+
+def compare(one: Moment, other: Moment) -> Iterator[str]:
+    """What is otherwise at the other moment."""
+    yield f"From {clock(one.at_ms)} to {clock(other.at_ms)}"
+    same = 0
+    for partition in sorted(one.offsets.keys() | other.offsets.keys() | one.assigned | other.assigned):
+        before, after = one.offsets.get(partition), other.offsets.get(partition)
+        moved = one.owner(partition) != other.owner(partition)
+        if (before and before.offset) == (after and after.offset) and not moved:
+            same += 1
+            continue
+        offsets = f"{'-' if before is None else before.offset} -> {'-' if after is None else after.offset}"
+        step = f" ({after.offset - before.offset:+d})" if before is not None and after is not None else ""
+        owners = f"  {one.owner(partition) or 'nobody'} -> {other.owner(partition) or 'nobody'}" if moved else ""
+        yield f"  {partition[0]:<30} {partition[1]:>9}  {offsets}{step}{owners}"
+    if same:
+        yield f"  {same} partition{'' if same == 1 else 's'} unchanged"
+
+
+def csv_lines(it: Moment) -> Iterator[str]:
+    """What --reset-offsets --from-file of Kafka's kafka-consumer-groups reads: topic,partition,offset."""
+    for (topic, partition), each in sorted(it.offsets.items()):
+        yield f"{topic},{partition},{each.offset}"
+
+
+def clock(at_ms: int) -> str:
+    """2026-11-21 03:12:00.123Z; of a time that no calendar has, as a log may, the number."""
+    try:
+        return _clock(at_ms)
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

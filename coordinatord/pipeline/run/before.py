@@ -1,0 +1,79 @@
+"""What is wrong and can be seen before Spark is started, which takes ten seconds: no log, nobody at an address, nowhere
+to put tables.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.progress import Progress
+from coordinatord.pipeline.source.broker import BrokerTail
+from coordinatord.pipeline.source.options import PATIENCE_S, Options, check_address, read_options
+from coordinatord.pipeline.source.segments import SourceError, find_logs
+
+QUICKLY_S = 3
+"""A broker that is there answers in less. Of one that does not the user hears while it is waited for."""
+
+
+def check_run(it: Run, progress: Progress) -> None:
+    """SourceError where the run would end with one."""
+    progress.stage("looking at the source")
+    options = read_options(it.source.options)
+    if options.bootstrap is None:
+        _check_logs(options)
+    else:
+        _patiently(lambda patience_s: BrokerTail(replace(options, patience_s=patience_s)).ends(), progress)
+    if it.end_offsets is not None and not it.log_directories:
+        check_address("--end-offsets", it.end_offsets, or_else="a broker's log directory")
+        if it.end_offsets != options.bootstrap:
+            _patiently(lambda patience_s: _connect(it, patience_s), progress)
+    check_out(it.out)
+
+
+def _check_logs(options: Options) -> None:
+    try:
+        for log in find_logs(options.paths, options.topic, options.partitions):
+            for segment in log.segments():
+                if not os.access(segment.path, os.R_OK):
+                    raise SourceError(f"this user may not read {segment.path}")
+    except OSError as error:
+        raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+
+
+def _connect(it: Run, patience_s: int) -> None:
+    from coordinatord.pipeline.source.connecting import connected
+
+    assert it.end_offsets is not None
+    with connected(it.end_offsets, it.broker, patience_s):
+        """It answers."""
+
+
+def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
+    began_s = time.monotonic()
+    try:
+        ask(QUICKLY_S)
+    except SourceError as error:
+        if time.monotonic() - began_s < QUICKLY_S / 2:
+            raise  # nobody waited: another attempt would not help
+        progress.stage(f"{error}; asking again for {PATIENCE_S} s")
+        ask(PATIENCE_S)
+
+
+def check_out(out: Path) -> None:
+    """Make the directory that tables go to. SourceError when that cannot be, when nothing can be written there, or when
+    somebody else is at it.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"--out {out} cannot be made: {error.strerror or error}") from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SourceError(f"--out {out} cannot be written to")
+    with alone(out):
+        """And it is free."""

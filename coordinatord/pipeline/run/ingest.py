@@ -1,0 +1,133 @@
+"""What a run reads: the log's records, and where partitions end, as one stream that is kept batch by batch.
+
+Both are in one query, with one checkpoint, so that `pipeline run` and `pipeline run --follow` take turns over the same
+directory, and a stream goes on while nobody commits: that is when lag grows. A micro-batch that is repeated after a
+crash is written over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.decode.kinds import KINDS
+from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.partition_ends import ENDS_DDL, sampler
+from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.tables.inputs import FACTS, Options, bucket_of
+
+ENDS = "partition_ends"
+
+MERGE_SAMPLES = 64
+"""Looks at where partitions end that are kept in files of their own; then they are put together."""
+KEEP_SAMPLES = 500
+"""Of a partition, the last ones; of those before, each merge keeps every other one: a curve that gets coarser the
+longer ago it is, and never longer than twice that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to do. `end_offsets` is a broker's log directory or HOST:PORT; None where nobody tells."""
+
+    source: Source
+    out: Path
+    end_offsets: str | None = None
+    broker: dict[str, Any] = field(default_factory=dict, repr=False)  # there are passwords in it
+    options: Options = field(default_factory=Options)
+    tables: tuple[str, ...] = ()
+    format: str = "parquet"
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """From which records' timestamps can be read."""
+        return (self.end_offsets,) if self.end_offsets is not None and os.path.isdir(self.end_offsets) else ()
+
+
+def stream(spark: SparkSession, it: Run, now_ms: int | None = None) -> DataFrame:
+    """The log's rows of all kinds that are kept, and those of ENDS. `now_ms` stands for the clock."""
+    log = it.source.read_stream(spark, *FACTS)
+    ends = sampler(spark, it.end_offsets, it.broker, is_directory=bool(it.log_directories), now_ms=now_ms)
+    ends = ends.select(F.lit(ENDS).alias("kind"), F.struct(*ends.columns).alias(ENDS))
+    return log.unionByName(ends, allowMissingColumns=True)
+
+
+def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
+    """Write a micro-batch of `stream` down. Returns the number of records by kind."""
+    rows.persist()
+    try:
+        counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        for kind in FACTS:
+            _write_facts(rows, kind, batch, out, has_rows=kind in counts)
+        if counts.pop(ENDS, 0):
+            _write_ends(rows.where(F.col("kind") == ENDS).select(f"{ENDS}.*"), out / "end_offsets" / f"{batch:09d}")
+    finally:
+        rows.unpersist()
+    return counts
+
+
+def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:
+    directory = out / "facts" / kind / f"batch={batch:09d}"
+    shutil.rmtree(directory, ignore_errors=True)  # of a batch that is repeated
+    if not has_rows:
+        return
+    place = [name for name in KINDS[kind].schema.names if name in rows.columns]
+    facts = rows.where(F.col("kind") == kind).select(*place, f"{kind}.*")
+    is_of_group = "group_id" in facts.columns
+    facts = facts.withColumn("bucket", bucket_of(F.col("group_id")) if is_of_group else F.lit(0))
+    staged = staging(directory)
+    facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    put(staged, directory)
+
+
+def staging(directory: Path) -> Path:
+    """Where a directory is written before it is put in its place. Spark does not look into it, as it would where it has
+    a `=` in its name, whatever that begins with.
+    """
+    return directory.with_name(f"_{directory.name}".replace("=", "-"))
+
+
+def put(staged: Path, directory: Path) -> None:
+    """There is nothing in its place."""
+    os.replace(staged, directory)
+
+
+def _write_ends(samples: DataFrame, directory: Path) -> None:
+    staged = directory.with_name(f"_{directory.name}")
+    samples.coalesce(1).write.mode("overwrite").parquet(str(staged))
+    shutil.rmtree(directory, ignore_errors=True)
+    os.replace(staged, directory)
+
+
+def merge_ends(spark: SparkSession, out: Path) -> None:
+    """Put many small samples together. Wherever it is cut off, none is lost; some may be there twice until the next."""
+    parts = sorted(path for path in (out / "end_offsets").glob("[0-9]*"))
+    if len(parts) < MERGE_SAMPLES:
+        return
+    samples = spark.read.schema(ENDS_DDL).parquet(*map(str, parts)).dropDuplicates(["topic", "partition", "sampled_ms"])
+    newest = Window.partitionBy("topic", "partition").orderBy(F.col("sampled_ms").desc())
+    kept = (
+        samples.withColumn("_rank", F.row_number().over(newest))
+        .where((F.col("_rank") <= KEEP_SAMPLES) | (F.col("_rank") % 2 == 0))
+        .withColumn("points", F.when(F.col("_rank") == 1, F.col("points")).otherwise(F.array()))
+        .drop("_rank")
+    )
+    _write_ends(kept, parts[-1].with_name(f"{parts[-1].name.removesuffix('.merged')}.merged"))
+    for path in parts:
+        if not path.name.endswith(".merged") or path.name != f"{parts[-1].name.removesuffix('.merged')}.merged":
+            shutil.rmtree(path)
+
+
+def told(error: StreamingQueryException) -> SourceError | None:
+    """The sentence for the user in a query's end: the source's, which comes from another process, at the end of its
+    traceback. None where there is none.
+    """
+    sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
+    return None if sentence is None else SourceError(sentence[1])

@@ -1,0 +1,307 @@
+"""`coordinatord pipeline run`: from the log to tables, as often as one likes, each time only what is new.
+
+    OUT/facts/<kind>/batch=<n>/bucket=<b>/   what was read from the log: each record once, whatever happens
+    OUT/ledger/run=<n>/bucket=<b>/           what our daemon's ledger, where it has one, says of rebalances
+    OUT/checkpoint/                          how far the log has been read (Spark's)
+    OUT/end_offsets/<batch>/                 where partitions ended when that batch looked
+    OUT/topic_names.json                     topics by id, where groups of the consumer protocol need them
+    OUT/tables/<name>/bucket=<b>/            the tables, by groups
+    OUT/state.json                           the last batch that is in the tables, and which groups and topics are read
+
+The log is read as a stream, so that a run takes up where the last one stopped. A micro-batch that is repeated after a
+crash is written over. Then tables are made anew for the buckets (groups by a hash) in which there is something new, and
+those that depend on the time for all of them; each is put in place by renaming directories, and the state is written
+last, so that whatever a crash left half done is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.analysis.consumer_group import METADATA
+from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
+from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
+from coordinatord.pipeline.run.ingest import Run as Run
+from coordinatord.pipeline.run.ingest import keep, merge_ends, put, staging, stream, told
+from coordinatord.pipeline.run.merging import merge
+from coordinatord.pipeline.run.progress import Progress
+from coordinatord.pipeline.source.ledger_topic import Entry, ledger_of
+from coordinatord.pipeline.source.options import name_list, read_options
+from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source.topic_names import keep_names, names_from_broker, names_in_directories
+from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
+
+STATE_VERSION = 3
+"""3: where partitions end is a part of the stream; 2: facts of all kinds of the consumer protocol are kept."""
+PROGRESS_S = 0.25
+LEDGER_STEP = 32 << 20
+"""Characters of the ledger's records that are taken over at once."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did: rows by kind that were new, rows by table now, seconds."""
+
+    new: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    buckets: int = 0
+    seconds: float = 0.0
+
+    def count(self, counts: dict[str, int]) -> None:
+        """Records of a micro-batch, by kind."""
+        for kind, count in counts.items():
+            self.new[kind] = self.new.get(kind, 0) + count
+
+
+def run(spark: SparkSession, it: Run, *, now_ms: int, progress: Progress | None = None) -> Summary:
+    """Read what is new and bring the tables up to date. SourceError is for the user."""
+    began_s = time.monotonic()
+    progress = progress or Progress()
+    summary = Summary()
+    if it.format == "delta":
+        check_delta(spark)
+    it.out.mkdir(parents=True, exist_ok=True)
+    with alone(it.out):
+        check_state(it)
+        progress.stage("reading the log")
+        _ingest(spark, it, summary, now_ms, progress)
+        refresh(spark, it, summary, now_ms, progress)
+    summary.seconds = time.monotonic() - began_s
+    return summary
+
+
+def _ingest(spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress) -> None:
+    def write(rows: DataFrame, batch: int) -> None:
+        summary.count(keep(rows, batch, it.out))
+
+    query = (
+        stream(spark, it, now_ms)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(it.out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        while not query.awaitTermination(PROGRESS_S):
+            progress.read(query.lastProgress)
+        progress.read(query.lastProgress)
+    except StreamingQueryException as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
+        raise sentence from None
+
+
+def refresh(
+    spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
+) -> None:
+    """Make the tables of what has been read since they were made last."""
+    state = read_state(it.out)
+    ledger = _ingest_ledger(spark, it, state)
+    changed = tuple(sorted({*_changed_buckets(it.out, int(state["batch"])), *_ledger_buckets(it.out, state)}))
+    summary.buckets = len(changed)
+    _learn_names(it)
+    merge_ends(spark, it.out)
+    for kind in FACTS:
+        merge(spark, it.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
+    merge(spark, it.out / "ledger", "run", LEDGER_DDL, int(state["runs"]) - 1)
+
+    def inputs(buckets: tuple[int, ...] | None) -> Inputs:
+        return Inputs(
+            spark,
+            it.out,
+            TABLES,
+            now_ms=now_ms,
+            options=it.options,
+            log_directories=it.log_directories,
+            buckets=buckets,
+        )
+
+    everything, something = inputs(None), inputs(changed)
+    names = it.tables or tuple(TABLES)
+    try:
+        for number, name in enumerate(names):
+            progress.stage(f"making the table {name}", number, len(names))
+            path = it.out / "tables" / name
+            if (path / DELTA_LOG).exists() != (it.format == "delta"):
+                shutil.rmtree(path, ignore_errors=True)  # of the other format, which neither reads
+            is_whole = TABLES[name].depends_on_time or not path.exists()
+            _build(it, name, everything if is_whole else something)
+            if with_counts:
+                summary.rows[name] = read_table(spark, it.out, name, it.format).count()
+    finally:
+        everything.release()
+        something.release()
+    runs = int(state["runs"]) + 1
+    state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
+    state |= {"chosen": _chosen(it)}
+    _write_state(it.out, state)
+
+
+# The ledger
+
+
+def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[str, int]:
+    """Take over what the ledger says since the last run. Returns the next offset by partition, for the state."""
+    nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
+    path = _ledger_path(it.out, state)
+    staged = staging(path)
+    for left in (path, staged):  # by a run that did not end
+        shutil.rmtree(left, ignore_errors=True)
+    for rows in _in_steps(ledger_of(read_options(it.source.options), dict(nexts))):
+        nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
+        records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
+        records.repartition(2, "bucket").write.mode("append").partitionBy("bucket").parquet(str(staged))
+    if staged.exists():
+        put(staged, path)
+    return {str(partition): offset for partition, offset in nexts.items()}
+
+
+def _in_steps(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """As many at once as this process shall hold: a ledger may have gigabytes."""
+    held: list[Entry] = []
+    size = 0
+    for entry in entries:
+        held.append(entry)
+        size += len(entry[3])
+        if size >= LEDGER_STEP:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
+    return out / "ledger" / f"run={int(state['runs']):09d}"
+
+
+def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
+    """Buckets of which this run's ledger tells."""
+    return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
+
+
+def _learn_names(it: Run) -> None:
+    """Look which topics the ids in the log are: where the log is, and where partitions end. A topic is older than the
+    records that have its id, so that it is there now, unless it was deleted before any run.
+    """
+    if not any((it.out / "facts" / METADATA).glob("batch=*")):
+        return
+    bootstrap = it.source.options.get("bootstrap")
+    found: dict[str, str] = {}
+    if it.end_offsets is not None and not os.path.isdir(it.end_offsets):
+        bootstrap = bootstrap or it.end_offsets
+    if bootstrap is not None:
+        found |= names_from_broker(bootstrap, it.broker)
+    directories = json.loads(it.source.options.get("paths", "[]"))
+    found |= names_in_directories([*directories, *([] if it.end_offsets is None else [it.end_offsets])])
+    keep_names(it.out, found)
+
+
+# Tables
+
+
+def _build(it: Run, name: str, inputs: Inputs) -> None:
+    buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
+    if buckets:
+        rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
+        _replace(rows, it.out / "tables" / name, buckets, it.format)
+
+
+def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
+    """Put the rows in the place of those of the same buckets."""
+    if form == "delta":
+        where = f"bucket in ({', '.join(map(str, buckets))})"
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
+        return
+    staged = path.with_name(f"_{path.name}")
+    rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    path.mkdir(parents=True, exist_ok=True)
+    for bucket in buckets:
+        old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"
+        if old.exists():
+            shutil.rmtree(old)
+        if new.exists():
+            os.replace(new, old)
+    shutil.rmtree(staged)
+
+
+def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet") -> DataFrame:
+    """A table of a run, with its declared columns. SourceError when there has been none."""
+    table = TABLES[name]
+    path = out / "tables" / name
+    if not path.exists():
+        raise SourceError(f"{out} has no table {name}: run `coordinatord pipeline run --out {out}` first")
+    if form == "delta":
+        return spark.read.format("delta").load(str(path)).select(*table.names)
+    return spark.read.schema(f"{table.ddl}, bucket int").parquet(str(path)).select(*table.names)
+
+
+# State
+
+
+def _changed_buckets(out: Path, since_batch: int) -> tuple[int, ...]:
+    """Buckets with facts of later batches. Markers of transactions are of no group: with one of them, all."""
+    found: set[int] = set()
+    for kind in FACTS:
+        for batch in (out / "facts" / kind).glob("batch=*"):
+            if int(batch.name.removeprefix("batch=")) > since_batch and kind != QUARANTINE:
+                if "group_id" not in KINDS[kind].schema.names:
+                    return tuple(range(BUCKETS))
+                found |= {int(each.name.removeprefix("bucket=")) for each in batch.glob("bucket=*")}
+    return tuple(sorted(found))
+
+
+def _last_batch(out: Path) -> int:
+    batches = [int(each.name.removeprefix("batch=")) for each in (out / "facts").glob("*/batch=*")]
+    return max(batches, default=-1)
+
+
+def read_state(out: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads((out / "state.json").read_text())
+    except FileNotFoundError:
+        return {"version": STATE_VERSION, "batch": -1, "runs": 0}
+    except ValueError:
+        raise SourceError(f"{out / 'state.json'} cannot be read: remove it, and all tables are made anew") from None
+    if state.get("version") != STATE_VERSION:
+        raise SourceError(
+            f"{out} was written by another version of coordinatord (state {state.get('version')}): "
+            "give an empty directory with --out"
+        )
+    return state
+
+
+def check_state(it: Run) -> None:
+    """SourceError where the tables of earlier runs cannot be gone on with. What a run leaves out no later one reads."""
+    before, now = read_state(it.out).get("chosen"), _chosen(it)
+    if before is not None and before != now:
+        given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
+        raise SourceError(
+            f"{it.out} was made with {given or 'all groups and topics'}, and no run reads again what is there: do not "
+            "choose others, or give an empty directory with --out"
+        )
+
+
+def _chosen(it: Run) -> dict[str, list[str]]:
+    """What of the log is read: all of it unless names are given."""
+    return {name: sorted(name_list(it.source.options.get(name, ""))) for name in ("groups", "topics")}
+
+
+def _write_state(out: Path, state: dict[str, Any]) -> None:
+    staged = out / "_state.json"
+    staged.write_text(json.dumps(state) + "\n")
+    os.replace(staged, out / "state.json")

@@ -1,0 +1,250 @@
+"""The log from a broker: raw batches by Fetch, so that all that a segment tells is told here, too.
+
+kafka-python makes the connections, with whatever SASL and TLS it is told to use, and finds leaders. Its consumer itself
+is of no use: it hides control records and which producer wrote a batch. So Fetch requests are sent through its client,
+and the records that come back go to the same decoder as a segment's bytes. Isolation is read_uncommitted: what a
+transaction commits is there as soon as it is in the log, and markers tell what became of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coordinatord.pipeline.decode.chunk import decode
+from coordinatord.pipeline.decode.wanted import Wanted
+from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.ranges import Table
+from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source.tail import DataLoss, Position
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import iterate_batches
+
+FETCH_BYTES = 4 << 20
+FETCH_WAIT_MS = 500
+REQUEST_TIMEOUT_MS = 30_000
+#: Between two attempts on a partition that has no leader just now, or a broker that does not answer.
+AGAIN_S = 0.2
+#: Fetch by names of topics; later versions want ids.
+FETCH_VERSION = 12
+#: To guess a range's size before it is read.
+BYTES_PER_RECORD = 100
+
+_AGAIN = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRange:
+    """Offsets of one partition, to be fetched."""
+
+    options: Options
+    partition: int
+    first_offset: int
+    next_offset: int
+
+    @property
+    def bytes(self) -> int:
+        return (self.next_offset - self.first_offset) * BYTES_PER_RECORD
+
+
+def connected(options: Options) -> AbstractContextManager[Any]:
+    """A consumer of kafka-python's, for its connections and metadata."""
+    from coordinatord.pipeline.source.connecting import connected
+
+    assert options.bootstrap is not None
+    return connected(options.bootstrap, options.broker, options.patience_s)
+
+
+def not_allowed(options: Options) -> str:
+    """What a user hears who lacks an ACL."""
+    user = options.broker.get("sasl_plain_username")
+    who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
+    return (
+        f"{options.bootstrap} does not let {who} read {options.topic}: allow it, with kafka-acls --add "
+        f"--allow-principal {principal} --operation Read --topic {options.topic}"
+    )
+
+
+class BrokerTail:
+    """The topic's partitions, growing: what `tail.FileTail` is for directories."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def ends(self) -> Position:
+        """Where each partition ends: its high watermark."""
+        return self._offsets("end_offsets")
+
+    def begins(self) -> Position:
+        return self._offsets("beginning_offsets")
+
+    def _offsets(self, which: str) -> Position:
+        from kafka import TopicPartition
+        from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+
+        topic = self.options.topic
+        with connected(self.options) as consumer:
+            cluster = consumer._manager.cluster
+            # By name: a list of all topics leaves out those that the user may not see. What is wrong with it is below.
+            with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+                consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
+            if topic in cluster.unauthorized_topics:
+                raise SourceError(not_allowed(self.options))
+            numbers = cluster.partitions_for_topic(topic)
+            if not numbers:
+                raise SourceError(f"{self.options.bootstrap} has no topic {topic}: no group has committed there yet")
+            chosen = [n for n in sorted(numbers) if self.options.partitions is None or n in self.options.partitions]
+            found = getattr(consumer, which)([TopicPartition(topic, n) for n in chosen])
+        return {f"{topic}-{place.partition}": offset for place, offset in found.items()}
+
+    def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
+        """At most `max_records` offsets, shared fairly among partitions; at least one, or a query would stand still."""
+        assert max_bytes is None
+        assert max_records is not None
+        behind = sorted(
+            (name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0)
+        )
+        reached = {name: start.get(name, 0) for name in ends}
+        for number, name in enumerate(behind):
+            step = min(ends[name] - reached[name], max(max_records // (len(behind) - number), int(max_records > 0)))
+            reached[name] += step
+            max_records -= step
+        return reached
+
+    def plan(self, start: Position, end: Position) -> list[BrokerRange]:
+        step = max(1, self.options.split_bytes // BYTES_PER_RECORD)
+        found = []
+        for name, stop in end.items():
+            partition = int(name.rpartition("-")[2])
+            for first in range(start.get(name, 0), stop, step):
+                found.append(BrokerRange(self.options, partition, first, min(first + step, stop)))
+        return found
+
+
+def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
+    """The record batches of a range."""
+    options = part.options
+    wanted = replace(
+        wanted, log_partition=part.partition, first_offset=part.first_offset, next_offset=part.next_offset,
+        source=options.bootstrap,
+    )  # fmt: skip
+    from kafka import TopicPartition
+
+    with connected(options) as consumer:
+        consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata knows the leader
+        offset = part.first_offset
+        while offset < part.next_offset:
+            data, log_start = fetch(consumer, options, part.partition, offset)
+            if data is None:  # records before log_start were deleted
+                if options.fail_on_data_loss and part.first_offset:
+                    raise DataLoss(
+                        f"{options.topic}-{part.partition} begins at offset {log_start} now, and {offset} was next: go "
+                        "on with the option failOnDataLoss=false"
+                    )
+                offset = log_start
+                continue
+            after = offset
+            for _, header in iterate_batches(data, partial=True):
+                after = max(after, header.next_offset)
+            if after == offset:
+                raise DataLoss(
+                    f"{options.topic}-{part.partition} ends at offset {offset}, {part.next_offset} was expected"
+                )
+            at, buffer = 0, np.frombuffer(bytearray(data), np.uint8)
+            while at < len(buffer):
+                decoded = decode(buffer, at, len(buffer), 0, wanted)
+                for kind, batches in decoded.tables.items():
+                    for batch in batches:
+                        yield kind, batch
+                if decoded.at == at:  # the batch that the answer cut off
+                    break
+                at = decoded.at
+            offset = after
+
+
+def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
+    """(batches from `offset` on, where the log begins); None for the batches when the log begins behind `offset`."""
+    from kafka import TopicPartition
+    from kafka.errors import KafkaError
+
+    topic = options.topic
+    place = TopicPartition(topic, partition)
+    # What the consumer does itself, see kafka.consumer.fetcher: it has no public way to the bytes.
+    manager, net = consumer._manager, consumer._net
+    deadline = time.monotonic() + options.patience_s
+    why = "it has no leader"
+    while time.monotonic() < deadline:
+        try:
+            leader = manager.cluster.leader_for_partition(place)
+            if leader is None or leader == -1:
+                raise LeaderNotAvailable
+            answer = net.run(
+                manager.wait_for, manager.send(_request(topic, partition, offset), node_id=leader), REQUEST_TIMEOUT_MS
+            )
+            (found,) = answer.responses[0].partitions
+            if found.error_code == ErrorCode.NONE:
+                return bytes(found.records or b""), 0
+            if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                log_start = consumer.beginning_offsets([place])[place]
+                if log_start > offset:
+                    return None, log_start
+                raise DataLoss(
+                    f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut"
+                )
+            if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise SourceError(not_allowed(options))
+            if found.error_code not in _AGAIN:
+                raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
+            why = ErrorCode(found.error_code).name
+        except LeaderNotAvailable:
+            pass
+        except KafkaError as error:
+            if manager.is_lasting(error):
+                raise  # told by `connected`
+            why = manager.tell(error)
+        _look_again(manager, net)
+    raise SourceError(
+        f"{topic}-{partition} could not be read from {options.bootstrap} for {options.patience_s} s (patienceSeconds): "
+        f"{why}"
+    )
+
+
+class LeaderNotAvailable(Exception):
+    """Metadata names no leader just now."""
+
+
+def _look_again(manager: Any, net: Any) -> None:
+    """Ask for metadata, and give the broker a moment."""
+    from kafka.errors import KafkaError
+
+    time.sleep(AGAIN_S)
+    with suppress(KafkaError):  # the next attempt will say what is wrong
+        net.run(manager.wait_for, manager.cluster.request_update(), AGAIN_S * 1000)
+
+
+def _request(topic: str, partition: int, offset: int) -> Any:
+    from kafka.protocol.consumer import FetchRequest
+
+    wanted = FetchRequest.FetchTopic.FetchPartition(
+        partition=partition, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
+        log_start_offset=-1, partition_max_bytes=FETCH_BYTES,
+    )  # fmt: skip
+    return FetchRequest(
+        max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0,
+        session_epoch=-1, topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+        forgotten_topics_data=[], rack_id="", min_version=4, max_version=FETCH_VERSION,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Where partitions end, and since when: from the directory of a broker's log, or from a broker.
+
+The offsets log says what groups have read, not what there is to read. A directory has the whole past of a partition's
+end offset in its time indexes; a broker tells what it is now, and only looking again and again makes a curve of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.source.options import PATIENCE_S
+from coordinatord.pipeline.source.segments import Log, Segment, SourceError, index_entries, walk
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import HEADER_BYTES, read_header
+from kafka_wire.records.key_values import key_values
+
+#: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
+TIME_ENTRY = struct.Struct(">qi")
+
+#: Points of one partition that are kept: what a curve needs, and no more.
+MAX_POINTS = 1_000
+
+PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Of one partition, at `sampled_ms`. `points` are what else is known of its past."""
+
+    topic: str
+    partition: int
+    sampled_ms: int
+    log_start_offset: int
+    end_offset: int
+    points: tuple[Point, ...] = ()
+
+
+def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None) -> list[Ending]:
+    """Of all partitions in brokers' log directories, internal topics left out unless named. SourceError."""
+    found: list[Ending] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            raise SourceError(f"{path} is not a directory: --end-offsets wants a broker's log directory or HOST:PORT")
+        for name in sorted(os.listdir(path)):
+            match = PARTITION_DIRECTORY.fullmatch(name)
+            directory = os.path.join(path, name)
+            if match is None or not os.path.isdir(directory):
+                continue
+            if match[1] in topics if topics is not None else not match[1].startswith("__"):
+                with suppress(FileNotFoundError):  # deleted since: the topic, or segments that retention took
+                    ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
+                    found += [] if ending is None else [ending]
+    return found
+
+
+def _ending(log: Log, topic: str, now_ms: int) -> Ending | None:
+    segments = log.segments()
+    assert log.partition is not None
+    if not segments:
+        return None
+    last = segments[-1]
+    end = last.base_offset
+    with open(last.path, "rb") as file:
+        entries = index_entries(last)
+        position = int(entries[-1][1]) if len(entries) else 0
+        for batch in walk(file.fileno(), position, last.size):
+            if batch.sound:
+                end = max(end, batch.last_offset + 1)
+    points = [point for segment in segments for point in _points(segment)]
+    return Ending(topic, log.partition, now_ms, segments[0].base_offset, end, tuple(_thinned(points)))
+
+
+def _points(segment: Segment) -> list[Point]:
+    """Of a segment's time index: when the record at an offset was written, the end offset was one more."""
+    try:
+        with open(segment.path.removesuffix(".log") + ".timeindex", "rb") as file:
+            data = file.read()
+    except OSError:
+        return []
+    points: list[Point] = []
+    for time_ms, relative in TIME_ENTRY.iter_unpack(data[: len(data) - len(data) % TIME_ENTRY.size]):
+        # Kafka's active index is filled up with zeros.
+        if time_ms <= 0 or relative < 0 or (points and segment.base_offset + relative + 1 <= points[-1].offset):
+            break
+        points.append(Point(segment.base_offset + relative + 1, time_ms))
+    return points
+
+
+def _thinned(points: list[Point]) -> list[Point]:
+    if len(points) <= MAX_POINTS:
+        return points
+    stride = -(-len(points) // MAX_POINTS)
+    return [*points[:-1:stride], points[-1]]
+
+
+def record_time(path: str, topic: str, partition: int, offset: int) -> int | None:
+    """The timestamp of the record at `offset`, or of the first one after it; None where there is none."""
+    log = Log(f"{topic}-{partition}", os.path.join(path, f"{topic}-{partition}"), partition)
+    try:
+        segments = [segment for segment in log.segments() if segment.size]
+    except (FileNotFoundError, SourceError):
+        return None
+    later = [number for number, segment in enumerate(segments) if segment.base_offset > offset]
+    for segment in segments[max(0, (later[0] if later else len(segments)) - 1) :]:
+        found = _record_time(segment, offset)
+        if found is not None:
+            return found
+    return None
+
+
+def _record_time(segment: Segment, offset: int) -> int | None:
+    entries = index_entries(segment)
+    below = entries[entries[:, 0] <= offset]
+    position = int(below[-1][1]) if len(below) else 0
+    try:
+        with open(segment.path, "rb") as file:
+            for batch in walk(file.fileno(), position, segment.size):
+                if not batch.sound or batch.last_offset < offset:
+                    continue
+                data = os.pread(file.fileno(), batch.after - batch.position, batch.position)
+                if len(data) < HEADER_BYTES:
+                    return None
+                for record_offset, timestamp, _key, _value in key_values(data, 0, read_header(data)):
+                    if record_offset >= offset:
+                        return timestamp
+    except (OSError, DecodeError):
+        return None
+    return None
+
+
+def from_broker(
+    bootstrap: str, now_ms: int, partitions: Collection[TopicPartition] | None, options: Mapping[str, Any] | None = None
+) -> list[Ending]:
+    """Of these partitions (None: of all topics but internal ones), as the broker says now; those that it does not have
+    are left out. SourceError when nobody answers. `options` go to kafka-python (security_protocol, ssl_cafile …).
+    """
+    from kafka import TopicPartition as Wanted
+
+    from coordinatord.pipeline.source.connecting import connected
+
+    with connected(bootstrap, options or {}, PATIENCE_S) as consumer:
+        topics = consumer.topics() if partitions is None else {topic for topic, _ in partitions}
+        known = {topic: consumer.partitions_for_topic(topic) or set() for topic in topics}
+        wanted = {(topic, number) for topic in known for number in known[topic]}
+        if partitions is not None:
+            wanted &= set(partitions)
+        asked = [Wanted(*each) for each in sorted(wanted)]
+        if not asked:
+            return []
+        starts, ends = consumer.beginning_offsets(asked), consumer.end_offsets(asked)
+    return [Ending(each.topic, each.partition, now_ms, starts[each], ends[each]) for each in asked]

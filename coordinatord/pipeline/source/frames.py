@@ -1,0 +1,102 @@
+"""DataFrames of each kind: what tables are built from."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from coordinatord.pipeline.source.consumer_offsets import NAME, ConsumerOffsets
+from coordinatord.pipeline.source.java import java_problem
+from coordinatord.pipeline.source.options import read_options
+
+
+class Source:
+    """Where a log is and what of it is wanted: a path, several, or `bootstrap=`; options by their names in the README.
+
+    Options are checked here, so that a mistake is one sentence and not Spark's trace of it.
+    """
+
+    def __init__(self, *paths: str, **options: Any) -> None:
+        self.options = {name: _text(value) for name, value in options.items() if value is not None}
+        if paths:
+            self.options["paths"] = json.dumps([str(path) for path in paths])
+        read_options(self.options)
+
+    def read(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
+        """The rows of one kind, or of several in one frame (all without any), as they are now."""
+        register(spark)
+        return spark.read.format(NAME).options(**self._with(kinds, columns)).load()
+
+    def read_stream(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
+        """The same, as a stream."""
+        register(spark)
+        return spark.readStream.format(NAME).options(**self._with(kinds, columns)).load()
+
+    def _with(self, kinds: tuple[str, ...], columns: tuple[str, ...]) -> dict[str, str]:
+        options = dict(self.options)
+        if kinds:
+            options["kinds"] = ",".join(kinds)
+        if columns:
+            options["columns"] = ",".join(columns)
+        read_options(options)
+        return options
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return json.dumps(list(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known to a session that did not find it by itself (an editable install). Does no harm twice."""
+    spark.dataSource.register(ConsumerOffsets)
+
+
+def start_spark(**settings: str) -> SparkSession:
+    """A session, with workers of this Python; where there is no Java, one sentence instead of Spark's."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    problem = java_problem()
+    if problem is not None:
+        raise SystemExit(problem)
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SystemExit(f"Spark does not start, and has said why above: {error}") from None
+
+
+def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
+    """`commits` with `outcome`: "plain" outside of transactions, else what the first marker of the same producer behind
+    it in the log says, "COMMIT" or "ABORT", or "open" while there is none; and `outcome_log_offset` and
+    `outcome_timestamp_ms`, the marker's. A transactional commit takes effect at its marker, not before.
+    """
+    keys = ["log_partition", "producer_id"]
+    inside = commits.where("transactional").select(*keys, "log_offset")
+    end = F.struct("marker", "log_offset", "timestamp_ms").alias("end")
+    both = inside.unionByName(markers.select(*keys, "log_offset", end), allowMissingColumns=True)
+    behind = Window.partitionBy(*keys).orderBy("log_offset").rowsBetween(0, Window.unboundedFollowing)
+    resolved = (
+        both.withColumn("its", F.first("end", ignorenulls=True).over(behind))
+        .where("end is null")
+        .select(
+            F.col("log_partition").alias("_partition"),
+            F.col("log_offset").alias("_offset"),
+            F.col("its.marker").alias("outcome"),
+            F.col("its.log_offset").alias("outcome_log_offset"),
+            F.col("its.timestamp_ms").alias("outcome_timestamp_ms"),
+        )
+    )
+    # A segment outside of a partition's directory has no partition: null is equal to null here.
+    same = commits["log_partition"].eqNullSafe(resolved["_partition"]) & (commits["log_offset"] == resolved["_offset"])
+    joined = commits.join(resolved, same, "left").drop("_partition", "_offset")
+    outcome = F.when(~F.col("transactional"), "plain").otherwise(F.coalesce("outcome", F.lit("open")))
+    return joined.withColumn("outcome", outcome)

@@ -1,0 +1,113 @@
+"""Reads `__rebalances`, in which our daemon says why groups rebalanced (coordinatord/observe/ledger.py has the fields):
+from the directories in which its offsets log is, or from the broker that serves it. A plain Kafka cluster has no such
+topic, and nothing is read then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from coordinatord.pipeline.source.broker import connected, fetch
+from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import iterate_batches
+from kafka_wire.records.key_values import key_values
+
+LEDGER_TOPIC = "__rebalances"
+VERSION = 1
+
+Entry = tuple[int, int, str, str]
+"""Partition, offset, group, the record as JSON."""
+
+
+def ledger_of(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
+    """Records of the groups that are wanted, from the offsets in `starts` on, in order within each partition.
+    SourceError.
+    """
+    of = _of_broker(options, starts) if options.bootstrap is not None else _of_directories(options, starts)
+    for entry in of:
+        if options.wanted.has_group(entry[2]):
+            yield entry
+
+
+def _of_directories(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
+    for path in options.paths:
+        try:
+            logs = find_logs([path], LEDGER_TOPIC, None)
+        except SourceError:
+            continue  # a directory of somebody else's broker, or of the offsets log alone
+        for log in logs:
+            if log.partition is not None and _is_wanted(options, log.partition):
+                yield from _of_log(log, log.partition, starts.get(log.partition, 0))
+
+
+def _is_wanted(options: Options, partition: int) -> bool:
+    """A group has the same partition here as in the offsets log."""
+    return options.partitions is None or partition in options.partitions
+
+
+def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
+    segments = log.segments()
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        if following is not None and following.base_offset <= start:
+            continue
+        try:
+            with open(segment.path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            continue  # retention took it a moment ago
+        try:
+            yield from _entries(data, partition, start)
+        except DecodeError as error:
+            if following is not None:
+                raise SourceError(f"{segment.path} is damaged: {error}; move the directory {log.name} away") from None
+            return  # the broker is writing its end
+
+
+def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
+    """Up to where partitions end now. What retention has taken meanwhile is gone."""
+    from kafka import TopicPartition
+
+    options = replace(options, topic=LEDGER_TOPIC)
+    with connected(options) as consumer:
+        numbers = sorted(each for each in consumer.partitions_for_topic(LEDGER_TOPIC) if _is_wanted(options, each))
+        if not numbers:
+            return  # a plain Kafka cluster, or a user who may not read the ledger
+        places = [TopicPartition(LEDGER_TOPIC, number) for number in numbers]
+        consumer.assign(places)  # so that its metadata has the leaders
+        ends = consumer.end_offsets(places)
+        for place in places:
+            offset = starts.get(place.partition, 0)
+            while offset < ends[place]:
+                data, log_start = fetch(consumer, options, place.partition, offset)
+                if data is None:
+                    offset = log_start
+                    continue
+                yield from _entries(data, place.partition, offset)
+                after = max((header.next_offset for _, header in iterate_batches(data, partial=True)), default=offset)
+                if after <= offset:
+                    raise SourceError(f"{LEDGER_TOPIC}-{place.partition} ends at {offset}, {ends[place]} was expected")
+                offset = after
+
+
+def _entries(data: bytes, partition: int, start: int) -> Iterator[Entry]:
+    for position, header in iterate_batches(data, partial=True):
+        if header.last_offset >= start:
+            for offset, _time_ms, _key, value in key_values(data, position, header):
+                record = _record(value)
+                if offset >= start and record is not None:
+                    yield partition, offset, record["group"], bytes(value or b"").decode()
+
+
+def _record(value: bytes | None) -> dict[str, Any] | None:
+    """None for what no ledger of a version that we know has written."""
+    try:
+        record = json.loads(value or b"null")
+    except ValueError:
+        return None
+    known = isinstance(record, dict) and record.get("version") == VERSION and isinstance(record.get("group"), str)
+    return record if known else None

@@ -1,0 +1,170 @@
+"""Spark's side of `end_offsets`: the source `partition_ends` looks where partitions end, once in each micro-batch.
+
+It is what makes a stream of lag: a log of commits says nothing while nobody commits, and that is when lag grows. What
+it reads is not kept anywhere, so that a micro-batch that is repeated looks again: its rows say when that was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from coordinatord.pipeline.decode.wanted import Names
+from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories
+from coordinatord.pipeline.source.options import BROKER_PREFIX, broker_settings, check_address, name_list
+
+NAME = "partition_ends"
+ENDS_DDL = (
+    "topic string, partition int, sampled_ms bigint, log_start_offset bigint, end_offset bigint, "
+    "points array<struct<offset: bigint, time_ms: bigint>>"
+)
+_POINT = pa.struct([("offset", pa.int64()), ("time_ms", pa.int64())])
+_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("sampled_ms", pa.int64()),
+        ("log_start_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("points", pa.list_(_POINT)),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look. `path` is a broker's log directory; neither that nor `bootstrap`: nobody tells, and there is never
+    a row. `now_ms` stands for the clock, where a run has a moment of its own.
+    """
+
+    path: str | None
+    bootstrap: str | None
+    broker: dict[str, object] = field(repr=False)  # there are passwords in it
+    topics: tuple[str, ...]
+    now_ms: int | None
+
+    def clock_ms(self) -> int:
+        return int(time.time() * 1000) if self.now_ms is None else self.now_ms
+
+    def look(self) -> list[Ending]:
+        """All partitions as they are now. SourceError."""
+        if self.path is not None:
+            found = from_directories([self.path], self.clock_ms())
+        elif self.bootstrap is not None:
+            found = from_broker(self.bootstrap, self.clock_ms(), None, self.broker)
+        else:
+            return []
+        names = Names(self.topics) if self.topics else None
+        return [each for each in found if names is None or each.topic in names]
+
+
+class PartitionEnds(DataSource):
+    """`spark.readStream.format("partition_ends")`, with `path` or `bootstrap` (and `kafka.…`), `topics`, `nowMs`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return ENDS_DDL
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return Reader(self._place())
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return StreamReader(self._place())
+
+    def _place(self) -> Place:
+        given = {name.lower(): value for name, value in self.options.items()}
+        return Place(
+            given.get("path") or None,
+            given.get("bootstrap") or None,
+            broker_settings(
+                {name.removeprefix(BROKER_PREFIX): v for name, v in given.items() if name.startswith(BROKER_PREFIX)}
+            ),
+            tuple(name_list(given.get("topics", ""))),
+            int(given["nowms"]) if "nowms" in given else None,
+        )
+
+
+def _read(place: Place) -> Iterator[pa.RecordBatch]:
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "sampled_ms": each.sampled_ms,
+            "log_start_offset": each.log_start_offset,
+            "end_offset": each.end_offset,
+            "points": [{"offset": point.offset, "time_ms": point.time_ms} for point in each.points],
+        }
+        for each in place.look()
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+class Reader(DataSourceReader):
+    """Batch: as it is when it is read."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self.place)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streaming: there is always something new, namely now; a query that ends when it has read what is available looks
+    once. An offset is the time at which a look was planned.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.target_ms: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"at_ms": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.target_ms = self.place.clock_ms()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if self.place.path is None and self.place.bootstrap is None:
+            return start
+        now_ms = self.place.clock_ms() if self.target_ms is None else self.target_ms
+        return {"at_ms": max(now_ms, start["at_ms"])}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self.place)
+
+
+def sampler(
+    spark: SparkSession, location: str | None, broker: dict[str, Any], *, is_directory: bool, now_ms: int | None = None
+) -> DataFrame:
+    """A stream of where partitions end: of a broker's log directory or at HOST:PORT; one without rows where `location`
+    is None. SourceError for what is neither.
+    """
+    spark.dataSource.register(PartitionEnds)
+    options: dict[str, Any] = {f"{BROKER_PREFIX}{name}": value for name, value in broker.items()}
+    if now_ms is not None:
+        options["nowMs"] = now_ms
+    if location is not None:
+        if not is_directory:
+            check_address("--end-offsets", location, or_else="a broker's log directory")
+        options["path" if is_directory else "bootstrap"] = location
+    return spark.readStream.format(NAME).options(**options).load()

@@ -1,0 +1,56 @@
+"""From record batches of kinds to the one schema that a reader promised: a kind's own, or several in one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from coordinatord.pipeline.decode.columns import decoded_batch
+from coordinatord.pipeline.decode.kinds import KINDS, PLACE
+from coordinatord.pipeline.source.segments import SourceError
+
+
+class Shape:
+    """What a frame of `kinds` looks like, and how record batches become so. One kind: its columns. Several: those of
+    PLACE, `kind`, and a struct per kind that is null in the rows of others. `columns` are the ones to keep.
+    """
+
+    def __init__(self, kinds: Sequence[str], columns: Sequence[str] = ()) -> None:
+        self.kinds = tuple(kinds)
+        self.single = self.kinds[0] if len(self.kinds) == 1 else None
+        if self.single:
+            schema = KINDS[self.single].schema
+        else:
+            inner = [pa.field(kind, pa.struct(list(_own(kind)))) for kind in self.kinds]
+            schema = pa.schema([*PLACE, pa.field("kind", pa.string(), nullable=False), *inner])
+        unknown = [name for name in columns if name not in schema.names]
+        if unknown:
+            raise SourceError(
+                f"there is no column {unknown[0]} in {', '.join(self.kinds)}; there are {', '.join(schema.names)}"
+            )
+        self.full = schema
+        self.schema = pa.schema([schema.field(name) for name in columns]) if columns else schema
+
+    def batches(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """The record batches in this shape."""
+        for kind, batch in tables:
+            batch = decoded_batch(self._narrow(batch))
+            if not self.single:
+                batch = self._widen(kind, batch)
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in self.schema.names], schema=self.schema)
+
+    def _narrow(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(self.schema.names) if self.single else batch
+
+    def _widen(self, kind: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        own = pa.StructArray.from_arrays([batch.column(f.name) for f in _own(kind)], fields=list(_own(kind)))
+        place = [batch.column(field.name) for field in PLACE]
+        names = pa.array([kind] * batch.num_rows, pa.string())
+        rest = [own if other == kind else pa.nulls(batch.num_rows, self.full.field(other).type) for other in self.kinds]
+        return pa.RecordBatch.from_arrays([*place, names, *rest], schema=self.full)
+
+
+def _own(kind: str) -> Iterator[pa.Field]:
+    """The fields of a kind's rows that are not those of every kind's."""
+    return (field for field in KINDS[kind].schema if field not in PLACE)

@@ -1,0 +1,162 @@
+"""Where logs end, and how far one micro-batch goes: the part of the streaming reader that is not Spark's.
+
+A position is a dict {log: next offset}, as Spark keeps it in a checkpoint. A log that it does not name begins at 0.
+Offsets are those of the log itself, so a restart reads on exactly where the checkpoint says, whatever the cleaner has
+done to files and positions meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.ranges import Range, plan
+from coordinatord.pipeline.source.segments import (
+    Log,
+    Segment,
+    SourceError,
+    find_logs,
+    header_at,
+    index_entries,
+    position_of,
+    walk,
+)
+
+Position = dict[str, int]
+
+
+class DataLoss(SourceError):
+    """The log does not have any more what the query has read or was to read."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The end of a log, when it was looked at last: the batch before `position` ends at `next_offset`."""
+
+    segment: Segment
+    position: int
+    next_offset: int
+
+
+class FileTail:
+    """The logs in directories, growing."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._known: dict[str, _Known] = {}
+
+    def logs(self) -> dict[str, Log]:
+        found = find_logs(self.options.paths, self.options.topic, self.options.partitions)
+        return {log.name: log for log in found}
+
+    def ends(self) -> Position:
+        return {name: self._end(log) for name, log in self.logs().items()}
+
+    def _end(self, log: Log) -> int:
+        """The offset behind the last whole and sound batch. What is not whole is still being written."""
+        segments = log.segments()
+        if not segments:
+            return 0
+        last = segments[-1]
+        known = self._known.get(log.name)
+        if known is not None and known.segment.identity == last.identity and known.position <= last.size:
+            position, next_offset = known.position, known.next_offset
+        else:
+            position, next_offset = 0, last.base_offset
+        with open(last.path, "rb", buffering=0) as opened:
+            file = opened.fileno()
+            if not position:
+                position = _late_position(last, file)
+            for batch in walk(file, position, last.size, with_crc=True):
+                if batch.sound or batch.after < last.size:
+                    position, next_offset = batch.after, max(next_offset, batch.last_offset + 1)
+        self._known[log.name] = _Known(last, position, next_offset)
+        return next_offset
+
+    def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
+        """How far to go from `start` with at most so many bytes and records, shared fairly among logs; one batch of one
+        log goes in any case, or a query would stand still.
+        """
+        logs = self.logs()
+        behind = sorted(
+            (name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0)
+        )
+        reached = {name: start.get(name, 0) for name in ends}
+        first: tuple[str, int] | None = None
+        for number, name in enumerate(behind):
+            logs_left = len(behind) - number
+            bytes_left = None if max_bytes is None else max_bytes // logs_left
+            records_left = None if max_records is None else max_records // logs_left
+            used_bytes = used_records = 0
+            for size, records, next_offset in _batches(logs[name], reached[name], ends[name]):
+                first = first or (name, next_offset)
+                if (bytes_left is not None and used_bytes + size > bytes_left) or (
+                    records_left is not None and used_records + records > records_left
+                ):
+                    break
+                used_bytes, used_records, reached[name] = used_bytes + size, used_records + records, next_offset
+            else:
+                reached[name] = ends[name]
+            max_bytes = None if max_bytes is None else max_bytes - used_bytes
+            max_records = None if max_records is None else max_records - used_records
+        if first is not None and all(reached[name] == start.get(name, 0) for name in behind):
+            reached[first[0]] = first[1]
+        return reached
+
+    def plan(self, start: Position, end: Position) -> list[Range]:
+        logs = self.logs()
+        found: list[Range] = []
+        for name, next_offset in end.items():
+            first = start.get(name, 0)
+            if next_offset > first:
+                if name not in logs:
+                    raise DataLoss(f"{name} is gone, and the query was to read its offsets {first} to {next_offset}")
+                found += plan(logs[name], self.options.split_bytes, first, next_offset)
+        return found
+
+
+def _late_position(segment: Segment, file: int) -> int:
+    """A batch near the end of a segment, by its index; its beginning without one."""
+    for _, position in reversed(index_entries(segment)[-2:].tolist()):
+        head = header_at(file, position)
+        if head is not None and head[0] >= segment.base_offset:
+            return int(position)
+    return 0
+
+
+def _batches(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(bytes, records, offset behind it) of each batch with offsets in [start, end)."""
+    segments = log.segments()
+    for number, segment in enumerate(segments):
+        if segment.base_offset >= end:
+            return
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= start:
+            continue
+        with open(segment.path, "rb", buffering=0) as opened:
+            file = opened.fileno()
+            for batch in walk(file, position_of(segment, file, start), segment.size):
+                if batch.base_offset >= end:
+                    return
+                yield batch.after - batch.position, batch.records, min(batch.last_offset + 1, end)
+
+
+def check_kept(start: Position, ends: Position, fail: bool) -> Position:
+    """`start` where the logs still have it; DataLoss, or the logs' own ends, where they do not."""
+    kept = dict(start)
+    for name, next_offset in start.items():
+        if name not in ends:
+            if fail and next_offset:
+                raise DataLoss(
+                    f"{name} was read up to offset {next_offset} and is gone; if that is right, go on with the option "
+                    "failOnDataLoss=false"
+                )
+            kept.pop(name)
+        elif ends[name] < next_offset:
+            if fail:
+                raise DataLoss(
+                    f"{name} ends at offset {ends[name]}, and this query has read up to {next_offset}: the log was cut "
+                    "or is another cluster's. Start with a new checkpoint, or set the option failOnDataLoss=false"
+                )
+            kept[name] = ends[name]
+    return kept

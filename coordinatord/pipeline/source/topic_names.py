@@ -1,0 +1,96 @@
+"""Topics by their ids, which are all that groups of the consumer protocol (KIP-848) log of them.
+
+A broker's directories say it (`partition.metadata`), or a broker does. What was found out is kept in
+OUT/topic_names.json, so that a topic that is gone keeps its name. An id that nobody knows is shown as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from coordinatord.pipeline.source.end_offsets import PARTITION_DIRECTORY
+from coordinatord.pipeline.source.segments import SourceError
+
+FILE = "topic_names.json"
+
+
+def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
+    """Of the topics that have a partition in one of the brokers' log directories; nothing of what is none."""
+    found: dict[str, str] = {}
+    for path in paths:
+        seen: set[str] = set()
+        try:
+            directories = sorted(os.listdir(path))
+        except OSError:
+            continue  # a segment, a pattern: the log is all that there is
+        for name in directories:
+            match = PARTITION_DIRECTORY.fullmatch(name)
+            if match is None or match[1] in seen:
+                continue
+            topic_id = _topic_id(os.path.join(path, name, "partition.metadata"))
+            if topic_id is not None:
+                seen.add(match[1])
+                found[topic_id] = match[1]
+    return found
+
+
+def _topic_id(path: str) -> str | None:
+    """Of a file like `version: 0\\ntopic_id: mqBYrcNKQO6xVx8dYZRsKg`."""
+    try:
+        with open(path, encoding="ascii") as file:
+            lines = file.read(200).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+    return fields.get("topic_id") if fields.get("version") == "0" else None
+
+
+def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Of all topics that the user may describe; none from a broker that does not tell ids (before Kafka 2.8).
+    `options` go to kafka-python. SourceError.
+    """
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), **options)
+        try:
+            topics = admin.describe_topics()
+        finally:
+            admin.close()
+    except (KafkaError, ValueError, OSError) as error:
+        raise SourceError(f"{bootstrap} does not tell the ids of topics: {type(error).__name__}: {error}") from None
+    return {_text(topic["topic_id"]): topic["name"] for topic in topics if topic.get("topic_id") and topic["name"]}
+
+
+def _text(topic_id: Any) -> str:
+    """Kafka's text of a uuid."""
+    bits = topic_id if isinstance(topic_id, UUID) else UUID(topic_id)
+    return base64.urlsafe_b64encode(bits.bytes).decode().rstrip("=")
+
+
+def read_names(out: Path) -> dict[str, str]:
+    """What runs have found out."""
+    try:
+        names: dict[str, str] = json.loads((out / FILE).read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise SourceError(f"{out / FILE} cannot be read: remove it, and the next run looks again") from None
+    return names
+
+
+def keep_names(out: Path, found: Mapping[str, str]) -> None:
+    """Add to what is known."""
+    known = read_names(out)
+    if found.keys() <= known.keys():
+        return
+    staged = out / f"_{FILE}"
+    staged.write_text(json.dumps({**known, **found}, indent=0, sort_keys=True) + "\n")
+    os.replace(staged, out / FILE)

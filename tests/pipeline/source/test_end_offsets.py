@@ -1,0 +1,88 @@
+"""Where partitions end, by the directory of a broker's log and by a broker."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.source.end_offsets import MAX_POINTS, from_broker, from_directories, record_time
+from coordinatord.pipeline.source.segments import Log, Segment, SourceError
+from kafka_wire.records.batch import build_batch
+from tests.daemon import running
+
+TIME_ENTRY = struct.Struct(">qi")
+
+
+def write(
+    directory: Path, base_offset: int, batches: list[tuple[int, int, int]], entries: list[tuple[int, int]]
+) -> None:
+    """A segment of batches (offset, records, first timestamp) and its time index, filled up with zeros."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{base_offset:020d}.log"
+    data = b""
+    for offset, count, time_ms in batches:
+        data += build_batch([(b"k", b"v")] * count, time_ms, offset)
+    path.write_bytes(data)
+    index = b"".join(TIME_ENTRY.pack(time_ms, offset - base_offset) for time_ms, offset in entries)
+    path.with_suffix(".timeindex").write_bytes(index + bytes(3 * TIME_ENTRY.size))
+
+
+def test_of_a_directory(tmp_path: Path) -> None:
+    write(tmp_path / "orders-3", 10, [(10, 5, 1_000), (15, 5, 2_000)], [(1_000, 14), (2_000, 19)])
+    write(tmp_path / "orders-3", 20, [(20, 1, 3_000), (30, 2, 4_000)], [(3_000, 20)])
+    write(tmp_path / "__consumer_offsets-0", 0, [(0, 1, 1_000)], [])
+    (tmp_path / "empty-0").mkdir()
+    [ending] = from_directories([str(tmp_path)], 9_000)
+    assert (ending.topic, ending.partition, ending.sampled_ms) == ("orders", 3, 9_000)
+    assert (ending.log_start_offset, ending.end_offset) == (10, 32)
+    assert ending.points == (Point(15, 1_000), Point(20, 2_000), Point(21, 3_000))
+    assert record_time(str(tmp_path), "orders", 3, 17) == 2_000
+    assert record_time(str(tmp_path), "orders", 3, 25) == 4_000, "the cleaner took those between"
+    assert record_time(str(tmp_path), "orders", 3, 32) is None
+    assert record_time(str(tmp_path), "orders", 9, 0) is None
+
+
+def test_what_is_deleted_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("deleted-0", "orders-0"):
+        write(tmp_path / name, 0, [(0, 5, 1_000)], [])
+    listed = Log.segments
+
+    def segments(log: Log) -> list[Segment]:
+        found = listed(log)
+        if log.name == "deleted-0":
+            shutil.rmtree(log.directory)
+        return found
+
+    monkeypatch.setattr(Log, "segments", segments)
+    assert [each.topic for each in from_directories([str(tmp_path)], 9_000)] == ["orders"]
+
+
+def test_a_long_index_is_thinned(tmp_path: Path) -> None:
+    write(tmp_path / "t-0", 0, [(0, 1, 1)], [(number + 1, number) for number in range(5 * MAX_POINTS)])
+    [ending] = from_directories([str(tmp_path)], 9_000)
+    assert MAX_POINTS / 2 < len(ending.points) <= MAX_POINTS + 1
+    assert ending.points[-1] == Point(5 * MAX_POINTS, 5 * MAX_POINTS)
+
+
+def test_what_is_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is not a directory"):
+        from_directories([str(tmp_path / "none")], 0)
+
+
+def test_of_a_broker(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+        for _ in range(3):
+            producer.send("orders", b"x").get(timeout=10)
+        producer.close()
+        endings = from_broker(daemon.bootstrap, 5_000, [("orders", 0), ("orders", 7), ("gone", 0)])
+    assert [(each.topic, each.partition, each.log_start_offset, each.end_offset) for each in endings] == [
+        ("orders", 0, 0, 3)
+    ]
+    with pytest.raises(SourceError, match="no broker answers at"):
+        from_broker("127.0.0.1:1", 5_000, [("orders", 0)], {"bootstrap_timeout_ms": 500})
