@@ -14,7 +14,6 @@ from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.wire import Wire, WireError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.group.result import NO_REASON
-from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
@@ -23,6 +22,7 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import read_header
 from kafka_wire.records.key_values import key_values
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, Cause, Outcome
 
 CLIENT_ID = "coordinatord-groups"
 EARLIEST = -2
@@ -34,13 +34,13 @@ SHOWN_MEMBERS = 5
 NO_CLIENT_REASON = f"; client reason: {NO_REASON}"
 
 CAUSES = {
-    "session expired": "sent no heartbeat within its session timeout",
-    "did not rejoin within the rebalance timeout": "did not rejoin within the rebalance timeout",
-    "did not sync within the rebalance timeout": "did not ask for its assignment within the rebalance timeout",
-    "new member did not come back to its parked join in time": "waited in a join for five minutes",
-    "left": "left",
-    "replaced by a new member with its instance id": "was replaced by a new process with its group.instance.id",
-    "group is full": "had no place: group.max.size is reached",
+    Cause.SESSION_EXPIRED: "sent no heartbeat within its session timeout",
+    Cause.NOT_REJOINED: "did not rejoin within the rebalance timeout",
+    Cause.NOT_SYNCED: "did not ask for its assignment within the rebalance timeout",
+    Cause.JOIN_EXPIRED: "waited in a join for five minutes",
+    Cause.LEFT: "left",
+    Cause.REPLACED: "was replaced by a new process with its group.instance.id",
+    Cause.GROUP_FULL: "had no place: group.max.size is reached",
 }
 
 
@@ -166,10 +166,10 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     generation = f"generation {before} → {after}" if before != after else f"generation {before}"
     seconds = _seconds(record["ended_ms"] - record["began_ms"])
     ending = {
-        "completed": f"took {seconds}",
-        "superseded": f"given up after {seconds} for another rebalance",
-        "empty": f"over after {seconds}: nobody was left",
-        "stopped": f"cut off after {seconds}: the coordinator stopped serving the group, or it was deleted",
+        Outcome.COMPLETED: f"took {seconds}",
+        Outcome.SUPERSEDED: f"given up after {seconds} for another rebalance",
+        Outcome.EMPTY: f"over after {seconds}: nobody was left",
+        Outcome.STOPPED: f"cut off after {seconds}: the coordinator stopped serving the group, or it was deleted",
     }[record["outcome"]]
     yield f"{began:%Y-%m-%d %H:%M:%S}  {generation}, {ending}"
     trigger = record["trigger"]

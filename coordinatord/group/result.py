@@ -69,7 +69,7 @@ class Joined(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of states.Cause."""
+    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of Cause."""
 
     member_id: str
     group_instance_id: str | None
@@ -77,7 +77,7 @@ class Dropped(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """What made a group rebalance. `kind` is one of states.Why, `reason` the client's own (KIP-800)."""
+    """What made a group rebalance. `kind` is one of Why, `reason` the client's own (KIP-800)."""
 
     kind: str
     text: str  # for people: names members

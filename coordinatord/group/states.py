@@ -1,4 +1,4 @@
-"""A classic group's states and the transitions between them, and the words for what changes them.
+"""A classic group's states and the transitions between them; and the rebalance ledger's words for what changes them.
 
 | state               | members                                   | leaves it when                                     |
 |---------------------|-------------------------------------------|----------------------------------------------------|
@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import Final
+
+from kafka_wire.records.rebalance_ledger import Cause as Cause
+from kafka_wire.records.rebalance_ledger import Why as Why
 
 
 class GroupState(Enum):
@@ -46,30 +49,3 @@ NEXT_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
     DEAD: frozenset({DEAD}),
 }
 """The law: no other transition exists. A restored group starts in Empty or Stable."""
-
-
-class Cause:
-    """Why a member is gone, for logs and the rebalance ledger."""
-
-    SESSION_EXPIRED = "session expired"
-    JOIN_EXPIRED = "new member did not come back to its parked join in time"
-    ID_NOT_USED = "member id was handed out and not used in time"
-    NOT_REJOINED = "did not rejoin within the rebalance timeout"
-    NOT_SYNCED = "did not sync within the rebalance timeout"
-    LEFT = "left"
-    REPLACED = "replaced by a new member with its instance id"
-    GROUP_FULL = "group is full"
-    NOT_LOADED = "was logged without an id, or with that of another member"
-
-
-class Why:
-    """What makes a group rebalance, for logs and the rebalance ledger."""
-
-    NEW_MEMBER = "new member"
-    LEADER_REJOINED = "leader rejoined"
-    METADATA_CHANGED = "member changed its metadata"
-    STATIC_MEMBER_RESTARTED = "static member restarted"
-    MEMBER_LEFT = "member left"
-    SESSION_EXPIRED = "session expired"
-    NOT_SYNCED = "no sync in time"
-    TOO_MANY_MEMBERS = "too many members"

@@ -1,46 +1,10 @@
 """The rebalance ledger: for each rebalance, what made it happen, who came when, who went and why, and what it waited
-for. DESIGN calls for it because a plain Kafka log has only the outcome.
+for. A plain Kafka log has only the outcome.
 
 `Ledger.observe` follows a group from step to step and closes a record when its rebalance ends. A record is a JSON
-object, made once, when somebody has time to write it, and kept as the bytes that go into the topic `__rebalances`; the
-last ones stay in memory for the admin page, as many as fit into MEMORY_BYTES. A rebalance has two phases, as a group
-has states:
-
-    PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
-    began_ms .............. joined_ms ......................... ended_ms
-
-What a record says (version 1; fields may be added to a version, and are never changed or removed):
-
-version
-    1
-group, node_id
-    the group, and the node that coordinated it
-outcome
-    `completed`; `superseded` by another rebalance before the leader's assignment came; `empty`: nobody was left;
-    `stopped`: the coordinator stopped serving the group, or it was deleted
-trigger
-    `kind` (see group.state.Why) and `text`; `member_id` where it was one member; `reason`, the client's own (KIP-800),
-    where it gave one
-generation_before, generation_after
-    equal when no new generation came about
-began_ms, joined_ms, ended_ms
-    epoch milliseconds; `joined_ms` is null where the members did not all rejoin
-initial
-    the group was empty before, so that group.initial.rebalance.delay.ms was waited for
-protocol_type, protocol, leader
-    of the generation after
-members_before, members_after, added, removed
-    how many; a static member that restarted is added and removed, its id being another
-rejoined
-    a list of those that joined, in the order in which they came: `member_id`, `client_id`, `after_ms` since `began_ms`;
-    `instance` (group.instance.id) and `reason` where there is one; `is_new` where it is
-dropped
-    a list of those that went: `member_id`, `cause` (see group.state.Cause), `after_ms`; `instance` where there is one
-slowest
-    what took longest: `phase` (`join` or `sync`), `member_id`, `after_ms` since the phase began; absent where nobody
-    was waited for
-omitted
-    entries of `rejoined` and `dropped` beyond MAX_ENTRIES, which are counted and not listed
+object (kafka_wire/records/rebalance_ledger.py has its fields), made once, when somebody has time to write it, and kept
+as the bytes that go into the topic `__rebalances`; the last ones stay in memory for the admin page, as many as fit into
+MEMORY_BYTES.
 """
 
 from __future__ import annotations
@@ -57,16 +21,13 @@ from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transi
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, GroupState
 from coordinatord.observe.logs import Teller
-
-VERSION = 1
+from kafka_wire.records.rebalance_ledger import VERSION, Outcome
 
 MEMORY_BYTES = 4 * 1024 * 1024
 """Of records that are kept for the admin page: some thousands of usual ones."""
 
 MAX_ENTRIES = 2_000
 """Members that one record lists. A record of so many has 300 KB, less than a message may have (max.message.bytes)."""
-
-COMPLETED, SUPERSEDED, NOBODY_LEFT, STOPPED = "completed", "superseded", "empty", "stopped"
 
 
 class Rebalance:
@@ -189,7 +150,7 @@ class Rebalance:
         """Who was waited for longest. A member that never came made all others wait for the whole rebalance timeout."""
         joined_ms, ended_ms, began_ms = self.joined_ms, self.ended_ms, self.began_ms
         join_ms = (ended_ms if joined_ms is None else joined_ms) - began_ms
-        if joined_ms is not None and ended_ms - joined_ms > join_ms and self.outcome == COMPLETED:
+        if joined_ms is not None and ended_ms - joined_ms > join_ms and self.outcome == Outcome.COMPLETED:
             return {"phase": "sync", "member_id": self.leader, "after_ms": ended_ms - joined_ms}
         for dropped, _at_ms in self.dropped:
             if dropped.cause == Cause.NOT_REJOINED:
@@ -269,7 +230,7 @@ class Ledger:
             if transition.new is PREPARING_REBALANCE:
                 if rebalance is not None:
                     rebalance.count(result.changes)  # the group's members are what this step has made of them
-                    self._close(group, rebalance, SUPERSEDED, transition.generation_id, now_ms)
+                    self._close(group, rebalance, Outcome.SUPERSEDED, transition.generation_id, now_ms)
                 rebalance = self._begin(group, result, transition, now_ms)
                 is_noted = True
             else:
@@ -316,11 +277,11 @@ class Ledger:
         if state is COMPLETING_REBALANCE:
             rebalance.joined_ms = now_ms
         elif state is STABLE:
-            self._close(group, rebalance, COMPLETED, group.generation_id, now_ms)
+            self._close(group, rebalance, Outcome.COMPLETED, group.generation_id, now_ms)
         elif state is EMPTY:
-            self._close(group, rebalance, NOBODY_LEFT, group.generation_id, now_ms)
+            self._close(group, rebalance, Outcome.EMPTY, group.generation_id, now_ms)
         elif state is DEAD:
-            self._close(group, rebalance, STOPPED, group.generation_id, now_ms)
+            self._close(group, rebalance, Outcome.STOPPED, group.generation_id, now_ms)
 
     def _close(self, group: Group, rebalance: Rebalance, outcome: str, generation_id: int, now_ms: int) -> None:
         del self._open[group.group_id]

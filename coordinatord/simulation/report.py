@@ -10,6 +10,7 @@ from typing import Any
 from coordinatord.simulation.scenario import OPTIONS, Scenario, attribute, written
 from coordinatord.simulation.units import told_ms
 from coordinatord.simulation.world import World
+from kafka_wire.records.rebalance_ledger import Outcome
 
 SLOWEST = 3
 """Rebalances that are shown."""
@@ -88,7 +89,7 @@ def report(world: World) -> Report:
         duration_ms=scenario.duration,
         rebalances=len(world.records),
         rebalances_by_trigger=dict(triggers.most_common()),
-        unfinished=sum(record["outcome"] != "completed" for record in world.records),
+        unfinished=sum(record["outcome"] != Outcome.COMPLETED for record in world.records),
         generations=world.node.group.generation_id - world.formed_generation,
         rebalancing_ms=sum(record["ended_ms"] - record["began_ms"] for record in world.records),
         unowned_ms=total_ms,
@@ -226,7 +227,7 @@ def _each(it: Report) -> str:
 
 def _slow_line(slow: SlowRebalance) -> str:
     who = f", waiting for {slow.waited_for}" if slow.waited_for else ""
-    overtaken = "" if slow.outcome == "completed" else f" ({slow.outcome})"
+    overtaken = "" if slow.outcome == Outcome.COMPLETED else f" ({slow.outcome})"
     return (
         f"  {told_ms(slow.join_ms + slow.sync_ms)} at {told_ms(slow.at_ms)}: {slow.trigger}{overtaken}; "
         f"join {told_ms(slow.join_ms)}, assignment {told_ms(slow.sync_ms)}{who}"

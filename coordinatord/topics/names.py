@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC as LEDGER_TOPIC
+
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 SHARE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-
-LEDGER_TOPIC = "__rebalances"
-"""Not Kafka's: observe/ledger.py writes it. As many partitions as `__consumer_offsets`, so that a group's rebalances
-are where its offsets are."""
 
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC, LEDGER_TOPIC})
 """Topics that `is_internal` marks: clients may read and not write them."""

@@ -16,9 +16,9 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from coordinatord.pipeline.analysis.generations import Commits, generation_of
-from coordinatord.pipeline.analysis.rebalances import MEMBER_LEFT, NEW_MEMBER, SESSION_EXPIRED
 from coordinatord.pipeline.source.ledger_topic import ledger_of
 from coordinatord.pipeline.source.options import read_options
+from kafka_wire.records.rebalance_ledger import Why
 from tests.clients.members import ConsumerProcess
 from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
@@ -108,7 +108,9 @@ def test_real_consumers(
     with capsys.disabled():
         print("\nreal consumers:", *found.lines(), sep="\n")
     assert len(found.stated) >= 2 * len(PLOT)
-    assert found.below({NEW_MEMBER: (0.75, 0.75), MEMBER_LEFT: (0.7, 0.7), SESSION_EXPIRED: (0.7, 0.7)}) == []
+    assert (
+        found.below({Why.NEW_MEMBER: (0.75, 0.75), Why.MEMBER_LEFT: (0.7, 0.7), Why.SESSION_EXPIRED: (0.7, 0.7)}) == []
+    )
 
 
 def known(data_dir: Path) -> list[Known]:

@@ -13,10 +13,7 @@ from coordinatord.pipeline.analysis.consumer_group import AWAY, UNREVOKED, Membe
 from coordinatord.pipeline.analysis.epochs import Changes, Epoch
 from coordinatord.pipeline.analysis.generations import COMMIT_MS, Commits, Generation, Member
 from coordinatord.pipeline.analysis.rebalances import (
-    MEMBER_LEFT,
-    NEW_MEMBER,
     POLL_SURE,
-    SESSION_EXPIRED,
     Finding,
     Rebalance,
     inferred,
@@ -25,6 +22,7 @@ from coordinatord.pipeline.analysis.rebalances import (
     silence_ms,
     stopped_polling,
 )
+from kafka_wire.records.rebalance_ledger import Why
 
 SUBSCRIPTION_CHANGED = "subscription changed"
 TOPICS_CHANGED = "topics changed"
@@ -111,7 +109,7 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
     added = [after.members[each] for each in changes.added if each in after.members]
     if added:
         text = "the group was empty" if not before.members else f"{names_of(added)} joined"
-        return Finding(NEW_MEMBER, added[0], text, 0.99)
+        return Finding(Why.NEW_MEMBER, added[0], text, 0.99)
     resubscribed = [after.members[each] for each in changes.resubscribed if each in after.members]
     if resubscribed:
         return Finding(SUBSCRIPTION_CHANGED, resubscribed[0], f"{names_of(resubscribed)} wants other topics", 0.98)
@@ -150,8 +148,9 @@ def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
     session_ms = member.session_timeout_ms
     if state.epoch == AWAY and state.seen_ms is not None:
         if at_ms - state.seen_ms >= session_ms - HEARTBEAT_MS:
-            return Finding(SESSION_EXPIRED, member, f"{names_of([member])} closed and did not come back in time", 0.97)
-        return Finding(MEMBER_LEFT, member, f"{names_of([member])} had closed, and was removed", 0.8)
+            text = f"{names_of([member])} closed and did not come back in time"
+            return Finding(Why.SESSION_EXPIRED, member, text, 0.97)
+        return Finding(Why.MEMBER_LEFT, member, f"{names_of([member])} had closed, and was removed", 0.8)
     if state.state == UNREVOKED and state.unrevoked_ms is not None:
         waited_ms = at_ms - state.unrevoked_ms
         if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * HEARTBEAT_MS:
@@ -166,20 +165,20 @@ def _left_or_expired(before: Generation, state: MemberState, member: Member, at_
     session_ms = member.session_timeout_ms
     if silence is None and (seen_ms is None or seen_ms >= session_ms - HEARTBEAT_MS):
         text = f"{names_of([member])} went, and had never committed for what it was assigned"
-        return Finding(MEMBER_LEFT, member, text, 0.5)
+        return Finding(Why.MEMBER_LEFT, member, text, 0.5)
     last_ms = min(each for each in (silence, seen_ms) if each is not None)
     told = f"{names_of([member])} was heard of last {last_ms / 1000:.1f} s before it went"
     line = session_ms - HEARTBEAT_MS
     if last_ms < line:
         sure = 0.97 if last_ms <= COMMIT_MS + HEARTBEAT_MS else 0.9
-        return Finding(MEMBER_LEFT, member, told, sure)
+        return Finding(Why.MEMBER_LEFT, member, told, sure)
     if stopped_polling(member, last_ms, commits, at_ms):
-        return Finding(MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
+        return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
     if gaps and min(gaps) >= line:  # it never was heard of more often
-        return Finding(MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
+        return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
     near = last_ms <= session_ms + COMMIT_MS + 2 * HEARTBEAT_MS
     return Finding(
-        SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
+        Why.SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
     )

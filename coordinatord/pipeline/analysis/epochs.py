@@ -24,8 +24,10 @@ from coordinatord.pipeline.analysis.consumer_group import (
     Row,
 )
 from coordinatord.pipeline.analysis.generations import Generation
+from kafka_wire.records.rebalance_ledger import Outcome
 
-COMPLETED, EMPTY, SUPERSEDED, RECONCILING = "completed", "empty", "superseded", "reconciling"
+RECONCILING = "reconciling"
+"""The outcome of an epoch that is not over; else it is in the ledger's words."""
 
 
 @dataclass(slots=True)
@@ -133,7 +135,7 @@ class _Reader:
             self.group.apply(METADATA, row)
             return
         if self.open is not None and self.open.ended_ms is None:
-            self.open.ended_ms, self.open.outcome = at_ms, SUPERSEDED
+            self.open.ended_ms, self.open.outcome = at_ms, Outcome.SUPERSEDED
         self.close()
         self.group.apply(METADATA, row)
         changes, self.changes = self.changes, Changes()
@@ -148,7 +150,7 @@ class _Reader:
         self.since_ms = at_ms
         self.found.append(self.open)
         if not self.group.members:
-            self.open.ended_ms, self.open.outcome = at_ms, EMPTY
+            self.open.ended_ms, self.open.outcome = at_ms, Outcome.EMPTY
 
     def _member(self, row: Row) -> None:
         group, changes, member_id = self.group, self.changes, row["member_id"]
@@ -214,4 +216,4 @@ class _Reader:
             else:
                 self.pending.add(row["member_id"])
         if has_target and not self.pending and epoch.ended_ms is None:
-            epoch.ended_ms, epoch.outcome = row["timestamp_ms"], COMPLETED
+            epoch.ended_ms, epoch.outcome = row["timestamp_ms"], Outcome.COMPLETED

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.pipeline.analysis.generations import COMMIT_MS, HEARTBEAT_MS, Commits, Generation, Member
-
-# The triggers, in the ledger's words (coordinatord.group.state.Why; the pipeline does without the daemon).
-NEW_MEMBER = "new member"
-LEADER_REJOINED = "leader rejoined"
-METADATA_CHANGED = "member changed its metadata"
-STATIC_MEMBER_RESTARTED = "static member restarted"
-MEMBER_LEFT = "member left"
-SESSION_EXPIRED = "session expired"
-NOT_SYNCED = "no sync in time"
+from kafka_wire.records.rebalance_ledger import Outcome, Why
 
 OBSERVED, INFERRED = "observed", "inferred"
 INITIAL_DELAY_MS = 3_000
@@ -109,7 +101,7 @@ class _Ledger:
         records = self._by_generation.get(generation.number, [])
         for record in records:
             near = abs(record["ended_ms"] - generation.at_ms) <= SAME_MS
-            if near and record["outcome"] in ("completed", "empty"):
+            if near and record["outcome"] in (Outcome.COMPLETED, Outcome.EMPTY):
                 records.remove(record)
                 return record
         return None
@@ -138,7 +130,7 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
     return Rebalance(
         generation_before=None if before is None else before.number,
         generation=after.number,
-        outcome="completed" if after.members else "empty",
+        outcome=Outcome.COMPLETED if after.members else Outcome.EMPTY,
         began_ms=began_ms,
         began_after_ms=earliest_ms,
         began_before_ms=latest_ms,
@@ -265,7 +257,7 @@ def infer(before: Generation | None, after: Generation, commits: Commits) -> Fin
     if not skipped:
         return finding
     evidence = f"{finding.evidence}; {skipped} generations in between came to nothing"
-    sure = finding.confidence if finding.trigger == NOT_SYNCED else finding.confidence * 0.7
+    sure = finding.confidence if finding.trigger == Why.NOT_SYNCED else finding.confidence * 0.7
     return Finding(finding.trigger, finding.member, evidence, sure)
 
 
@@ -279,21 +271,21 @@ def _finding(
 ) -> Finding:
     if not before.members:
         first = next(iter(after.members.values()), None)
-        return Finding(NEW_MEMBER, first, "the group was empty", 0.99)
+        return Finding(Why.NEW_MEMBER, first, "the group was empty", 0.99)
     if removed:
         return _somebody_went(before, after, removed, added, commits)
     if added:
         text = f"{names_of(added)} joined, nobody went"
-        return Finding(NEW_MEMBER, added[0], text, 0.97)
+        return Finding(Why.NEW_MEMBER, added[0], text, 0.97)
     changed = [
         member
         for member in after.members.values()
         if member.member_id in before.members and member.topics != before.members[member.member_id].topics
     ]
     if changed:
-        return Finding(METADATA_CHANGED, changed[0], f"{names_of(changed)} changed the topics", 0.95)
+        return Finding(Why.METADATA_CHANGED, changed[0], f"{names_of(changed)} changed the topics", 0.95)
     if restarted:
-        return Finding(STATIC_MEMBER_RESTARTED, restarted[0], f"{names_of(restarted)} came with a new id", 0.8)
+        return Finding(Why.STATIC_MEMBER_RESTARTED, restarted[0], f"{names_of(restarted)} came with a new id", 0.8)
     return _nobody_came_or_went(before, after)
 
 
@@ -315,8 +307,8 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
     else:
         what = "the same members with the same topics"
     if shed or (leader is not None and leader.tells_generation):
-        return Finding(METADATA_CHANGED, shed[0] if shed else None, what, 0.9)
-    return Finding(LEADER_REJOINED, leader, what, 0.9)
+        return Finding(Why.METADATA_CHANGED, shed[0] if shed else None, what, 0.9)
+    return Finding(Why.LEADER_REJOINED, leader, what, 0.9)
 
 
 def _somebody_went(
@@ -337,18 +329,18 @@ def _somebody_went(
     sure = _how_sure(silence, member.session_timeout_ms, expired=expired)
     if stopped_polling(member, silence, commits, joined_ms):
         text = f"{told}: as long as it may be between two polls"
-        return Finding(MEMBER_LEFT, member, text, POLL_SURE)
+        return Finding(Why.MEMBER_LEFT, member, text, POLL_SURE)
     if not expired:
         if silence > HEARTBEAT_MS + COMMIT_MS:
             sure *= 0.8
         if added and not {each.client for each in added} & {each.client for each in removed}:
             sure *= 0.7  # one came and one went: either may have been the first
-        return Finding(MEMBER_LEFT, member, told, sure)
+        return Finding(Why.MEMBER_LEFT, member, told, sure)
     if added:
         # Whoever comes makes the group rebalance at once, and the one that is gone is waited for.
         text = f"{names_of(added)} joined; {told}, longer than its session lasts"
-        return Finding(NEW_MEMBER, added[0], text, 0.85)
-    return Finding(SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
+        return Finding(Why.NEW_MEMBER, added[0], text, 0.85)
+    return Finding(Why.SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
 
 
 def _not_synced(
@@ -372,7 +364,7 @@ def _not_synced(
     if waited_ms is None or not timeout_ms <= waited_ms <= timeout_ms + 2 * HEARTBEAT_MS:
         return None
     text = f"{names_of([member])} committed nothing for a rebalance timeout after it had joined, and was gone then"
-    return Finding(NOT_SYNCED, member, text, 0.9)
+    return Finding(Why.NOT_SYNCED, member, text, 0.9)
 
 
 def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: int) -> bool:
@@ -405,8 +397,8 @@ def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
 def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Finding:
     text = f"{names_of(removed)} went, and had never committed for what it was assigned"
     if added:
-        return Finding(NEW_MEMBER, added[0], f"{names_of(added)} joined; {text}", 0.4)
-    return Finding(MEMBER_LEFT, removed[0], text, 0.5)
+        return Finding(Why.NEW_MEMBER, added[0], f"{names_of(added)} joined; {text}", 0.4)
+    return Finding(Why.MEMBER_LEFT, removed[0], text, 0.5)
 
 
 def _unlogged(record: Mapping[str, Any]) -> Rebalance:

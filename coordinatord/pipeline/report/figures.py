@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from coordinatord.pipeline.report.read import Held, Row
+from kafka_wire.records.rebalance_ledger import Why
 
 MAX_LIVES = 60
 """Members of one timeline: more are no lines any more."""
@@ -35,14 +36,14 @@ LIVES = {
 """A member's end: what it is called, and its colour."""
 
 TRIGGERS = {
-    "new member": "#3f7fbf",
-    "member left": "#5aa469",
-    "session expired": "#d1495b",
-    "leader rejoined": "#c58b2b",
-    "member changed its metadata": "#8f6bb3",
-    "static member restarted": "#b08ac0",
-    "no sync in time": "#e07b39",
-    "too many members": "#6b7480",
+    Why.NEW_MEMBER: "#3f7fbf",
+    Why.MEMBER_LEFT: "#5aa469",
+    Why.SESSION_EXPIRED: "#d1495b",
+    Why.LEADER_REJOINED: "#c58b2b",
+    Why.METADATA_CHANGED: "#8f6bb3",
+    Why.STATIC_MEMBER_RESTARTED: "#b08ac0",
+    Why.NOT_SYNCED: "#e07b39",
+    Why.TOO_MANY_MEMBERS: "#6b7480",
     "subscription changed": "#8f6bb3",
     "topics changed": "#2a9d8f",
     "regular expression resolved": "#6a9fb5",

@@ -1,6 +1,6 @@
-"""Reads `__rebalances`, in which our daemon says why groups rebalanced (coordinatord/observe/ledger.py has the fields):
-from the directories in which its offsets log is, or from the broker that serves it. A plain Kafka cluster has no such
-topic, and nothing is read then.
+"""Reads `__rebalances`, in which our daemon says why groups rebalanced, from the directories in which its offsets log
+is, or from the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster has
+no such topic, and nothing is read then.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.key_values import key_values
-
-LEDGER_TOPIC = "__rebalances"
-VERSION = 1
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, VERSION
 
 Entry = tuple[int, int, str, str]
 """Partition, offset, group, the record as JSON."""

@@ -27,7 +27,8 @@ from coordinatord.pipeline.analysis.epoch_rebalances import (
 from coordinatord.pipeline.analysis.epochs import epochs, generations
 from coordinatord.pipeline.analysis.generations import NO_COMMITS, Commits
 from coordinatord.pipeline.analysis.members import STORM, ZOMBIE, events, lives
-from coordinatord.pipeline.analysis.rebalances import MEMBER_LEFT, SESSION_EXPIRED, Rebalance
+from coordinatord.pipeline.analysis.rebalances import Rebalance
+from kafka_wire.records.rebalance_ledger import Why
 
 START_MS = 1_700_000_000_000
 NAMES = {"T": "t"}
@@ -125,7 +126,7 @@ def test_the_next_epoch_supersedes_one_that_is_not_over_and_the_last_one_may_go_
 
 @pytest.mark.parametrize(
     ("commits_until", "trigger"),
-    [pytest.param(599, MEMBER_LEFT, id="a moment ago"), pytest.param(550, SESSION_EXPIRED, id="a session ago")],
+    [pytest.param(599, Why.MEMBER_LEFT, id="a moment ago"), pytest.param(550, Why.SESSION_EXPIRED, id="a session ago")],
 )
 def test_one_that_left_and_one_that_was_given_up(commits_until: int, trigger: str) -> None:
     group = two_members()
@@ -145,7 +146,7 @@ def test_a_heartbeat_that_brought_an_assignment_is_a_sign_of_life() -> None:
     group.wait(10)
     group.gone("b")
     group.bump()
-    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (MEMBER_LEFT, 0.97)
+    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (Why.MEMBER_LEFT, 0.97)
 
 
 def test_who_never_commits_may_have_gone_either_way() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from coordinatord.pipeline.analysis import rebalances as causes
+from kafka_wire.records.rebalance_ledger import Why
 from tests.pipeline.histories import history
 from tests.pipeline.scoring import Known, score
 from tests.pipeline.simulated import SCENARIOS, Simulated
@@ -22,12 +23,12 @@ SEEDS = range(1_000, 1_006)
 SIMULATED_SEEDS = (7, 8)
 
 FLOORS = {
-    causes.NEW_MEMBER: (0.95, 0.97),
-    causes.MEMBER_LEFT: (0.95, 0.90),
-    causes.SESSION_EXPIRED: (0.90, 0.90),
-    causes.METADATA_CHANGED: (0.95, 0.90),
-    causes.LEADER_REJOINED: (0.90, 0.90),
-    causes.NOT_SYNCED: (0.70, 0.80),
+    Why.NEW_MEMBER: (0.95, 0.97),
+    Why.MEMBER_LEFT: (0.95, 0.90),
+    Why.SESSION_EXPIRED: (0.90, 0.90),
+    Why.METADATA_CHANGED: (0.95, 0.90),
+    Why.LEADER_REJOINED: (0.90, 0.90),
+    Why.NOT_SYNCED: (0.70, 0.80),
 }
 """Precision and recall, by cause."""
 
@@ -65,7 +66,7 @@ def test_causes_under_the_simulation(simulated: list[Known], capsys: pytest.Capt
         print("\nheld out, simulated:", *found.lines(), sep="\n")
     assert len(found.stated) >= 250
     # Nobody asks for an assignment of itself there, or forgets to.
-    never = (causes.LEADER_REJOINED, causes.NOT_SYNCED)
+    never = (Why.LEADER_REJOINED, Why.NOT_SYNCED)
     assert found.below({cause: floor for cause, floor in FLOORS.items() if cause not in never}) == []
     assert not {pair for pair in found.pairs if pair[1] in never}
 
@@ -91,18 +92,18 @@ def test_confidences_are_kept(
 @pytest.mark.parametrize(
     ("rule", "broken", "shows"),
     [
-        pytest.param("silence_ms", lambda *_: 0, {causes.SESSION_EXPIRED, causes.MEMBER_LEFT}, id="silence"),
-        pytest.param("_not_synced", lambda *_: None, {causes.NOT_SYNCED}, id="no sync"),
+        pytest.param("silence_ms", lambda *_: 0, {Why.SESSION_EXPIRED, Why.MEMBER_LEFT}, id="silence"),
+        pytest.param("_not_synced", lambda *_: None, {Why.NOT_SYNCED}, id="no sync"),
         pytest.param(
             "_nobody_came_or_went",
-            lambda _before, after: causes.Finding(causes.LEADER_REJOINED, None, "", 0.9),
-            {causes.METADATA_CHANGED, causes.LEADER_REJOINED},
+            lambda _before, after: causes.Finding(Why.LEADER_REJOINED, None, "", 0.9),
+            {Why.METADATA_CHANGED, Why.LEADER_REJOINED},
             id="rejoined",
         ),
         pytest.param(
             "_somebody_went",
-            lambda _before, _after, removed, _added, _commits: causes.Finding(causes.MEMBER_LEFT, removed[0], "", 0.9),
-            {causes.SESSION_EXPIRED, causes.MEMBER_LEFT},
+            lambda _before, _after, removed, _added, _commits: causes.Finding(Why.MEMBER_LEFT, removed[0], "", 0.9),
+            {Why.SESSION_EXPIRED, Why.MEMBER_LEFT},
             id="went",
         ),
     ],
@@ -123,5 +124,5 @@ def test_the_rule_of_polls_shows(simulated: list[Known], monkeypatch: pytest.Mon
     before = score(simulated)
     monkeypatch.setattr(causes, "stopped_polling", lambda *_: False)
     broken = score(simulated)
-    assert broken.of(causes.MEMBER_LEFT)[1] < before.of(causes.MEMBER_LEFT)[1]
-    assert broken.of(causes.SESSION_EXPIRED)[0] < before.of(causes.SESSION_EXPIRED)[0]
+    assert broken.of(Why.MEMBER_LEFT)[1] < before.of(Why.MEMBER_LEFT)[1]
+    assert broken.of(Why.SESSION_EXPIRED)[0] < before.of(Why.SESSION_EXPIRED)[0]

@@ -9,15 +9,10 @@ import pytest
 
 from coordinatord.pipeline.analysis.generations import NO_COMMITS, Commits, Generation, Member
 from coordinatord.pipeline.analysis.rebalances import (
-    LEADER_REJOINED,
-    MEMBER_LEFT,
-    METADATA_CHANGED,
-    NEW_MEMBER,
-    NOT_SYNCED,
-    SESSION_EXPIRED,
     Rebalance,
     rebalances,
 )
+from kafka_wire.records.rebalance_ledger import Why
 
 START_MS = 1_700_000_000_000
 
@@ -53,14 +48,14 @@ BOTH = generation(1, 0, member("a", 0, 1), member("b", 2, 3))
 
 def test_a_new_member() -> None:
     told = one(BOTH, generation(2, 60, member("a", 0), member("b", 2, 3), member("c", 1)))
-    assert (told.trigger, told.added, told.removed, told.kept) == (NEW_MEMBER, 1, 0, 2)
+    assert (told.trigger, told.added, told.removed, told.kept) == (Why.NEW_MEMBER, 1, 0, 2)
     assert (told.partitions_before, told.partitions_moved, told.partitions_revoked) == (4, 1, 0)
     assert told.stickiness == 0.75
 
 
 @pytest.mark.parametrize(
     ("silent_since", "cause"),
-    [pytest.param(58, MEMBER_LEFT, id="a moment ago"), pytest.param(12, SESSION_EXPIRED, id="a session ago")],
+    [pytest.param(58, Why.MEMBER_LEFT, id="a moment ago"), pytest.param(12, Why.SESSION_EXPIRED, id="a session ago")],
 )
 def test_one_that_left_and_one_that_was_given_up(silent_since: float, cause: str) -> None:
     commits = every(1, {0: 59, 1: 59, 2: silent_since, 3: silent_since})
@@ -73,22 +68,22 @@ def test_one_that_left_and_one_that_was_given_up(silent_since: float, cause: str
 
 def test_who_never_committed_is_told_with_little_confidence() -> None:
     told = one(BOTH, generation(2, 60, member("a", 0, 1, 2, 3)))
-    assert told.trigger == MEMBER_LEFT
+    assert told.trigger == Why.MEMBER_LEFT
     assert told.confidence == 0.5
 
 
 def test_one_that_never_asked_what_it_was_assigned() -> None:
     told = one(BOTH, generation(2, 302, member("a", 0, 1, 2, 3)), every(1, {0: 300, 1: 300, 2: -5, 3: -5}, -60))
-    assert told.trigger == NOT_SYNCED
+    assert told.trigger == Why.NOT_SYNCED
 
 
 def test_other_topics() -> None:
     after = generation(2, 60, member("a", 0, 1), member("b", 2, 3, topics=frozenset({"t", "u"})))
-    assert one(BOTH, after).trigger == METADATA_CHANGED
+    assert one(BOTH, after).trigger == Why.METADATA_CHANGED
 
 
 @pytest.mark.parametrize(
-    ("tells_generation", "cause"), [(False, LEADER_REJOINED), (True, METADATA_CHANGED)], ids=["older", "newer"]
+    ("tells_generation", "cause"), [(False, Why.LEADER_REJOINED), (True, Why.METADATA_CHANGED)], ids=["older", "newer"]
 )
 def test_more_partitions(tells_generation: bool, cause: str) -> None:
     """The leader asks for them; of a newer client's request the coordinator sees that it is another one."""
@@ -103,7 +98,7 @@ def test_static_members_come_back_without_a_rebalance() -> None:
     rows = list(rebalances([generation(1, 0, static), generation(1, 60, again)], NO_COMMITS))
     assert len(rows) == 1
     told = one(generation(1, 60, again), generation(2, 90, again, member("b", 2)))
-    assert (told.trigger, told.partitions_moved) == (NEW_MEMBER, 0)
+    assert (told.trigger, told.partitions_moved) == (Why.NEW_MEMBER, 0)
 
 
 def test_the_first_generation_that_is_known_has_no_cause() -> None:
@@ -142,7 +137,7 @@ def test_the_ledger_is_believed() -> None:
         "joined_ms": START_MS + 59_900,
         "ended_ms": START_MS + 60_000,
         "initial": False,
-        "trigger": {"kind": SESSION_EXPIRED, "text": "session of member b expired", "member_id": "b"},
+        "trigger": {"kind": Why.SESSION_EXPIRED, "text": "session of member b expired", "member_id": "b"},
         "rejoined": [],
     }
     superseded = record | {
@@ -158,7 +153,7 @@ def test_the_ledger_is_believed() -> None:
     after = generation(2, 60, member("a", 0, 1, 2, 3))
     first, told, other = rebalances([BOTH, after], NO_COMMITS, [superseded, record])
     assert first.how == "inferred"
-    assert (told.trigger, told.how, told.confidence) == (SESSION_EXPIRED, "observed", 1.0)
+    assert (told.trigger, told.how, told.confidence) == (Why.SESSION_EXPIRED, "observed", 1.0)
     assert told.began_ms == told.began_after_ms == told.began_before_ms == START_MS + 40_000
     assert (other.outcome, other.partitions_moved) == ("superseded", None)
     late = superseded | record | {"ended_ms": START_MS + 9_000_000}

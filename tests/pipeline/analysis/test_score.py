@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.pipeline.analysis import rebalances as causes
+from kafka_wire.records.rebalance_ledger import Why
 from tests.pipeline.histories import history
 from tests.pipeline.scoring import Known, score
 
 SEEDS = range(14)
 FLOORS = {
-    causes.NEW_MEMBER: (0.95, 0.97),
-    causes.MEMBER_LEFT: (0.95, 0.90),
-    causes.SESSION_EXPIRED: (0.90, 0.90),
-    causes.METADATA_CHANGED: (0.95, 0.90),
-    causes.LEADER_REJOINED: (0.95, 0.95),
-    causes.NOT_SYNCED: (0.70, 0.80),
+    Why.NEW_MEMBER: (0.95, 0.97),
+    Why.MEMBER_LEFT: (0.95, 0.90),
+    Why.SESSION_EXPIRED: (0.90, 0.90),
+    Why.METADATA_CHANGED: (0.95, 0.90),
+    Why.LEADER_REJOINED: (0.95, 0.95),
+    Why.NOT_SYNCED: (0.70, 0.80),
 }
 """Precision and recall, by cause."""
 

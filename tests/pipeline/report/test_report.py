@@ -20,6 +20,7 @@ from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.page import page
 from coordinatord.pipeline.report.read import Held, read
 from coordinatord.pipeline.source.segments import SourceError
+from kafka_wire.records.rebalance_ledger import Why
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -226,6 +227,12 @@ def test_the_page_loads_nothing_and_runs_nothing_of_a_peers(out: Path) -> None:
     assert "&lt;script&gt;alert(&#x27;billing&#x27;)&lt;/script&gt;" in text
     without_plotly = re.sub(r"<script>/\*\*.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", without_plotly)
+
+
+def test_every_cause_that_the_ledger_names_has_a_colour() -> None:
+    named = {value for name, value in vars(Why).items() if name.isupper()}
+    assert named
+    assert named <= figures.TRIGGERS.keys()
 
 
 def test_groups_that_are_chosen(out: Path) -> None:
