@@ -172,27 +172,27 @@ def run(**given: Any) -> None:
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
-        it = wanted(given)
+        job = wanted(given)
         _check_followers(given)
-        extra = delta_settings() if it.format == "delta" else {}
+        extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
-            check_run(it, progress)
+            check_run(job, progress)
             progress.stage("starting Spark")
             spark = start_spark(**QUIET, **extra)
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
-                summary = run_pipeline(spark, it, now_ms=int(time.time() * 1000), progress=progress)
+                summary = run_pipeline(spark, job, now_ms=int(time.time() * 1000), progress=progress)
         if given["follow"]:
-            _follow(spark, it, given)
+            _follow(spark, job, given)
             return
     except SourceError as error:
         fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
-    click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {it.out / 'tables'}:")
+    click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {job.out / 'tables'}:")
     for name, count in summary.rows.items():
         click.echo(f"  {name:<16}{count:>12,} rows")
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
-        click.echo(f"{quarantined:,} stretches could not be decoded: see {it.out / 'facts' / 'quarantine'}", err=True)
+        click.echo(f"{quarantined:,} stretches could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True)
 
 
 def _check_followers(given: dict[str, Any]) -> None:
@@ -205,7 +205,7 @@ def _check_followers(given: dict[str, Any]) -> None:
             raise SourceError(f"--{name.replace('_', '-')} is for --follow, which is not given")
 
 
-def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
+def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
     from coordinatord.pipeline.analysis.changes import Thresholds
     from coordinatord.pipeline.run.follow import Follower
@@ -217,7 +217,7 @@ def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
         storm_ms=window_s * 1000,
         expiring_ms=round(given["expiring_within"] * 3_600_000),
     )
-    follower = Follower(spark, it, round(given["interval"] * 1000), thresholds, say=_say_batch, say_event=_say_event)
+    follower = Follower(spark, job, round(given["interval"] * 1000), thresholds, say=_say_batch, say_event=_say_event)
 
     def stop(number: int, _frame: Any) -> None:
         if follower.stop.is_set():
@@ -235,7 +235,7 @@ def _follow(spark: Any, it: Any, given: dict[str, Any]) -> None:
             signal.signal(number, handler)
     click.echo(
         f"stopped: {done.batches:,} batches, {done.records:,} new records, {done.events:,} events in "
-        f"{it.out / 'events'}; the next start goes on here"
+        f"{job.out / 'events'}; the next start goes on here"
     )
 
 
@@ -253,14 +253,14 @@ def _clock(time_s: float) -> str:
 
 
 def wanted(given: dict[str, Any]) -> Any:
-    """The Run that the options ask for. SourceError."""
+    """The Job that the options ask for. SourceError."""
     from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.run.update import Run
+    from coordinatord.pipeline.run.ingest import Job
     from coordinatord.pipeline.source.frames import Source
     from coordinatord.pipeline.source.options import broker_settings, check_address
     from coordinatord.pipeline.source.segments import SourceError
     from coordinatord.pipeline.tables import TABLES
-    from coordinatord.pipeline.tables.inputs import Options
+    from coordinatord.pipeline.tables.inputs import TableOptions
 
     sources, bootstrap = given["sources"], given["bootstrap"]
     if bool(sources) == bool(bootstrap):
@@ -283,7 +283,7 @@ def wanted(given: dict[str, Any]) -> Any:
         topics=given["topics"],
         **{f"kafka.{name}": value for name, value in broker.items() if bootstrap},
     )
-    options = Options(
+    options = TableOptions(
         rules=Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
         retention_ms=given["retention_minutes"] * 60_000,
         consumer_session_ms=given["consumer_session_ms"],
@@ -297,7 +297,7 @@ def wanted(given: dict[str, Any]) -> Any:
             "--broker-option and --broker-config are for a broker, and there is none: give --bootstrap or "
             "--end-offsets HOST:PORT"
         )
-    return Run(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
+    return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
 
 
 def _assignment(text: str, where: str) -> tuple[str, str]:
@@ -359,7 +359,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     try:
         now_ms = int(time.time() * 1000)
         times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
-        moments.check_kept(out)
+        moments.check_facts(out)
         found = []
         with Shown() as progress:
             progress.stage("starting Spark")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline.analysis.consumer_group import KINDS, ConsumerGroup
+from coordinatord.pipeline.analysis.consumer_group import CONSUMER_KINDS, ConsumerGroup
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import epochs, generations
 from coordinatord.pipeline.analysis.generations import Commits
@@ -28,7 +28,7 @@ class Log:
 
     def __init__(self, directory: Path) -> None:
         rows = rows_in(directory)
-        found = ((kind, row) for kind in KINDS for row in rows.get(kind, ()) if row["group_id"] == GROUP)
+        found = ((kind, row) for kind in CONSUMER_KINDS for row in rows.get(kind, ()) if row["group_id"] == GROUP)
         self.rows = sorted(found, key=lambda each: each[1]["log_offset"])
         times: dict[tuple[str, int], list[int]] = {}
         for row in rows["offset_commits"]:

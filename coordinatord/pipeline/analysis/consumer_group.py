@@ -22,7 +22,7 @@ TARGET = "consumer_group_target_assignment_metadata"
 TARGET_MEMBER = "consumer_group_target_assignment_member"
 CURRENT = "consumer_group_current_member_assignment"
 REGEX = "consumer_group_regular_expression"
-KINDS = (METADATA, PARTITION_METADATA, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX)
+CONSUMER_KINDS = (METADATA, PARTITION_METADATA, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX)
 
 SESSION_MS = 45_000
 """group.consumer.session.timeout.ms by default; the log does not have it."""
@@ -32,7 +32,7 @@ AWAY = -2
 """The epoch of a static member that closed, and is expected back."""
 
 Row = Mapping[str, Any]
-Names = Mapping[str, str]
+TopicNames = Mapping[str, str]
 """Topics by id, as far as they are known."""
 
 
@@ -76,7 +76,7 @@ class MemberState:
 class ConsumerGroup:
     """What the records so far make of a group; `apply` takes the next one. `names` are topics by id."""
 
-    names: Names = field(default_factory=dict)
+    names: TopicNames = field(default_factory=dict)
     session_ms: int = SESSION_MS
     members: dict[str, MemberState] = field(default_factory=dict)
     ahead: dict[str, MemberState] = field(default_factory=dict)

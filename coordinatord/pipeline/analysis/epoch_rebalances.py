@@ -31,7 +31,7 @@ ASSIGNOR_CHANGED = "assignor changed"
 NOT_REVOKED = "no revocation in time"
 CONVERTED = "converted from the classic protocol"
 
-HEARTBEAT_MS = 5_000
+CONSUMER_HEARTBEAT_MS = 5_000
 """group.consumer.heartbeat.interval.ms by default."""
 FIRST_EPOCH = 2
 """Of a new group, as it is logged: a group begins with 1, and its first member raises that."""
@@ -147,13 +147,13 @@ def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
     state, member = next((state, before.members[state.member_id]) for state in epoch.changes.removed.values())
     session_ms = member.session_timeout_ms
     if state.epoch == AWAY and state.seen_ms is not None:
-        if at_ms - state.seen_ms >= session_ms - HEARTBEAT_MS:
+        if at_ms - state.seen_ms >= session_ms - CONSUMER_HEARTBEAT_MS:
             text = f"{names_of([member])} closed and did not come back in time"
             return Finding(Why.SESSION_EXPIRED, member, text, 0.97)
         return Finding(Why.MEMBER_LEFT, member, f"{names_of([member])} had closed, and was removed", 0.8)
     if state.state == UNREVOKED and state.unrevoked_ms is not None:
         waited_ms = at_ms - state.unrevoked_ms
-        if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * HEARTBEAT_MS:
+        if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * CONSUMER_HEARTBEAT_MS:
             text = f"{names_of([member])} had to give up partitions, and did not for {waited_ms / 1000:.1f} s"
             return Finding(NOT_REVOKED, member, text, 0.85)
     return _left_or_expired(before, state, member, at_ms, commits)
@@ -163,14 +163,14 @@ def _left_or_expired(before: Generation, state: MemberState, member: Member, at_
     silence = silence_ms(member, before, at_ms, commits)
     seen_ms = at_ms - state.seen_ms if state.seen_ms is not None else None
     session_ms = member.session_timeout_ms
-    if silence is None and (seen_ms is None or seen_ms >= session_ms - HEARTBEAT_MS):
+    if silence is None and (seen_ms is None or seen_ms >= session_ms - CONSUMER_HEARTBEAT_MS):
         text = f"{names_of([member])} went, and had never committed for what it was assigned"
         return Finding(Why.MEMBER_LEFT, member, text, 0.5)
     last_ms = min(each for each in (silence, seen_ms) if each is not None)
     told = f"{names_of([member])} was heard of last {last_ms / 1000:.1f} s before it went"
-    line = session_ms - HEARTBEAT_MS
+    line = session_ms - CONSUMER_HEARTBEAT_MS
     if last_ms < line:
-        sure = 0.97 if last_ms <= COMMIT_MS + HEARTBEAT_MS else 0.9
+        sure = 0.97 if last_ms <= COMMIT_MS + CONSUMER_HEARTBEAT_MS else 0.9
         return Finding(Why.MEMBER_LEFT, member, told, sure)
     if stopped_polling(member, last_ms, commits, at_ms):
         return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
@@ -178,7 +178,7 @@ def _left_or_expired(before: Generation, state: MemberState, member: Member, at_
     gaps: Sequence[int] = [each for each in usual if each is not None]
     if gaps and min(gaps) >= line:  # it never was heard of more often
         return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
-    near = last_ms <= session_ms + COMMIT_MS + 2 * HEARTBEAT_MS
+    near = last_ms <= session_ms + COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS
     return Finding(
         Why.SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
     )

@@ -20,8 +20,8 @@ from coordinatord.pipeline.analysis.consumer_group import (
     TARGET,
     ConsumerGroup,
     MemberState,
-    Names,
     Row,
+    TopicNames,
 )
 from coordinatord.pipeline.analysis.generations import Generation
 from kafka_wire.records.rebalance_ledger import Outcome
@@ -70,7 +70,7 @@ class Epoch:
 
 
 def epochs(
-    rows: Iterable[tuple[str, Row]], names: Names | None = None, session_ms: int = SESSION_MS
+    rows: Iterable[tuple[str, Row]], names: TopicNames | None = None, session_ms: int = SESSION_MS
 ) -> list[Epoch | None]:
     """Of one group's rows with their kinds, in the order of the log; None where it was deleted."""
     reader = _Reader(ConsumerGroup(names or {}, session_ms))

@@ -22,7 +22,7 @@ from coordinatord.pipeline.analysis.generations import Generation, TopicPartitio
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables.group_log import GENERATION_COLUMNS, consumer_texts
-from coordinatord.pipeline.tables.inputs import Inputs, Options
+from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
@@ -84,7 +84,7 @@ def _time_ms(text: str, now_ms: int) -> int:
     return round((then if then.tzinfo is not None else then.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def check_kept(out: Path) -> None:
+def check_facts(out: Path) -> None:
     """SourceError where no run has kept anything."""
     if not (out / "facts").is_dir():
         raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
@@ -92,8 +92,8 @@ def check_kept(out: Path) -> None:
 
 def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
     """The group's state at a moment, of what runs have kept in `out`. SourceError when they never heard of it."""
-    check_kept(out)
-    inputs = Inputs(spark, out, {}, now_ms=at_ms, options=Options())
+    check_facts(out)
+    inputs = Inputs(spark, out, {}, now_ms=at_ms, options=TableOptions())
     is_group = F.col("group_id") == group
     commits = inputs.commits.where(is_group).select(
         "topic", "partition", "committed_offset", "log_offset", F.col("effective_ms").alias("ms")
@@ -132,25 +132,25 @@ def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> 
     return bool(rows or texts or log.limit(1).count() or epochs.limit(1).count())
 
 
-def tell(group: str, it: Moment) -> Iterator[str]:
+def tell(group: str, then: Moment) -> Iterator[str]:
     """In lines."""
-    yield f"Group {group} at {clock(it.at_ms)}"
-    if it.generation is not None:
-        count = len(it.generation.members)
+    yield f"Group {group} at {clock(then.at_ms)}"
+    if then.generation is not None:
+        count = len(then.generation.members)
         members = f"{count} member{'' if count == 1 else 's'}"
-        if it.reached is None:
-            yield f"  generation {it.generation.number}, {members}, {it.generation.protocol or 'nothing assigned'}"
+        if then.reached is None:
+            yield f"  generation {then.generation.number}, {members}, {then.generation.protocol or 'nothing assigned'}"
         else:
-            reached = "all reconciled" if it.reached == count else f"{it.reached} of them reconciled"
-            yield f"  epoch {it.generation.number}, {members}, {reached}"
+            reached = "all reconciled" if then.reached == count else f"{then.reached} of them reconciled"
+            yield f"  epoch {then.generation.number}, {members}, {reached}"
     yield f"  {'TOPIC':<30} {'PARTITION':>9} {'OFFSET':>15}  COMMITTED                 MEMBER"
-    for partition, each in sorted(it.offsets.items()):
+    for partition, each in sorted(then.offsets.items()):
         where = f"{partition[0]:<30} {partition[1]:>9} {each.offset:>15}"
-        yield f"  {where}  {clock(each.committed_ms):<24}  {it.owner(partition)}".rstrip()
-    for partition in sorted(it.assigned - it.offsets.keys()):
+        yield f"  {where}  {clock(each.committed_ms):<24}  {then.owner(partition)}".rstrip()
+    for partition in sorted(then.assigned - then.offsets.keys()):
         where = f"{partition[0]:<30} {partition[1]:>9} {'-':>15}"
-        yield f"  {where}  {'':<24}  {it.owner(partition)}"
-    if not it.offsets:
+        yield f"  {where}  {'':<24}  {then.owner(partition)}"
+    if not then.offsets:
         yield "  no committed offsets are known of that moment"
 
 
@@ -172,9 +172,9 @@ def compare(one: Moment, other: Moment) -> Iterator[str]:
         yield f"  {same} partition{'' if same == 1 else 's'} unchanged"
 
 
-def csv_lines(it: Moment) -> Iterator[str]:
+def csv_lines(then: Moment) -> Iterator[str]:
     """What --reset-offsets --from-file of Kafka's kafka-consumer-groups reads: topic,partition,offset."""
-    for (topic, partition), each in sorted(it.offsets.items()):
+    for (topic, partition), each in sorted(then.offsets.items()):
         yield f"{topic},{partition},{each.offset}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.source.broker import BrokerTail
 from coordinatord.pipeline.source.options import PATIENCE_S, Options, check_address, read_options
@@ -21,19 +21,19 @@ QUICKLY_S = 3
 """A broker that is there answers in less. Of one that does not the user hears while it is waited for."""
 
 
-def check_run(it: Run, progress: Progress) -> None:
+def check_run(job: Job, progress: Progress) -> None:
     """SourceError where the run would end with one."""
     progress.stage("looking at the source")
-    options = read_options(it.source.options)
+    options = read_options(job.source.options)
     if options.bootstrap is None:
         _check_logs(options)
     else:
         _patiently(lambda patience_s: BrokerTail(replace(options, patience_s=patience_s)).ends(), progress)
-    if it.end_offsets is not None and not it.log_directories:
-        check_address("--end-offsets", it.end_offsets, or_else="a broker's log directory")
-        if it.end_offsets != options.bootstrap:
-            _patiently(lambda patience_s: _connect(it, patience_s), progress)
-    check_out(it.out)
+    if job.end_offsets is not None and not job.log_directories:
+        check_address("--end-offsets", job.end_offsets, or_else="a broker's log directory")
+        if job.end_offsets != options.bootstrap:
+            _patiently(lambda patience_s: _connect(job, patience_s), progress)
+    check_out(job.out)
 
 
 def _check_logs(options: Options) -> None:
@@ -46,11 +46,11 @@ def _check_logs(options: Options) -> None:
         raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
 
 
-def _connect(it: Run, patience_s: int) -> None:
+def _connect(job: Job, patience_s: int) -> None:
     from coordinatord.pipeline.source.connecting import connected
 
-    assert it.end_offsets is not None
-    with connected(it.end_offsets, it.broker, patience_s):
+    assert job.end_offsets is not None
+    with connected(job.end_offsets, job.broker, patience_s):
         """It answers."""
 
 

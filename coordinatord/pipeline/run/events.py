@@ -109,7 +109,7 @@ def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
 # Judging
 
 
-class Changes(StatefulProcessor):
+class Judge(StatefulProcessor):
     """Of one group: `partitions` remembers where each stood, `group` since when there is a storm."""
 
     def __init__(self, thresholds: Thresholds) -> None:
@@ -183,7 +183,7 @@ def start(
         .option("pathGlobFilter", "[0-9]*.parquet")
         .parquet(str(out / "looks"))
     )
-    found = looks.groupBy("group_id").transformWithState(Changes(thresholds), EVENTS_DDL, "append", "ProcessingTime")
+    found = looks.groupBy("group_id").transformWithState(Judge(thresholds), EVENTS_DDL, "append", "ProcessingTime")
 
     def write(rows: DataFrame, batch: int) -> None:
         told = sorted((row.asDict() for row in rows.collect()), key=lambda row: (row["at_ms"], row["group_id"]))

@@ -20,13 +20,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.run import events
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Run, keep, stream, told
+from coordinatord.pipeline.run.ingest import Job, keep, source_error_of, stream
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.update import Summary, check_state, read_table, refresh
 from coordinatord.pipeline.tables.inputs import BUCKETS
 
 POLL_S = 0.2
-PATIENCE_S = 120
+STOP_PATIENCE_S = 120
 """A batch that is being made when one wants to stop is waited for so long."""
 
 
@@ -44,7 +44,7 @@ class Follower:
     """Tell it when to stop with `stop.set()`, from anywhere. `say` gets a line per batch, `say_event` each event."""
 
     spark: SparkSession
-    it: Run
+    job: Job
     interval_ms: int
     thresholds: Thresholds
     say: Callable[[str], object]
@@ -55,18 +55,18 @@ class Follower:
 
     def run(self) -> Followed:
         """Until `stop` is set. SourceError."""
-        self.it.out.mkdir(parents=True, exist_ok=True)
-        with alone(self.it.out):
-            check_state(self.it)
+        self.job.out.mkdir(parents=True, exist_ok=True)
+        with alone(self.job.out):
+            check_state(self.job)
             return self._run()
 
     def _run(self) -> Followed:
-        if self.it.tables:
-            self.it = replace(self.it, tables=tuple(dict.fromkeys((*self.it.tables, *events.REQUIRED_TABLES))))
+        if self.job.tables:
+            self.job = replace(self.job, tables=tuple(dict.fromkeys((*self.job.tables, *events.REQUIRED_TABLES))))
         every = {"processingTime": f"{self.interval_ms} milliseconds"}
-        judge = events.start(self.spark, self.it.out, self.thresholds, self._event, **every)
-        writer = stream(self.spark, self.it).writeStream.queryName("tables").foreachBatch(self._batch)
-        maker = writer.option("checkpointLocation", str(self.it.out / "checkpoint")).trigger(**every).start()
+        judge = events.start(self.spark, self.job.out, self.thresholds, self._event, **every)
+        writer = stream(self.spark, self.job).writeStream.queryName("tables").foreachBatch(self._batch)
+        maker = writer.option("checkpointLocation", str(self.job.out / "checkpoint")).trigger(**every).start()
         try:
             while not self.stop.wait(POLL_S):
                 for query in (maker, judge):
@@ -80,12 +80,12 @@ class Follower:
             return
         error = query.exception()
         if isinstance(error, StreamingQueryException):
-            raise told(error) or error
+            raise source_error_of(error) or error
 
     def _end(self, *queries: StreamingQuery) -> None:
         """Between two batches, if that comes soon."""
         self.stop.set()
-        has_it = self._busy.acquire(timeout=PATIENCE_S)
+        has_it = self._busy.acquire(timeout=STOP_PATIENCE_S)
         try:
             for query in queries:
                 query.stop()
@@ -101,12 +101,12 @@ class Follower:
         try:
             began_s = time.monotonic()
             summary = Summary()
-            summary.count(keep(rows, batch, self.it.out))
+            summary.count(keep(rows, batch, self.job.out))
             now_ms = int(time.time() * 1000)
-            refresh(self.spark, self.it, summary, now_ms, Progress(), with_counts=False)
+            refresh(self.spark, self.job, summary, now_ms, Progress(), with_counts=False)
             events.write_look(
-                self.spark, self.it.out, batch, now_ms, self.thresholds,
-                lambda name: read_table(self.spark, self.it.out, name, self.it.format),
+                self.spark, self.job.out, batch, now_ms, self.thresholds,
+                lambda name: read_table(self.spark, self.job.out, name, self.job.format),
             )  # fmt: skip
             new = sum(summary.new.values())
             self.done.batches += 1

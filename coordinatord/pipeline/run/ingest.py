@@ -22,7 +22,7 @@ from coordinatord.pipeline.decode.kinds import KINDS
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.partition_ends import ENDS_DDL, sampler
 from coordinatord.pipeline.source.segments import SourceError
-from coordinatord.pipeline.tables.inputs import FACTS, Options, bucket_of
+from coordinatord.pipeline.tables.inputs import FACTS, TableOptions, bucket_of
 
 ENDS = "partition_ends"
 
@@ -34,14 +34,14 @@ longer ago it is, and never longer than twice that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Job:
     """What to do. `end_offsets` is a broker's log directory or HOST:PORT; None where nobody tells."""
 
     source: Source
     out: Path
     end_offsets: str | None = None
     broker: dict[str, Any] = field(default_factory=dict, repr=False)  # there are passwords in it
-    options: Options = field(default_factory=Options)
+    options: TableOptions = field(default_factory=TableOptions)
     tables: tuple[str, ...] = ()
     format: str = "parquet"
 
@@ -51,10 +51,10 @@ class Run:
         return (self.end_offsets,) if self.end_offsets is not None and os.path.isdir(self.end_offsets) else ()
 
 
-def stream(spark: SparkSession, it: Run, now_ms: int | None = None) -> DataFrame:
+def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
     """The log's rows of all kinds that are kept, and those of ENDS. `now_ms` stands for the clock."""
-    log = it.source.read_stream(spark, *FACTS)
-    ends = sampler(spark, it.end_offsets, it.broker, is_directory=bool(it.log_directories), now_ms=now_ms)
+    log = job.source.read_stream(spark, *FACTS)
+    ends = sampler(spark, job.end_offsets, job.broker, is_directory=bool(job.log_directories), now_ms=now_ms)
     ends = ends.select(F.lit(ENDS).alias("kind"), F.struct(*ends.columns).alias(ENDS))
     return log.unionByName(ends, allowMissingColumns=True)
 
@@ -125,7 +125,7 @@ def merge_ends(spark: SparkSession, out: Path) -> None:
             shutil.rmtree(path)
 
 
-def told(error: StreamingQueryException) -> SourceError | None:
+def source_error_of(error: StreamingQueryException) -> SourceError | None:
     """The sentence for the user in a query's end: the source's, which comes from another process, at the end of its
     traceback. None where there is none.
     """

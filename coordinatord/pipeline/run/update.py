@@ -34,8 +34,7 @@ from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
-from coordinatord.pipeline.run.ingest import Run as Run
-from coordinatord.pipeline.run.ingest import keep, merge_ends, put, staging, stream, told
+from coordinatord.pipeline.run.ingest import Job, keep, merge_ends, put, source_error_of, staging, stream
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.source.ledger_topic import Entry, ledger_of
@@ -67,31 +66,31 @@ class Summary:
             self.new[kind] = self.new.get(kind, 0) + count
 
 
-def run(spark: SparkSession, it: Run, *, now_ms: int, progress: Progress | None = None) -> Summary:
+def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None = None) -> Summary:
     """Read what is new and bring the tables up to date. SourceError is for the user."""
     began_s = time.monotonic()
     progress = progress or Progress()
     summary = Summary()
-    if it.format == "delta":
+    if job.format == "delta":
         check_delta(spark)
-    it.out.mkdir(parents=True, exist_ok=True)
-    with alone(it.out):
-        check_state(it)
+    job.out.mkdir(parents=True, exist_ok=True)
+    with alone(job.out):
+        check_state(job)
         progress.stage("reading the log")
-        _ingest(spark, it, summary, now_ms, progress)
-        refresh(spark, it, summary, now_ms, progress)
+        _ingest(spark, job, summary, now_ms, progress)
+        refresh(spark, job, summary, now_ms, progress)
     summary.seconds = time.monotonic() - began_s
     return summary
 
 
-def _ingest(spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress) -> None:
+def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
     def write(rows: DataFrame, batch: int) -> None:
-        summary.count(keep(rows, batch, it.out))
+        summary.count(keep(rows, batch, job.out))
 
     query = (
-        stream(spark, it, now_ms)
+        stream(spark, job, now_ms)
         .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(it.out / "checkpoint"))
+        .option("checkpointLocation", str(job.out / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
@@ -100,69 +99,69 @@ def _ingest(spark: SparkSession, it: Run, summary: Summary, now_ms: int, progres
             progress.read(query.lastProgress)
         progress.read(query.lastProgress)
     except StreamingQueryException as error:
-        sentence = told(error)
+        sentence = source_error_of(error)
         if sentence is None:
             raise
         raise sentence from None
 
 
 def refresh(
-    spark: SparkSession, it: Run, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
+    spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
 ) -> None:
     """Make the tables of what has been read since they were made last."""
-    state = read_state(it.out)
-    ledger = _ingest_ledger(spark, it, state)
-    changed = tuple(sorted({*_changed_buckets(it.out, int(state["batch"])), *_ledger_buckets(it.out, state)}))
+    state = read_state(job.out)
+    ledger = _ingest_ledger(spark, job, state)
+    changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
     summary.buckets = len(changed)
-    _learn_names(it)
-    merge_ends(spark, it.out)
+    _learn_names(job)
+    merge_ends(spark, job.out)
     for kind in FACTS:
-        merge(spark, it.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
-    merge(spark, it.out / "ledger", "run", LEDGER_DDL, int(state["runs"]) - 1)
+        merge(spark, job.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
+    merge(spark, job.out / "ledger", "run", LEDGER_DDL, int(state["runs"]) - 1)
 
     def inputs(buckets: tuple[int, ...] | None) -> Inputs:
         return Inputs(
             spark,
-            it.out,
+            job.out,
             TABLES,
             now_ms=now_ms,
-            options=it.options,
-            log_directories=it.log_directories,
+            options=job.options,
+            log_directories=job.log_directories,
             buckets=buckets,
         )
 
     everything, something = inputs(None), inputs(changed)
-    names = it.tables or tuple(TABLES)
+    names = job.tables or tuple(TABLES)
     try:
         for number, name in enumerate(names):
             progress.stage(f"making the table {name}", number, len(names))
-            path = it.out / "tables" / name
-            if (path / DELTA_LOG).exists() != (it.format == "delta"):
+            path = job.out / "tables" / name
+            if (path / DELTA_LOG).exists() != (job.format == "delta"):
                 shutil.rmtree(path, ignore_errors=True)  # of the other format, which neither reads
             is_whole = TABLES[name].depends_on_time or not path.exists()
-            _build(it, name, everything if is_whole else something)
+            _build(job, name, everything if is_whole else something)
             if with_counts:
-                summary.rows[name] = read_table(spark, it.out, name, it.format).count()
+                summary.rows[name] = read_table(spark, job.out, name, job.format).count()
     finally:
         everything.release()
         something.release()
     runs = int(state["runs"]) + 1
-    state = {"version": STATE_VERSION, "batch": _last_batch(it.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
-    state |= {"chosen": _chosen(it)}
-    _write_state(it.out, state)
+    state = {"version": STATE_VERSION, "batch": _last_batch(job.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
+    state |= {"chosen": _chosen(job)}
+    _write_state(job.out, state)
 
 
 # The ledger
 
 
-def _ingest_ledger(spark: SparkSession, it: Run, state: dict[str, Any]) -> dict[str, int]:
+def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict[str, int]:
     """Take over what the ledger says since the last run. Returns the next offset by partition, for the state."""
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
-    path = _ledger_path(it.out, state)
+    path = _ledger_path(job.out, state)
     staged = staging(path)
     for left in (path, staged):  # by a run that did not end
         shutil.rmtree(left, ignore_errors=True)
-    for rows in _in_steps(ledger_of(read_options(it.source.options), dict(nexts))):
+    for rows in _in_steps(ledger_of(read_options(job.source.options), dict(nexts))):
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
         records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
         records.repartition(2, "bucket").write.mode("append").partitionBy("bucket").parquet(str(staged))
@@ -194,31 +193,31 @@ def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
     return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
-def _learn_names(it: Run) -> None:
+def _learn_names(job: Job) -> None:
     """Look which topics the ids in the log are: where the log is, and where partitions end. A topic is older than the
     records that have its id, so that it is there now, unless it was deleted before any run.
     """
-    if not any((it.out / "facts" / METADATA).glob("batch=*")):
+    if not any((job.out / "facts" / METADATA).glob("batch=*")):
         return
-    bootstrap = it.source.options.get("bootstrap")
+    bootstrap = job.source.options.get("bootstrap")
     found: dict[str, str] = {}
-    if it.end_offsets is not None and not os.path.isdir(it.end_offsets):
-        bootstrap = bootstrap or it.end_offsets
+    if job.end_offsets is not None and not os.path.isdir(job.end_offsets):
+        bootstrap = bootstrap or job.end_offsets
     if bootstrap is not None:
-        found |= names_from_broker(bootstrap, it.broker)
-    directories = json.loads(it.source.options.get("paths", "[]"))
-    found |= names_in_directories([*directories, *([] if it.end_offsets is None else [it.end_offsets])])
-    keep_names(it.out, found)
+        found |= names_from_broker(bootstrap, job.broker)
+    directories = json.loads(job.source.options.get("paths", "[]"))
+    found |= names_in_directories([*directories, *([] if job.end_offsets is None else [job.end_offsets])])
+    keep_names(job.out, found)
 
 
 # Tables
 
 
-def _build(it: Run, name: str, inputs: Inputs) -> None:
+def _build(job: Job, name: str, inputs: Inputs) -> None:
     buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
     if buckets:
         rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
-        _replace(rows, it.out / "tables" / name, buckets, it.format)
+        _replace(rows, job.out / "tables" / name, buckets, job.format)
 
 
 def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
@@ -285,20 +284,20 @@ def read_state(out: Path) -> dict[str, Any]:
     return state
 
 
-def check_state(it: Run) -> None:
+def check_state(job: Job) -> None:
     """SourceError where the tables of earlier runs cannot be gone on with. What a run leaves out no later one reads."""
-    before, now = read_state(it.out).get("chosen"), _chosen(it)
+    before, now = read_state(job.out).get("chosen"), _chosen(job)
     if before is not None and before != now:
         given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
         raise SourceError(
-            f"{it.out} was made with {given or 'all groups and topics'}, and no run reads again what is there: do not "
+            f"{job.out} was made with {given or 'all groups and topics'}, and no run reads again what is there: do not "
             "choose others, or give an empty directory with --out"
         )
 
 
-def _chosen(it: Run) -> dict[str, list[str]]:
+def _chosen(job: Job) -> dict[str, list[str]]:
     """What of the log is read: all of it unless names are given."""
-    return {name: sorted(name_list(it.source.options.get(name, ""))) for name in ("groups", "topics")}
+    return {name: sorted(name_list(job.source.options.get(name, ""))) for name in ("groups", "topics")}
 
 
 def _write_state(out: Path, state: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from coordinatord.pipeline.decode.chunk import decode
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.source.options import Options
-from coordinatord.pipeline.source.ranges import Table
+from coordinatord.pipeline.source.ranges import KindBatch
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.tail import DataLoss, Position
 from kafka_wire.errors import ErrorCode
@@ -135,7 +135,7 @@ class BrokerTail:
         return found
 
 
-def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[Table]:
+def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
     """The record batches of a range."""
     options = part.options
     wanted = replace(

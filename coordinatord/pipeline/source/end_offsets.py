@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.source.options import PATIENCE_S
 from coordinatord.pipeline.source.segments import Log, Segment, SourceError, index_entries, walk
 from kafka_wire.errors import DecodeError
@@ -28,8 +29,6 @@ TIME_ENTRY = struct.Struct(">qi")
 MAX_POINTS = 1_000
 
 PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

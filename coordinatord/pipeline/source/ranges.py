@@ -35,7 +35,7 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER_BYTES, read_header
 
 #: (kind, record batch)
-Table = tuple[str, pa.RecordBatch]
+KindBatch = tuple[str, pa.RecordBatch]
 
 
 class SegmentReplaced(SourceError):
@@ -95,7 +95,7 @@ def _plan(log: Log, step: int, first_offset: int, next_offset: int | None) -> li
     return found
 
 
-def read(part: Range, wanted: Wanted, on_replaced: str = "reread") -> Iterator[Table]:
+def read(part: Range, wanted: Wanted, on_replaced: str = "reread") -> Iterator[KindBatch]:
     """The record batches of a range. A segment that was replaced is read anew by its offsets, or refused."""
     wanted = replace(wanted, log_partition=part.log.partition)
     opened = _open(part.segment.path)
@@ -133,7 +133,7 @@ def _is_still(part: Range, file: int) -> bool:
     return head is not None and (head[0] == part.first_offset or (part.filtered and head[0] < part.first_offset))
 
 
-def _reread(part: Range, wanted: Wanted) -> Iterator[Table]:
+def _reread(part: Range, wanted: Wanted) -> Iterator[KindBatch]:
     """The range by its offsets, in whatever segments hold them now."""
     for attempt in range(RELOOKS):
         parts = _files_of(part)
@@ -175,7 +175,7 @@ def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
     return found
 
 
-def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[Table]:
+def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
     """The batches in [at, end) of a file; what is no batch there becomes a row of the quarantine."""
     size = CHUNK_BYTES
     while at < end:
@@ -202,7 +202,7 @@ def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[Table]:
         at = sound
 
 
-def _lost(file: int, at: int, sound: int, end: int, wanted: Wanted) -> Iterator[Table]:
+def _lost(file: int, at: int, sound: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
     """A stretch without a batch, in the quarantine. Zeros up to the end are room that Kafka took in advance."""
     if QUARANTINE not in wanted.kinds:
         return

@@ -73,7 +73,7 @@ def consumer_texts(inputs: Inputs, where: str = "true") -> dict[str, DataFrame]:
     """group_id, log_offset, text (JSON): rows of the kinds of the consumer protocol, where the log has such groups."""
     found = {}
     if inputs.has_consumer_groups:
-        for kind in consumer_group.KINDS:
+        for kind in consumer_group.CONSUMER_KINDS:
             facts = inputs.facts(kind).where(where)
             told = F.to_json(F.struct(*[name for name in facts.columns if name not in NOT_TOLD]))
             found[kind] = facts.select("group_id", "log_offset", told.alias("text"))

@@ -38,7 +38,7 @@ FACTS = (
     GROUP_GENERATIONS,
     TRANSACTION_MARKERS,
     QUARANTINE,
-    *consumer_group.KINDS,
+    *consumer_group.CONSUMER_KINDS,
 )
 """The kinds that are kept. What else a log has is there to be read with the source, and in no table yet."""
 
@@ -51,7 +51,7 @@ def bucket_of(group_id: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TableOptions:
     """What the user may say about the tables. Times in milliseconds."""
 
     rules: Rules = field(default_factory=Rules)
@@ -78,7 +78,7 @@ class Inputs:
         tables: dict[str, Table],
         *,
         now_ms: int,
-        options: Options,
+        options: TableOptions,
         log_directories: tuple[str, ...] = (),
         buckets: tuple[int, ...] | None = None,
     ) -> None:

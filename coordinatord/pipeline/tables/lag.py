@@ -17,7 +17,7 @@ from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point, curve
 from coordinatord.pipeline.analysis.lag import Ends, history, lag_now, with_lags
 from coordinatord.pipeline.source.end_offsets import record_time
-from coordinatord.pipeline.tables.inputs import Inputs, Options
+from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
 from coordinatord.pipeline.tables.table import Column, Table
 
 WHERE = (
@@ -163,7 +163,7 @@ def _row(
     commits: list[Commit],
     partition: Partition,
     now_ms: int,
-    options: Options,
+    options: TableOptions,
     directories: tuple[str, ...],
 ) -> tuple[Any, ...]:
     ends, points = partition.ends, partition.points

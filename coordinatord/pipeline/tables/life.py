@@ -50,9 +50,9 @@ def _all(inputs: Inputs, parts: Parts) -> DataFrame:
 
 
 def _told(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:
-    def row(name: str, it: Any) -> dict[str, Any]:
+    def row(name: str, value: Any) -> dict[str, Any]:
         columns = parts[name][1:]
-        values = zip((column.name for column in columns), pick(columns, it), strict=True)
+        values = zip((column.name for column in columns), pick(columns, value), strict=True)
         return {"group_id": found.group_id, "part": name, name: dict(values)}
 
     for rebalance in rebalances(found.generations, found.commits, found.ledger):

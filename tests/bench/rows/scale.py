@@ -59,7 +59,8 @@ def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
 
 def _run(arena: Arena, spark: object, part: int) -> tuple[int, float, float]:
     """(records, seconds, CPU seconds) of a history that is so many times smaller."""
-    from coordinatord.pipeline.run.update import Run, run
+    from coordinatord.pipeline.run.ingest import Job
+    from coordinatord.pipeline.run.update import run
     from coordinatord.pipeline.source.frames import Source
     from tests.pipeline.known import Shape, write
     from tests.pipeline.known_tables import check
@@ -70,7 +71,7 @@ def _run(arena: Arena, spark: object, part: int) -> tuple[int, float, float]:
     records = write(data, shape)
     try:
         began_s, used_s = time.perf_counter(), tree_cpu_s()
-        run(spark, Run(Source(str(data)), out, str(data)), now_ms=shape.now_ms)
+        run(spark, Job(Source(str(data)), out, str(data)), now_ms=shape.now_ms)
         took_s, used_s = time.perf_counter() - began_s, tree_cpu_s() - used_s
         try:
             check(spark, out, shape, records)

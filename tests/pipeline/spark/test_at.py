@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.pipeline.run.at import compare, csv_lines, moment, parse_time, tell
-from coordinatord.pipeline.run.update import Run, run
+from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.update import run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
 from kafka_wire.records.offsets import OffsetCommitKey
@@ -64,13 +65,13 @@ def test_two_moments(spark: Any, tmp_path: Path) -> None:
     late_ms = world.now_ms
     directory, out = tmp_path / "data", tmp_path / "out"
     write_offsets(directory, world)
-    run(spark, Run(Source(str(directory)), out, tables=("commits",)), now_ms=world.now_ms)
+    run(spark, Job(Source(str(directory)), out, tables=("commits",)), now_ms=world.now_ms)
 
     early, late = (moment(spark, out, GROUP_ID, at_ms) for at_ms in (early_ms, late_ms))
-    for it in (early, late):
-        assert {partition: each.offset for partition, each in it.offsets.items()} == offsets_of(world, it.at_ms)
-        assert {it.owner(partition).split()[0] for partition in it.offsets} == (
-            {"first"} if it is early else {"first", "second"}
+    for then in (early, late):
+        assert {partition: each.offset for partition, each in then.offsets.items()} == offsets_of(world, then.at_ms)
+        assert {then.owner(partition).split()[0] for partition in then.offsets} == (
+            {"first"} if then is early else {"first", "second"}
         )
     told = list(tell(GROUP_ID, early))
     assert told[1] == "  generation 1, 1 member, range"

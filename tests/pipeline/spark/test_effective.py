@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.pipeline.run.at import moment
-from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.spark.test_run import Log
@@ -43,7 +43,7 @@ def test_which_commits_count(spark: Any, tmp_path: Path) -> None:
     log.commit("none", 5, 1_000)
     log.commit("none", LEAST, 2_000)
     out = tmp_path / "out"
-    run(spark, Run(Source(str(tmp_path / "data")), out, tables=("lag", "expiry", "commits")), now_ms=10_000)
+    run(spark, Job(Source(str(tmp_path / "data")), out, tables=("lag", "expiry", "commits")), now_ms=10_000)
 
     found = {row["group_id"]: row for row in read_table(spark, out, "lag").collect()}
     committed = {group: (row["committed_offset"], row["committed_ms"]) for group, row in found.items()}

@@ -9,10 +9,11 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.pipeline.run.at import moment, tell
-from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.topic_names import FILE
-from coordinatord.pipeline.tables.inputs import Options
+from coordinatord.pipeline.tables.inputs import TableOptions
 from kafka_wire.records.batch import iterate_batches
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
@@ -32,16 +33,16 @@ def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
     (topic_id,) = (each for each, name in story.topic_ids.items() if name == "payments")
     (directory / "payments-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
     now_ms = story.steps[-1].began_ms + 60_000
-    options = Options(consumer_session_ms=SESSION_MS)
-    it = Run(Source(str(directory)), out, options=options, tables=TABLES)
+    options = TableOptions(consumer_session_ms=SESSION_MS)
+    job = Job(Source(str(directory)), out, options=options, tables=TABLES)
 
     # Up to the third moment, when somebody reads each of the topics; then what is left of it.
     target.write_bytes(data[:cut])
-    run(spark, it, now_ms=late_ms)
+    run(spark, job, now_ms=late_ms)
     assert {row["counts_from"] for row in read_table(spark, out, "expiry").collect()} == {"in use"}
     assert {row["until_ms"] for row in read_table(spark, out, "members").where("end is null").collect()} == {None}
     target.write_bytes(data)
-    run(spark, it, now_ms=now_ms)
+    run(spark, job, now_ms=now_ms)
     assert f'"{topic_id}": "payments"' in (out / FILE).read_text()
 
     found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in TABLES}

@@ -59,7 +59,7 @@ class Group:
     """One group's looks, through the processor as Spark calls it."""
 
     def __init__(self) -> None:
-        self.tester = TwsTester(events.Changes(RULES), timeMode="ProcessingTime")
+        self.tester = TwsTester(events.Judge(RULES), timeMode="ProcessingTime")
 
     def see(self, *looks: dict[str, Any], group: str = "g") -> list[tuple[Any, ...]]:
         rows = [Row(**{**each, "partitions": [Row(**p) for p in each["partitions"]]}) for each in looks]
@@ -129,7 +129,7 @@ def test_what_lives_long_is_written_anew_before_its_time_is_over() -> None:
 
 
 def test_a_row_has_the_columns_of_the_table() -> None:
-    tester = TwsTester(events.Changes(RULES), timeMode="ProcessingTime")
+    tester = TwsTester(events.Judge(RULES), timeMode="ProcessingTime")
     tester.test("g", [Row(**look(0, partition(0, 5, 10, 0)))])
     [row] = tester.test("g", [Row(**look(60, partition(0, 5, 20, 0)))])
     assert list(row.asDict()) == [column.name for column in COLUMNS]

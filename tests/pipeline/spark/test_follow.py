@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from coordinatord.pipeline.run.events import read_events
-from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.source.test_end_offsets import write as write_topic
@@ -93,7 +93,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
 
     # A run without --follow takes over; each record was read once by one of the three.
     log.commit("well", 201, now_ms())
-    summary = run(spark, Run(Source(str(data)), out, str(data), tables=("lag",)), now_ms=now_ms())
+    summary = run(spark, Job(Source(str(data)), out, str(data), tables=("lag",)), now_ms=now_ms())
     assert summary.new == {"offset_commits": 1}
     facts = spark.read.parquet(str(out / "facts" / "offset_commits"))
     seen = Counter(row["log_offset"] for row in facts.select("log_offset").collect())

@@ -23,7 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
 from coordinatord.cli import cli
-from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.partition_ends import sampler
 from coordinatord.pipeline.source.ranges import SegmentReplaced, plan
@@ -275,7 +275,7 @@ def what_is_shown(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> str:
     captured = capfd.readouterr()
     return "\n".join(
         [captured.out, captured.err, str(described), str(query.lastProgress), query.status["message"]]
-        + [str(sampling.lastProgress), repr(Run(source, tmp_path, kafka.secure, broker))]
+        + [str(sampling.lastProgress), repr(Job(source, tmp_path, kafka.secure, broker))]
         + [frame._jdf.queryExecution().toString()]
         + [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     )

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from coordinatord.pipeline.run import update as run_module
-from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from tests.daemon import running
 from tests.pipeline.source.test_ledger_topic import GROUPS, NO_DELAY, all_of, create_topic, entries, rebalance
@@ -23,8 +24,8 @@ def test_each_record_once(spark: Any, tmp_path: Path, monkeypatch: pytest.Monkey
         rebalance(daemon.bootstrap)
         first = all_of(of_broker)
         out = tmp_path / "out"
-        it = Run(Source(bootstrap=daemon.bootstrap), out, tables=("rebalances",))
-        run(spark, it, now_ms=1)
+        job = Job(Source(bootstrap=daemon.bootstrap), out, tables=("rebalances",))
+        run(spark, job, now_ms=1)
         rows = read_table(spark, out, "rebalances").collect()
         assert {row["how"] for row in rows} == {"observed"}
         assert len(rows) == len(first)
@@ -35,11 +36,11 @@ def test_each_record_once(spark: Any, tmp_path: Path, monkeypatch: pytest.Monkey
         rebalance(daemon.bootstrap)
         second = all_of(of_broker, rounds=2)
         assert len(second) > len(first)
-        run(spark, it, now_ms=2)
+        run(spark, job, now_ms=2)
         again = read_table(spark, out, "rebalances").collect()
         assert {row["how"] for row in again} == {"observed"}
         assert len(again) == len(second)
         kept = spark.read.parquet(str(out / "ledger")).collect()
         assert len(kept) == len(second), "each record is taken over once"
-        assert run(spark, it, now_ms=3).buckets == 0, "nothing is new"
+        assert run(spark, job, now_ms=3).buckets == 0, "nothing is new"
         assert len(entries(of_broker)) == len(second)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from coordinatord.pipeline.run.update import Run, read_table, run
+from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.tables import TABLES
-from coordinatord.pipeline.tables.inputs import Options
+from coordinatord.pipeline.tables.inputs import TableOptions
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.offsets import OffsetCommitKey
 from tests.group.world import GROUP_ID, commit_topic
@@ -43,8 +44,8 @@ def test_inferred_then_observed(spark: Any, tmp_path: Path) -> None:
     world = history(3, minutes=8)
     directory, out = tmp_path / "data", tmp_path / "out"
     write_offsets(directory, world)
-    it = Run(Source(str(directory)), out, tables=("rebalances",))
-    run(spark, it, now_ms=world.now_ms)
+    job = Job(Source(str(directory)), out, tables=("rebalances",))
+    run(spark, job, now_ms=world.now_ms)
     inferred = {row["generation"]: row for row in read_table(spark, out, "rebalances").collect()}
     ended = {each["generation_after"]: each for each in world.rebalances if each["outcome"] != "superseded"}
     assert inferred.keys() == ended.keys()
@@ -56,7 +57,7 @@ def test_inferred_then_observed(spark: Any, tmp_path: Path) -> None:
     half = len(world.rebalances) // 2
     for count in (half, len(world.rebalances)):
         write_ledger(directory, world.rebalances[:count])
-        run(spark, it, now_ms=world.now_ms)
+        run(spark, job, now_ms=world.now_ms)
         rows = read_table(spark, out, "rebalances").collect()
         observed = [row for row in rows if row["how"] == "observed"]
         assert len(observed) == count
@@ -65,7 +66,7 @@ def test_inferred_then_observed(spark: Any, tmp_path: Path) -> None:
         assert (row["trigger"], row["generation"]) == (truth["trigger"]["kind"], truth["generation_after"])
         assert (row["added"], row["removed"], row["outcome"]) == (truth["added"], truth["removed"], truth["outcome"])
     assert len(list((out / "ledger").glob("run=*"))) == 2, "each record is taken over once"
-    before = run(spark, it, now_ms=world.now_ms)
+    before = run(spark, job, now_ms=world.now_ms)
     assert before.buckets == 0, "nothing is new"
 
 
@@ -89,8 +90,8 @@ def test_members_and_commits(spark: Any, tmp_path: Path) -> None:
     directory, out = tmp_path / "data", tmp_path / "out"
     write_offsets(directory, world)
     tables = ("rebalances", "members", "member_events", "churn", "commits", "offsets_load")
-    it = Run(Source(str(directory)), out, tables=tables, options=Options(load_rate=2000))
-    run(spark, it, now_ms=world.now_ms)
+    job = Job(Source(str(directory)), out, tables=tables, options=TableOptions(load_rate=2000))
+    run(spark, job, now_ms=world.now_ms)
     found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in tables}
     for name in tables:
         schema = [(field.name, field.dataType.simpleString()) for field in read_table(spark, out, name).schema.fields]

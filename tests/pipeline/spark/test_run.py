@@ -15,13 +15,13 @@ from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.run import before, ingest, merging
 from coordinatord.pipeline.run import update as run_module
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Run
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.describe import markdown
-from coordinatord.pipeline.tables.inputs import Inputs, Options
+from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import (
@@ -38,7 +38,7 @@ from tests.pipeline.source.test_end_offsets import write as write_topic
 ROOT = Path(__file__).parents[3]
 NOW_MS = 1_700_000_600_000
 """Ten minutes after the first commit."""
-OPTIONS = Options(rules=Rules(window_ms=120_000), slo_lag=50)
+OPTIONS = TableOptions(rules=Rules(window_ms=120_000), slo_lag=50)
 
 
 def ago(seconds: float) -> int:
@@ -116,8 +116,8 @@ def rows(spark: Any, out: Path, table: str) -> dict[str, dict[str, Any]]:
 def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path) -> None:
     directory, log = data
     out = tmp_path / "out"
-    it = Run(Source(str(directory)), out, str(directory), options=OPTIONS)
-    summary = run(spark, it, now_ms=NOW_MS)
+    job = Job(Source(str(directory)), out, str(directory), options=OPTIONS)
+    summary = run(spark, job, now_ms=NOW_MS)
     assert summary.new["offset_commits"] == 79
     assert summary.rows["lag"] == 4
 
@@ -158,7 +158,7 @@ def test_what_the_tables_say(spark: Any, data: tuple[Path, Log], tmp_path: Path)
 
     # A second run reads what is new, and nothing else.
     log.commit("steady", 610, NOW_MS)
-    summary = run(spark, replace(it, tables=("lag",)), now_ms=NOW_MS + 1000)
+    summary = run(spark, replace(job, tables=("lag",)), now_ms=NOW_MS + 1000)
     assert summary.new == {"offset_commits": 1}
     assert rows(spark, out, "lag")["steady"]["lag"] == 0
     assert rows(spark, out, "lag")["stuck"]["lag"] == 510
@@ -172,8 +172,8 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     monkeypatch.setattr(merging, "AT_ONCE", 2)
     directory, log = data
     wanted = ("lag", "expiry")
-    whole = Run(Source(str(directory)), tmp_path / "whole", str(directory), options=OPTIONS, tables=wanted)
-    broken = Run(Source(str(directory)), tmp_path / "broken", str(directory), options=OPTIONS, tables=wanted)
+    whole = Job(Source(str(directory)), tmp_path / "whole", str(directory), options=OPTIONS, tables=wanted)
+    broken = Job(Source(str(directory)), tmp_path / "broken", str(directory), options=OPTIONS, tables=wanted)
 
     def cut(*_: object, **__: object) -> None:
         raise RuntimeError("cut off")
@@ -189,7 +189,7 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     run(spark, broken, now_ms=NOW_MS)
     run(spark, whole, now_ms=NOW_MS)
     for name in wanted:
-        made = [sorted(map(str, read_table(spark, it.out, name).collect())) for it in (broken, whole)]
+        made = [sorted(map(str, read_table(spark, job.out, name).collect())) for job in (broken, whole)]
         assert made[0] == made[1]
         assert made[0]
 
@@ -198,16 +198,16 @@ def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
     spark: Any, data: tuple[Path, Log], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    it = Run(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
+    job = Job(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
     (out / "tables" / "commits" / "_delta_log").mkdir(parents=True)  # of a run with --format delta
-    run(spark, it, now_ms=NOW_MS)
+    run(spark, job, now_ms=NOW_MS)
     assert rows(spark, out, "commits").keys() == {"steady", "stuck", "left"}
     assert not (out / "tables" / "commits" / "_delta_log").exists()
-    again = run(spark, replace(it, source=Source(str(data[0]), groups="left, st*")), now_ms=NOW_MS)
+    again = run(spark, replace(job, source=Source(str(data[0]), groups="left, st*")), now_ms=NOW_MS)
     assert again.new == {}
     for source in (Source(str(data[0])), Source(str(data[0]), groups="left")):
         with pytest.raises(SourceError, match=r"out was made with --groups 'left,st\*', and no run reads again"):
-            run(spark, replace(it, source=source), now_ms=NOW_MS)
+            run(spark, replace(job, source=source), now_ms=NOW_MS)
 
 
 def test_tables_md_is_current() -> None:
@@ -288,7 +288,7 @@ def test_two_runs_do_not_take_each_others_files_away(spark: Any, data: tuple[Pat
     with alone(out):
         told = CliRunner().invoke(cli, ["pipeline", "run", "--source", str(data[0]), "--out", str(out)])
         with pytest.raises(SourceError, match=f"another run is at work in {out}: wait for its end"):
-            run(spark, Run(Source(str(data[0])), out), now_ms=NOW_MS)
+            run(spark, Job(Source(str(data[0])), out), now_ms=NOW_MS)
     assert f"coordinatord: another run is at work in {out}: wait for its end, or stop it." in told.output
     assert "starting Spark" not in told.output
 
@@ -300,5 +300,5 @@ def test_a_table_that_is_not_there(spark: Any, tmp_path: Path) -> None:
 
 def test_delta_is_asked_for_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"and this Spark session has no jar of it: pip install delta-spark"):
-        run(spark, Run(Source(str(tmp_path)), tmp_path / "out", format="delta"), now_ms=NOW_MS)
+        run(spark, Job(Source(str(tmp_path)), tmp_path / "out", format="delta"), now_ms=NOW_MS)
     assert not (tmp_path / "out").exists()
