@@ -10,18 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
+from coordinatord.cli.pipeline_options import check_followers, job_of, run_options
 from coordinatord.cli.progress import Shown
-from coordinatord.pipeline.analysis.load import LOAD_RATE
 
-STEP_BYTES = 256 << 20
-STEP_RECORDS = 2_000_000
-OF_FOLLOWERS = ("interval", "stuck_after", "storm", "expiring_within")
-MOST = 2**31 - 1
-"""Kafka's own settings of this sort are of 32 bits."""
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,120 +32,6 @@ def _no_spark(error: ModuleNotFoundError) -> str:
 @click.group(name="pipeline")
 def pipeline() -> None:
     """Tables and reports from the offsets log of any Kafka cluster."""
-
-
-def run_options(command: Any) -> Any:
-    for option in reversed(
-        [
-            click.option("--source", "sources", multiple=True, metavar="DIR", help="A broker's log directory."),
-            click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
-            click.option(
-                "--end-offsets",
-                metavar="DIR|HOST:PORT",
-                help="Where partitions end. [the source's own directory, or the bootstrap broker]",
-            ),
-            click.option(
-                "--broker-option",
-                "broker_options",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="For the broker, in kafka-python's words: security_protocol=SASL_SSL …",
-            ),
-            click.option(
-                "--broker-config",
-                type=click.Path(path_type=Path, exists=True, dir_okay=False),
-                help="A file of such lines: a password in it is in no list of processes.",
-            ),
-            click.option(
-                "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the tables go."
-            ),
-            click.option("--groups", callback=utf8, help="Only these groups: names by commas, * and ? allowed."),
-            click.option("--topics", callback=utf8, help="Only commits for these topics."),
-            click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
-            click.option("--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet"),
-            click.option(
-                "--window",
-                default=600,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="Seconds that a status looks back.",
-            ),
-            click.option(
-                "--min-lag",
-                default=1,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="Fewer unread records are nothing to speak of.",
-            ),
-            click.option(
-                "--retention-minutes",
-                default=10_080,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="offsets.retention.minutes of the cluster.",
-            ),
-            click.option(
-                "--consumer-session-ms",
-                default=45_000,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="group.consumer.session.timeout.ms of the cluster.",
-            ),
-            click.option(
-                "--slo-lag",
-                default=1_000,
-                show_default=True,
-                type=click.IntRange(0, MOST),
-                help="Records: up to this lag a minute is good.",
-            ),
-            click.option(
-                "--slo-target",
-                default=0.99,
-                show_default=True,
-                type=click.FloatRange(0, 0.999999),
-                help="Share of minutes that shall be good.",
-            ),
-            click.option(
-                "--load-rate",
-                default=LOAD_RATE,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="Records a second that the cluster's coordinators load at a start.",
-            ),
-            click.option("--follow", is_flag=True, help="Go on until Ctrl-C, and tell what changes."),
-            click.option(
-                "--interval",
-                default=30.0,
-                show_default=True,
-                type=click.FloatRange(0.1, 86_400),
-                help="With --follow: seconds from one look to the next.",
-            ),
-            click.option(
-                "--stuck-after",
-                default=300,
-                show_default=True,
-                type=click.IntRange(1, MOST),
-                help="With --follow: seconds without a new offset, while the partition grows.",
-            ),
-            click.option(
-                "--storm",
-                default=(5, 600),
-                show_default=True,
-                type=(click.IntRange(2, MOST), click.IntRange(1, MOST)),
-                metavar="N SECONDS",
-                help="With --follow: so many rebalances within so long.",
-            ),
-            click.option(
-                "--expiring-within",
-                default=24.0,
-                show_default=True,
-                type=click.FloatRange(0, 1_000_000, min_open=True),
-                help="With --follow: hours before offsets are forgotten.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
 
 
 @pipeline.command()
@@ -172,8 +52,8 @@ def run(**given: Any) -> None:
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
-        job = wanted(given)
-        _check_followers(given)
+        job = job_of(given)
+        check_followers(given)
         extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
             check_run(job, progress)
@@ -193,16 +73,6 @@ def run(**given: Any) -> None:
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         click.echo(f"{quarantined:,} stretches could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True)
-
-
-def _check_followers(given: dict[str, Any]) -> None:
-    """What nobody would heed is refused. SourceError."""
-    from coordinatord.pipeline.source.segments import SourceError
-
-    context = click.get_current_context()
-    for name in OF_FOLLOWERS:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and not given["follow"]:
-            raise SourceError(f"--{name.replace('_', '-')} is for --follow, which is not given")
 
 
 def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
@@ -250,76 +120,6 @@ def _say_event(row: dict[str, Any]) -> None:
 
 def _clock(time_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_s))
-
-
-def wanted(given: dict[str, Any]) -> Any:
-    """The Job that the options ask for. SourceError."""
-    from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.run.ingest import Job
-    from coordinatord.pipeline.source.frames import Source
-    from coordinatord.pipeline.source.options import broker_settings, check_address
-    from coordinatord.pipeline.source.segments import SourceError
-    from coordinatord.pipeline.tables import TABLES
-    from coordinatord.pipeline.tables.inputs import TableOptions
-
-    sources, bootstrap = given["sources"], given["bootstrap"]
-    if bool(sources) == bool(bootstrap):
-        raise SourceError("say where the log is: --source DIR, or --bootstrap HOST:PORT, one of both")
-    if bootstrap:
-        check_address("--bootstrap", bootstrap)
-    for name in given["tables"]:
-        if name not in TABLES:
-            raise SourceError(f"there is no table {name}; there are {', '.join(TABLES)}")
-    file = given["broker_config"]
-    broker = _properties(file) if file is not None else {}
-    broker |= dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
-    # In steps: each is held in memory or on Spark's disk, and afterwards one can say how far it is.
-    steps = {"maxRecordsPerTrigger": STEP_RECORDS} if bootstrap else {"maxBytesPerTrigger": STEP_BYTES}
-    source = Source(
-        *sources,
-        **steps,
-        bootstrap=bootstrap,
-        groups=given["groups"],
-        topics=given["topics"],
-        **{f"kafka.{name}": value for name, value in broker.items() if bootstrap},
-    )
-    options = TableOptions(
-        rules=Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
-        retention_ms=given["retention_minutes"] * 60_000,
-        consumer_session_ms=given["consumer_session_ms"],
-        slo_lag=given["slo_lag"],
-        slo_target=given["slo_target"],
-        load_rate=given["load_rate"],
-    )
-    ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
-    if broker and not bootstrap and (ends is None or Path(ends).is_dir()):
-        raise SourceError(
-            "--broker-option and --broker-config are for a broker, and there is none: give --bootstrap or "
-            "--end-offsets HOST:PORT"
-        )
-    return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
-
-
-def _assignment(text: str, where: str) -> tuple[str, str]:
-    from coordinatord.pipeline.source.segments import SourceError
-
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise SourceError(f"{where}: NAME=VALUE is wanted")
-    return name.strip(), value
-
-
-def _properties(file: Path) -> dict[str, str]:
-    """Lines of NAME=VALUE; those that begin with # say nothing. A wrong one is not shown: it may be a password."""
-    from coordinatord.pipeline.source.segments import SourceError
-
-    try:
-        lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"--broker-config {file} cannot be read: {error}") from None
-    numbered = ((line, f"--broker-config {file}, line {number}") for number, line in enumerate(lines, 1))
-    found = (_assignment(*each) for each in numbered if each[0] and not each[0].startswith("#"))
-    return {name: value.lstrip() for name, value in found}
 
 
 @pipeline.command()

@@ -223,8 +223,7 @@ def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ig
                     at = -1
                     break
                 if size < 0:
-                    out[field, found] = -1
-                    out[field + 1, found] = -1
+                    out[field, found] = out[field + 1, found] = -1
                 else:
                     out[field, found] = at
                     at += size
