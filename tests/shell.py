@@ -122,6 +122,11 @@ def request_frame(message: Any, version: int, correlation_id: int, client_id: st
     return len(out).to_bytes(4, "big") + bytes(out)
 
 
+def with_behind(frame: bytes, behind: bytes) -> bytes:
+    """The same request with bytes behind its end, which nobody reads."""
+    return (int.from_bytes(frame[:4], "big") + len(behind)).to_bytes(4, "big") + frame[4:] + behind
+
+
 def response_of(codec: Codec, frame: bytes) -> tuple[int, Any]:
     """Correlation id and message of a response frame without its size."""
     pos = 4

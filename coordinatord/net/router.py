@@ -6,7 +6,7 @@ done nothing. Otherwise the frame goes the one ordinary way: header, decode, han
 A peer's bad input never reaches a handler: a frame that cannot be decoded, or asks for an API or version that is not
 served, closes the connection with one log line that says who, what and why, as Kafka does. The exception is an
 ApiVersions request of an unknown version, which is answered in version 0 with UNSUPPORTED_VERSION, so that newer
-clients can come down to what we serve (KIP-511).
+clients can come down to what we serve (KIP-511). Bytes behind a request's end are left unread, as Kafka leaves them.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ BODY_AT: Final = 8
 """What is compared begins behind API key, version and correlation id: the client id is in it."""
 
 MAX_BYTES: Final = 512
-"""Longer heartbeats are not remembered: what is kept of a member is what its client has made up, client id and unknown
-tags included. Consumers send about 100 bytes, with the longest usual names 300.
+"""Longer heartbeats are not remembered: what is kept of a member is what its client has made up: client id, unknown
+tags, what is behind the request. Consumers send about 100 bytes, with the longest usual names 300.
 """
 
 LEAST_KEPT: Final = 1024

@@ -38,13 +38,18 @@ def _find(name: str) -> type[Any]:
     raise click.ClickException(f"no message is called {name}; `python -m kafka_wire apis` lists the APIs")
 
 
+def _is_request(cls: type[Any]) -> bool:
+    return any(cls is registry.messages(api_key)[0] for api_key in registry.API_NAMES)
+
+
 @main.command()
 @click.argument("name")
 @click.argument("version", type=int)
 def source(name: str, version: int) -> None:
     """Print the source that was generated for message NAME in VERSION."""
     try:
-        click.echo(source_of(_find(name), version), nl=False)
+        cls = _find(name)
+        click.echo(source_of(cls, version, exact=not _is_request(cls)), nl=False)
     except errors.UnknownApiError as error:
         raise click.ClickException(str(error)) from error
 
@@ -92,10 +97,14 @@ def _show(value: Any, depth: int = 0) -> None:
 
 
 def _parse(cls: type[Any], version: int, data: bytes) -> None:
-    from kafka_wire.primitives import parse_all
+    from kafka_wire.primitives import parse_all, parse_begin
 
     click.echo(f"{cls.__name__} v{version}")
-    _show(parse_all(reference.struct_for(cls, version), data), 1)
+    codec = reference.struct_for(cls, version)
+    value, rest = parse_begin(codec, data) if _is_request(cls) else (parse_all(codec, data), 0)
+    _show(value, 1)
+    if rest:
+        click.echo(f"not read: {data[-rest:].hex()}")
 
 
 @decode.command("request")

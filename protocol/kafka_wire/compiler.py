@@ -6,6 +6,11 @@
 A decoder reads exactly `buf[pos:end]` or raises `DecodeError`. It may look past `end` when `buf` goes on
 there, but then it finds itself beyond `end` and refuses; so it checks only where a length decides how much is copied.
 
+One that is not `exact` leaves unread what is between the message's end and `end`. That is for requests, since Kafka
+reads them so: librdkafka, up to 2.16 at least, sends three bytes too many when it asks for the metadata of all topics
+(its issue 5049). All else is read to its end: the records of a log, where surplus bytes are damage, and responses,
+with which nobody is known to send any, so that they would be a sign that a declaration is wrong.
+
 What is made is plain source that one can read (`python -m kafka_wire source JoinGroupRequest 9`) and debug. It is
 registered in `linecache` under the name `<kafka_wire JoinGroupRequest v9 decode>`. Runs of fixed-size fields become one
 `struct` call, nested structs become inline loops: there is no interpretation left and no call per field.
@@ -46,7 +51,7 @@ def _check_version(cls: type[Any], version: int) -> Schema:
     return schema
 
 
-def _decode_source(cls: type[Any], version: int) -> tuple[str, dict[str, Any]]:
+def _decode_source(cls: type[Any], version: int, exact: bool) -> tuple[str, dict[str, Any]]:
     schema = _check_version(cls, version)
     writer = DecodeWriter(schema, version)
     writer.class_of = _classes(cls, {})
@@ -60,12 +65,11 @@ def _decode_source(cls: type[Any], version: int) -> tuple[str, dict[str, Any]]:
         writer.names[kind.__name__] = kind
     writer.depth = 2
     made = writer.fields(schema, "made")
-    writer.emit(
-        "if pos != end:",
-        "    wrong = TrailingBytesError if pos < end else TruncatedError",
-        "    raise wrong(f'decoded to {pos}, the message ends at {end}')",
-        f"return {made}",
-    )
+    where = "f'decoded to {pos}, the message ends at {end}'"
+    writer.emit("if pos > end:", f"    raise TruncatedError({where})")
+    if exact:
+        writer.emit("if pos < end:", f"    raise TrailingBytesError({where})")
+    writer.emit(f"return {made}")
     head = ["def decode(buf, pos, end):", f'    """{schema.name} v{version}"""', "    try:"]
     tail = [
         "    except (struct_error, IndexError) as error:",
@@ -98,11 +102,13 @@ _made: dict[str, Any] = {}
 """Compiled functions by title: message names are unique, as they are in Kafka's definitions."""
 
 
-def decoder(cls: type[T], version: int) -> Callable[[bytes, int, int], T]:
-    """The function that decodes `buf[pos:end]` as `cls` in `version`; UnknownApiError for a version it has not."""
-    title = f"<kafka_wire {cls.__name__} v{version} decode>"
+def decoder(cls: type[T], version: int, *, exact: bool = True) -> Callable[[bytes, int, int], T]:
+    """The function that decodes `buf[pos:end]` as `cls` in `version`; UnknownApiError for a version it has not. One
+    that is not `exact` reads what `buf[pos:end]` begins with.
+    """
+    title = f"<kafka_wire {cls.__name__} v{version} decode{'' if exact else ' begin'}>"
     if title not in _made:
-        _made[title] = _compile(*_decode_source(cls, version), title)["decode"]
+        _made[title] = _compile(*_decode_source(cls, version, exact), title)["decode"]
     decode: Callable[[bytes, int, int], T] = _made[title]
     return decode
 
@@ -116,9 +122,9 @@ def encoder(cls: type[T], version: int) -> Callable[[T, bytearray], None]:
     return encode
 
 
-def source_of(cls: type[Any], version: int) -> str:
+def source_of(cls: type[Any], version: int, *, exact: bool = True) -> str:
     """The generated source of both functions, for reading."""
-    return _decode_source(cls, version)[0] + "\n\n" + _encode_source(cls, version)[0]
+    return _decode_source(cls, version, exact)[0] + "\n\n" + _encode_source(cls, version)[0]
 
 
 def encode_message(message: Any, version: int) -> bytes:
@@ -128,6 +134,6 @@ def encode_message(message: Any, version: int) -> bytes:
     return bytes(out)
 
 
-def decode_message(cls: type[T], version: int, buf: bytes) -> T:
+def decode_message(cls: type[T], version: int, buf: bytes, *, exact: bool = True) -> T:
     """Decode all of `buf`: for the places that are not the wire's hot path."""
-    return decoder(cls, version)(buf, 0, len(buf))
+    return decoder(cls, version, exact=exact)(buf, 0, len(buf))

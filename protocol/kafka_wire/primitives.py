@@ -210,14 +210,21 @@ class TagBuffer(Construct):  # type: ignore[misc]
         return obj
 
 
-def parse_all(codec: Construct, data: bytes) -> Any:
-    """Parse exactly `data`; `DecodeError` when it is too short, too long or wrong."""
+def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
+    """Parse what `data` begins with: the value, and how many bytes are behind it. `DecodeError` when `data` is too
+    short or wrong.
+    """
     stream = io.BytesIO(data)
     try:
         value = codec.parse_stream(stream)
     except StreamError as error:
         raise errors.TruncatedError(str(error)) from error
-    rest = _rest(stream)
+    return value, _rest(stream)
+
+
+def parse_all(codec: Construct, data: bytes) -> Any:
+    """Parse exactly `data`; `DecodeError` when it is too short, too long or wrong."""
+    value, rest = parse_begin(codec, data)
     if rest:
         raise errors.TrailingBytesError(f"{rest} bytes after the end")
     return value

@@ -21,6 +21,7 @@ from kafka_wire.primitives import (
     TagBuffer,
     Text,
     parse_all,
+    parse_begin,
 )
 from kafka_wire.schema import Field, Schema, Type, schema_of
 
@@ -103,9 +104,10 @@ def _to_container(value: Any, type_: Type, version: int, flexible: bool) -> Any:
     return made
 
 
-def decode(cls: type[T], version: int, data: bytes) -> T:
-    """Decode exactly `data`; raises `DecodeError` as the compiled decoder does."""
-    made: T = _message(cls, parse_all(struct_for(cls, version), data), version)
+def decode(cls: type[T], version: int, data: bytes, *, exact: bool = True) -> T:
+    """Decode `data`, exactly or what it begins with; raises `DecodeError` as the compiled decoder does."""
+    codec = struct_for(cls, version)
+    made: T = _message(cls, parse_all(codec, data) if exact else parse_begin(codec, data)[0], version)
     return made
 
 

@@ -25,7 +25,9 @@ LARGEST = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One API in one version. `flexible` tells both headers' versions; see `headers`."""
+    """One API in one version. `flexible` tells both headers' versions; see `headers`. `decode_request` leaves unread
+    what is behind a request's end (see `compiler`), `decode_response` refuses it.
+    """
 
     api_key: int
     api_version: int
@@ -81,7 +83,7 @@ class _Codecs(dict[int, Codec]):
             response_header_flexible=response_header_is_flexible(api_key, flexible),
             request=request,
             response=response,
-            decode_request=decoder(request, api_version),
+            decode_request=decoder(request, api_version, exact=False),
             encode_response=encoder(response, api_version),
         )
         return made

@@ -40,6 +40,15 @@ def test_request_is_taken_apart_with_and_without_its_size() -> None:
     assert run("decode", "request", "-", text=frame.hex())[0] == 0
 
 
+def test_what_is_behind_a_request_is_shown_to_be_there() -> None:
+    frame = request_frame(HeartbeatRequest("my-group", 3, "me"), 4, 42)[4:] + b"\0zz"
+    code, out = run("decode", "request", frame.hex())
+    assert code == 0
+    assert out.splitlines()[-2:] == ["  group_instance_id: None", "not read: 007a7a"]
+    assert "TrailingBytesError" not in run("source", "HeartbeatRequest", "4")[1]
+    assert "TrailingBytesError" in run("source", "HeartbeatResponse", "4")[1]
+
+
 @pytest.mark.parametrize("api", ["Heartbeat", "12"])
 def test_response_is_taken_apart(api: str) -> None:
     code, out = run("decode", "response", api, "4", "0000002a 00 00000000 001b 00")
@@ -57,6 +66,7 @@ def test_response_is_taken_apart(api: str) -> None:
         (("decode", "request", "7fff0000000000010000"), "UnknownApiError: api key 32767 version 0"),
         (("decode", "request", "000c0004000000010000"), "TruncatedError"),
         (("decode", "response", "Heartbeat", "4", "00"), "TruncatedError: a response of 1 bytes"),
+        (("decode", "response", "Heartbeat", "4", "0000002a 00 00000000 001b 00 00"), "TrailingBytesError: 1 bytes"),
         (("decode", "response", "Nothing", "4", "0000000000"), "UnknownApiError"),
     ],
 )

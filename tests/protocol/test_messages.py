@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kafka_wire import reference
+from kafka_wire import reference, registry
 from kafka_wire.compiler import decoder, encode_message
-from kafka_wire.errors import DecodeError
+from kafka_wire.errors import DecodeError, TrailingBytesError
 from kafka_wire.schema import schema_of
 from tests.protocol.arbitrary import messages, seeded_messages
 from tests.protocol.messages import all_messages, every_version, name_of
@@ -31,14 +31,14 @@ quick = settings(
 )
 
 
-def read(cls: type[Any], version: int, data: bytes) -> Any:
+def read(cls: type[Any], version: int, data: bytes, *, exact: bool = True) -> Any:
     """What both codecs make of `data`, which they must agree on: a message, or DecodeError for a refusal."""
     outcomes: list[Any] = []
     buffer = AHEAD + data + BEHIND
     for decode in (
-        lambda: decoder(cls, version)(data, 0, len(data)),
-        lambda: decoder(cls, version)(buffer, len(AHEAD), len(AHEAD) + len(data)),
-        lambda: reference.decode(cls, version, data),
+        lambda: decoder(cls, version, exact=exact)(data, 0, len(data)),
+        lambda: decoder(cls, version, exact=exact)(buffer, len(AHEAD), len(AHEAD) + len(data)),
+        lambda: reference.decode(cls, version, data, exact=exact),
     ):
         try:
             outcomes.append(decode())
@@ -75,7 +75,26 @@ def test_a_part_of_a_message_is_refused(case: tuple[type[Any], int]) -> None:
     encoded = shortest_of(cls, version, 3)
     for cut in range(len(encoded)):
         assert read(cls, version, encoded[:cut]) is DecodeError, cut
-    assert read(cls, version, encoded + b"\x00") is DecodeError
+        assert read(cls, version, encoded[:cut], exact=False) is DecodeError, cut
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_what_is_behind_a_message_is_left_unread_where_it_may_be_there(case: tuple[type[Any], int]) -> None:
+    cls, version = case
+    for message in seeded_messages(cls, version, 3):
+        encoded = encode_message(message, version)
+        for behind in (b"\x00", bytes(3), b"\xff" * 7, b"\x00" + encoded):
+            assert read(cls, version, encoded + behind) is DecodeError
+            assert read(cls, version, encoded + behind, exact=False) == message
+
+
+def test_of_requests_it_may_be_there() -> None:
+    """And not of responses: tests decode ours, and see that nothing is behind them."""
+    used = registry.codec(12, 4)
+    request, response = encode_message(used.request(), 4) + b"\x00", encode_message(used.response(), 4) + b"\x00"
+    assert used.decode_request(request, 0, len(request)) == used.request()
+    with pytest.raises(TrailingBytesError):
+        used.decode_response(response, 0, len(response))
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
@@ -84,7 +103,9 @@ def test_codecs_agree_on_what_is_damaged(case: tuple[type[Any], int]) -> None:
     rng = random.Random(f"damage {name_of(case)}")
     encoded = shortest_of(cls, version, 5)
     for _ in range(40):
-        read(cls, version, damaged(encoded, rng))
+        data = damaged(encoded, rng)
+        message = read(cls, version, data)
+        assert message in (read(cls, version, data, exact=False), DecodeError)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[1] in schema_of(case[0]).flexible], ids=name_of)

@@ -33,8 +33,11 @@ def a_commit() -> Remembered:
     world = World()
     wire = world.wire()
     request = commit_request(("orders", [0, 1]), generation=1, member=stable(world, wire))
+    for partition in request.topics[0].partitions:
+        partition.committed_metadata = ""
     for _ in range(5):
         wire.send(request, 8)
+    assert [known.shape is not None for known in world.shortcut(8, 8)._known.values()] == [True]
     return world, wire, request, 8
 
 

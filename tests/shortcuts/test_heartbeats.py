@@ -20,7 +20,7 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from tests.handlers.test_handlers import join_request, stable
 from tests.handlers.world import World
-from tests.shell import Wire, request_frame
+from tests.shell import Wire, request_frame, with_behind
 
 HEARTBEAT = ApiKey.HEARTBEAT
 VERSIONS = range(5)
@@ -209,12 +209,14 @@ class Pair:
         """Some requests in one read, mostly where nobody waits."""
         free = [number for number, wire in enumerate(self.wires[0]) if not wire.connection.line.parked]
         number = self.rng.choice(free if free and self.rng.random() < 0.9 else range(WIRES))
-        data = b""
+        data, plain = b"", b""
         for message, version in messages:
             self.sent += 1
-            data += request_frame(message, version, self.sent, client_id)
-        for wires in self.wires:
-            wires[number].connection.data_received(data)
+            frame = request_frame(message, version, self.sent, client_id)
+            data += with_behind(frame, self.rng.choice([*[b""] * 8, b"\0", b"\0\0\0"]))
+            plain += frame
+        for wires, each in zip(self.wires, (data, plain), strict=True):
+            wires[number].connection.data_received(each)
 
     def settle(self) -> None:
         """Let the loops turn, and see that the worlds are still the same."""
