@@ -1,4 +1,4 @@
-"""What a program says of one call: a line of JSON, read and made comparable here. The format is in programs/README.md."""
+"""What a program says of one call, a line of JSON (programs/README.md), read and made comparable."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any
 
 OK, ERROR, LOCAL, NOT_COVERED = "ok", "error", "local", "not covered"
 OUTCOMES = (OK, ERROR, LOCAL, NOT_COVERED)
+CLASSES = "classes"
+"""The part that tells of a package's classes that are not called."""
 
 ANY = "…"
 """What stands for a value of chance."""
 
 # Keys whose values are chance, whatever they are, in any spelling of any language: memberId, MemberID, member_id.
-OF_CHANCE = frozenset(
-    "port host rack memberid clusterid producerid clienthost throttletimems throttle correlationid latency timestamp "
-    "topicid id uuid".split()
-)
+HOSTS = ("host", "port", "rack", "clienthost")
+IDS = ("memberid", "clusterid", "producerid", "topicid", "correlationid", "uuid")
+TIMES = ("throttle", "throttletimems", "latency")
+OF_CHANCE = frozenset((*HOSTS, *IDS, *TIMES))
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-KAFKA_UUID = re.compile(r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])")
 ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d+)?")
 TIMES_MS = range(1_500_000_000_000, 5_000_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`detail` is the result's shape, an error's name, or why a call reaches no broker. Times are seconds since 1970."""
+    """`detail` is the result's shape, an error's name, or why a call reaches no broker. Times: seconds since 1970."""
 
     part: str
     method: str
@@ -70,8 +71,7 @@ def canonical(value: Any, prefix: str) -> Any:
     if isinstance(value, list):
         return [canonical(each, prefix) for each in value]
     if isinstance(value, str):
-        value = ADDRESS.sub(ANY, value.replace(prefix, "PREFIX"))
-        return KAFKA_UUID.sub(ANY, UUID.sub(ANY, value))
+        return UUID.sub(ANY, ADDRESS.sub(ANY, value.replace(prefix, "PREFIX")))
     if isinstance(value, (int, float)) and not isinstance(value, bool) and int(value) in TIMES_MS:
         return ANY
     return value

@@ -1,0 +1,55 @@
+"""Every known difference between what a client's call comes to on Kafka and on coordinatord, by name.
+
+What is listed must still differ, and what differs must be listed: anything else fails the test (compare.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ACLS = "ACLs are not served: who can connect can do everything. Kafka, too, has none without an authorizer, and says so"
+SCRAM = "users and their passwords are not served"
+REASSIGNMENTS = "a partition has one replica, which stays: reassignments are not served"
+LOG_DIRS = "log directories are not served"
+QUORUM = "there is no KRaft quorum"
+FEATURES = "features that are not served are not told of, and cannot be changed"
+ELECTIONS = "elections are not served: a partition has one replica"
+CONFIG_RESOURCES = "ListConfigResources is not served"
+APIS = "what is not served is not offered"
+BROKER_CONFIGS = "the settings are coordinatord's own, and change with a restart only"
+GROUP_CONFIGS = "settings of consumer, share and streams groups are not there, offsets.retention.minutes of a group is"
+AUTO_CREATED = "Kafka says that there is no such topic and creates it meanwhile; coordinatord tells of it at once"
+
+
+def listed(reason: str, *calls: str) -> dict[str, str]:
+    return dict.fromkeys(calls, reason)
+
+
+KNOWN: Mapping[str, Mapping[str, str]] = {
+    "kafka-python": {
+        **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
+        **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
+        **listed(REASSIGNMENTS, "admin.alter_partition_reassignments", "admin.list_partition_reassignments"),
+        **listed(
+            LOG_DIRS, "admin.describe_log_dirs", "admin.describe_log_dirs: of all", "admin.alter_replica_log_dirs"
+        ),
+        **listed(QUORUM, "admin.describe_metadata_quorum"),
+        **listed(FEATURES, "admin.describe_features", "admin.update_features"),
+        **listed(ELECTIONS, "admin.elect_leaders", "admin.elect_leaders: absent"),
+        **listed(CONFIG_RESOURCES, "admin.list_config_resources", "admin.list_config_resources: topics"),
+        **listed(APIS, "admin.api_versions", "admin.get_broker_version_data"),
+        **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.alter_configs: of a broker"),
+        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.alter_configs: of a group"),
+    },
+    "aiokafka": {
+        **listed(AUTO_CREATED, "admin.describe_topics: auto-created"),
+    },
+    "confluent-kafka": {
+        **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
+        **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
+        **listed(ELECTIONS, "admin.elect_leaders", "admin.elect_leaders: absent"),
+        **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
+        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.incremental_alter_configs: of a group"),
+    },
+}
+"""Family, the call as `Outcome.key` names it, and the reason."""

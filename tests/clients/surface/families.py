@@ -1,0 +1,41 @@
+"""The client families whose whole surface is called: each a program, in the versions of ../families/clients.py.
+
+Add a family: a program (programs/README.md), a line here, what differs in differences.py, and its section by
+`pytest tests/clients/surface --rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.clients.families import toolchains
+from tests.clients.families.program import Command
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`command` installs what is needed and may raise ToolMissing; `optional`: absent tools are no error in CI."""
+
+    name: str
+    version: str
+    command: Callable[[], Command]
+    optional: bool = False
+
+
+def python_program(name: str, requirement: str) -> Callable[[], Command]:
+    return lambda: Command([toolchains.python(requirement), str(PROGRAMS / "python" / name)])
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "kafka-python",
+        "3.0.12",
+        python_program("kafka_python_program.py", "kafka-python[crc32c,lz4,snappy,zstd]==3.0.12"),
+    ),
+    Family("aiokafka", "0.14.0", python_program("aiokafka_program.py", "aiokafka[lz4,snappy,zstd]==0.14.0")),
+    Family("confluent-kafka", "2.16.1", python_program("confluent_kafka_program.py", "confluent-kafka==2.16.1")),
+)

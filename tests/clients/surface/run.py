@@ -1,0 +1,160 @@
+"""Both brokers, each behind a counting proxy, and a program's run on them.
+
+python -m tests.clients.surface.run [--all] kafka-python        prints what differs and is not listed, or all
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import CoordinatorNotAvailableError, NoError
+
+from tests.clients.brokers import QUICK_SETTINGS
+from tests.clients.families.program import Command
+from tests.clients.surface.compare import problems, rows, shown
+from tests.clients.surface.counting_proxy import HOST, CountingProxy, Seen
+from tests.clients.surface.differences import KNOWN
+from tests.clients.surface.families import FAMILIES
+from tests.clients.surface.outcome import LOCAL, Outcome, parsed
+from tests.clients.waiting import TIMEOUT_S, wait_until
+from tests.daemon import Daemon, free_port, running
+from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+
+PROGRAM_TIMEOUT_S = 120
+FURTHER_RUNS = 2
+SHOWN_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A broker and the proxy that clients take it for."""
+
+    name: str
+    proxy: CountingProxy
+    broker: KafkaBroker | Daemon
+
+    def log_tail(self, characters: int) -> str:
+        return self.broker.log_tail(characters)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a program said, and which requests came while it was in calls that reach no broker."""
+
+    outcomes: list[Outcome]
+    strays: dict[str, list[Seen]]
+
+
+@contextlib.contextmanager
+def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
+    port = free_port()
+    with (
+        running_broker(libs, directory, QUICK_SETTINGS, advertised_port=port) as kafka,
+        CountingProxy(port, kafka.port) as proxy,
+    ):
+        _make_internal_topics(proxy.bootstrap)
+        yield Side("Kafka", proxy, kafka)
+
+
+@contextlib.contextmanager
+def our_side(directory: Path) -> Iterator[Side]:
+    port = free_port()
+    with (
+        running(directory, QUICK_SETTINGS, ["--advertise", f"{HOST}:{port}"]) as daemon,
+        CountingProxy(port, daemon.port) as proxy,
+    ):
+        yield Side("coordinatord", proxy, daemon)
+
+
+def _make_internal_topics(bootstrap: str) -> None:
+    """Kafka makes them when it is first asked for a coordinator, and until then answers as if it were starting."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="first")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("first", b"value").get(TIMEOUT_S)
+    producer.commit_transaction()
+    producer.close(timeout=TIMEOUT_S)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    committed = {TopicPartition("first", 0): OffsetAndMetadata(0, "", -1)}
+
+    def altered() -> bool:
+        try:
+            return set(admin.alter_group_offsets("first", committed).values()) == {NoError}
+        except CoordinatorNotAvailableError:
+            return False
+
+    wait_until(altered, "offsets of a group")
+    admin.close()
+
+
+def play(command: Command, side: Side) -> Played:
+    """Run a program to its end."""
+    prefix = f"surface-{secrets.token_hex(4)}"
+    done = subprocess.run(
+        [*command.words, f"bootstrap={side.proxy.bootstrap}", f"prefix={prefix}"],
+        env={**os.environ, **command.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_TIMEOUT_S,
+        check=False,
+    )
+    said = (done.stdout + done.stderr)[-SHOWN_CHARACTERS:]
+    assert done.returncode == 0, f"on {side.name} it ended with {done.returncode}:\n{said}"
+    outcomes = [parsed(line, prefix) for line in done.stdout.splitlines() if line.startswith("{")]
+    strays = {
+        each.key: seen
+        for each in outcomes
+        if each.outcome == LOCAL and each.began_s is not None and each.ended_s is not None
+        if (seen := side.proxy.between(prefix, each.began_s, each.ended_s))
+    }
+    return Played(outcomes, strays)
+
+
+def play_both(command: Command, kafka: Side, ours: Side) -> tuple[Played, Played]:
+    """Run a program on both brokers at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        on_kafka, on_ours = (pool.submit(play, command, side) for side in (kafka, ours))
+        return on_kafka.result(), on_ours.result()
+
+
+def reached(command: Command, kafka: Played, ours: Played, side: Side) -> list[str]:
+    """Calls that are said to reach no broker, and reach one. A request in some of the runs may have another cause."""
+    keys = kafka.strays.keys() & ours.strays.keys()
+    for _ in range(FURTHER_RUNS if keys else 0):
+        keys &= play(command, side).strays.keys()
+    asked = {key: [seen.api_key for seen in kafka.strays[key]] for key in sorted(keys)}
+    return [f"{key}: said to reach no broker, but API {each} was asked" for key, each in asked.items()]
+
+
+def main(names: Sequence[str]) -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        kafka_side(kafka_libs(), Path(directory) / "kafka") as kafka,
+        our_side(Path(directory) / "ours") as ours,
+    ):
+        for family in FAMILIES:
+            if family.name not in names:
+                continue
+            command = family.command()
+            on_kafka, on_ours = play_both(command, kafka, ours)
+            known = KNOWN[family.name]
+            compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
+            print(f"{family.name}: {len(compared)} calls")
+            for row in compared if "--all" in names else ():
+                print(f"{row.key}\n  Kafka: {shown(row.kafka)}\n  ours:  {shown(row.ours)}")
+            print("\n".join(problems(compared, known) + reached(command, on_kafka, on_ours, ours)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
