@@ -63,6 +63,9 @@ class Disk(Protocol):
 
     def set_modified(self, path: str, modified_ms: int) -> None: ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """The size of the volume that a directory is on, and what of it is free for us: bytes."""
+
     def lock(self, path: str, owner: str) -> Lock:
         """Hold `path` for this process alone and leave `owner` in it; BlockingIOError when another holds it."""
 
@@ -198,6 +201,10 @@ class OsDisk:
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def space(self, path: str) -> tuple[int, int]:
+        volume = os.statvfs(path)
+        return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
 
     def lock(self, path: str, owner: str) -> Lock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

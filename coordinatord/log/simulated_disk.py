@@ -256,6 +256,12 @@ class SimulatedDisk:
         """There is no clock here: a file's time is what somebody sets, else 0."""
         self._file(path).modified_ms = modified_ms
 
+    def space(self, path: str) -> tuple[int, int]:
+        """A disk without a capacity has room for what is on it."""
+        self._directory(path)
+        total = self.used() if self.capacity is None else self.capacity
+        return total, total - self.used()
+
     def _file(self, path: str) -> _Inode:
         node = self._find(path)
         if not isinstance(node, _Inode):

@@ -9,8 +9,9 @@
     fetch.py            Fetch, long polls; fetch_sessions.py (pure)
     offsets.py          ListOffsets, OffsetForLeaderEpoch
     describe.py         Metadata, DescribeCluster, DescribeTopicPartitions
+    replicas.py         DescribeLogDirs, ElectLeaders, ListPartitionReassignments
     admin.py            CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords
-    config_apis.py      DescribeConfigs, AlterConfigs, IncrementalAlterConfigs
+    config_apis.py      DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources
 
 Everything runs on the event loop's thread and knows no event loop: time, timers and randomness are handed in, and
 what a response has to wait for is said with `context.answer_at(epoch, …)`.

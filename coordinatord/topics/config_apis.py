@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1.
+"""DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1, ListConfigResources v0-v1.
 
 Topics' and groups' settings can be read and changed; the broker's can be read: they are the daemon's own settings,
 under Kafka's names, and change with a restart only, which `read_only` tells.
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import TABLE as BROKER_TABLE
 from coordinatord.config import Settings
 from coordinatord.config.kinds import Setting
@@ -33,6 +34,11 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementallyAltered,
 )
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafka_wire.api.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
@@ -41,8 +47,13 @@ if TYPE_CHECKING:
 
 TOPIC = 2
 BROKER = 4
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
 GROUP = 32
 """`resource_type`, Kafka's ConfigResource.Type."""
+
+LISTED = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
+"""What ListConfigResources knows, in the order of its answer; of client metrics and loggers there are none here."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """`config_operation`."""
@@ -59,11 +70,12 @@ Changes = list[tuple[str, int, str | None]]
 class ConfigApis:
     """The handlers."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, node_id: int) -> None:
+    def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, nodes: Nodes) -> None:
         self.settings = settings
         self.catalogue = catalogue
         self.groups = groups
-        self.node_id = node_id
+        self.nodes = nodes
+        self.node_id = nodes.node_id
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -71,6 +83,7 @@ class ConfigApis:
             ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
             ApiKey.ALTER_CONFIGS: self.alter_configs,
             ApiKey.INCREMENTAL_ALTER_CONFIGS: self.incremental_alter_configs,
+            ApiKey.LIST_CONFIG_RESOURCES: self.list_config_resources,
         }
 
     # Describing
@@ -155,6 +168,28 @@ class ConfigApis:
             _type_of(row, value),
             _documentation(row.doc, not row.not_yet) if request.include_documentation else None,
         )
+
+    def list_config_resources(
+        self, context: RequestContext, request: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        """v0 asks for client metrics alone; later no type stands for all of them."""
+        known = LISTED if context.api_version >= 1 else (CLIENT_METRICS,)
+        wanted = request.resource_types or known
+        if not set(wanted) <= set(known):
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        listed = [ConfigResource(name, kind) for kind in known if kind in wanted for name in self._names(context, kind)]
+        return ListConfigResourcesResponse(config_resources=listed)
+
+    def _names(self, context: RequestContext, kind: int) -> Iterable[str]:
+        if kind == TOPIC:
+            self.catalogue.refresh()
+            return self.catalogue.by_name
+        if kind == BROKER:
+            return [str(node.node_id) for node in self.nodes.alive(context.connection.listener)]
+        if kind == GROUP:
+            self.groups.refresh()
+            return self.groups.group_ids
+        return ()
 
     # Changing
 

@@ -8,7 +8,7 @@ served here; `offsets.retention.minutes` is ours: Kafka has it for the broker on
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from coordinatord.config import Settings
 from coordinatord.log.disk import Disk, read_text, replace_text
@@ -60,6 +60,11 @@ class GroupConfigs:
 
     def __len__(self) -> int:
         return len(self._own)
+
+    @property
+    def group_ids(self) -> Iterable[str]:
+        """The groups that have set something."""
+        return self._own
 
     def refresh(self) -> None:
         """See what others have changed."""

@@ -26,6 +26,7 @@ from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_T
 from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
+from coordinatord.topics.replicas import Replicas
 from coordinatord.topics.shared_catalogue import SharedCatalogue
 
 
@@ -60,7 +61,6 @@ class Topics:
         self._producers_expired_ms = now_ms()
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
-        node_id = nodes.node_id
 
         def new_session_id() -> int:
             return int.from_bytes(new_uuid()[:4], "big") & 0x7FFF_FFFF
@@ -80,8 +80,9 @@ class Topics:
             self.fetching,
             Offsets(self.catalogue),
             Describing(settings, self.catalogue, nodes, data.cluster_id, create),
+            Replicas(self.catalogue, data),
             self.administration,
-            ConfigApis(settings, self.catalogue, self.group_configs, node_id),
+            ConfigApis(settings, self.catalogue, self.group_configs, nodes),
         )
 
     def _shared(

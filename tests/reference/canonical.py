@@ -22,6 +22,8 @@ NAME = re.compile(r"(group|topic|transaction)\w*$")
 _UUID = re.compile(r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$", re.DOTALL)
 ALWAYS_SHOWN = {"error_code", "partition_index"}
 
+OF_A_MACHINE = {"log_dir": "DIRECTORY", "total_bytes": "SIZE", "usable_bytes": "ROOM"}
+
 # Lists that Kafka keeps in hash maps, so that their order says nothing.
 UNORDERED = {
     ("JoinGroupResponse", "members"),
@@ -36,6 +38,9 @@ UNORDERED = {
     ("AddPartitionsToTxnTopicResult", "results_by_partition"),
     ("TransactionState", "topics"),
     ("TopicData", "partitions"),
+    ("DescribeLogDirsResult", "topics"),
+    ("DescribeLogDirsTopic", "partitions"),
+    ("ListConfigResourcesResponse", "config_resources"),
 }
 
 
@@ -98,6 +103,8 @@ class Names:
             return "CLUSTER"
         if field.name == "transaction_start_time_ms" and value > 0:
             return "THEN"
+        if field.name in OF_A_MACHINE:
+            return OF_A_MACHINE[field.name]
         if field.name == "producer_id" and value >= 0:
             return self.id_for("P", value)
         if (struct, field.name) == ("ListGroupsResponse", "groups") and not ordered(self, struct, field.name, value):
@@ -217,6 +224,10 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
         return sorted(items, key=lambda item: item.partition_index)
     if struct == "TopicData":
         return sorted(items)
+    if struct == "DescribeLogDirsTopic":
+        return sorted(items, key=lambda item: item.partition_index)
+    if struct == "ListConfigResourcesResponse":
+        return sorted(items, key=lambda item: (item.resource_type, item.resource_name))
     if field in ("topics", "topic_results", "results_by_topic_v3_and_below"):
         return sorted(items, key=lambda item: item.topic if struct == "TransactionState" else item.name)
     if struct == "ListGroupsResponse":

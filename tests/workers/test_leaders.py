@@ -13,6 +13,7 @@ from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.describe_cluster import DescribeClusterRequest
+from kafka_wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
@@ -146,6 +147,14 @@ def test_whatever_else_is_asked_about_anothers_partition(world: OneOfThree) -> N
     assert deleted.topics[0].partitions[0].error_code == ELSEWHERE
     producers = world.call(61, 0, DescribeProducersRequest([TopicRequest("orders", [index])]))
     assert producers.topics[0].partitions[0].error_code == ELSEWHERE
+
+
+def test_log_directories_tell_of_its_own_partitions(world: OneOfThree) -> None:
+    own = partitions_by_leader(world)[THIS_ID]
+    for topics in (None, [DescribableLogDirTopic("orders", list(range(PARTITIONS)))]):
+        [result] = world.call(35, 5, DescribeLogDirsRequest(topics)).results
+        [partitions] = [topic.partitions for topic in result.topics if topic.name == "orders"]
+        assert [each.partition_index for each in partitions] == own
 
 
 def test_nothing_can_be_appended_to_anothers_log(world: OneOfThree) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 
 ACLS = "ACLs are not served: who can connect can do everything. Kafka, too, has none without an authorizer, and says so"
 SCRAM = "users and their passwords are not served"
-REASSIGNMENTS = "a partition has one replica, which stays: reassignments are not served"
-LOG_DIRS = "log directories are not served"
+REASSIGNMENTS = "a partition has one replica, which stays: it cannot be reassigned"
+LOG_DIRS = "there is one log directory: nothing can be moved to another"
 QUORUM = "there is no KRaft quorum"
 FEATURES = "features that are not served are not told of, and cannot be changed"
-ELECTIONS = "elections are not served: a partition has one replica"
-CONFIG_RESOURCES = "ListConfigResources is not served"
+LOGGERS = "the levels of single loggers are no settings here"
 APIS = "what is not served is not offered"
 BROKER_CONFIGS = "the settings are coordinatord's own, and change with a restart only"
 GROUP_CONFIGS = "settings of consumer, share and streams groups are not there, offsets.retention.minutes of a group is"
@@ -29,15 +28,12 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "kafka-python": {
         **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
         **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
-        **listed(REASSIGNMENTS, "admin.alter_partition_reassignments", "admin.list_partition_reassignments"),
-        **listed(
-            LOG_DIRS, "admin.describe_log_dirs", "admin.describe_log_dirs: of all", "admin.alter_replica_log_dirs"
-        ),
+        **listed(REASSIGNMENTS, "admin.alter_partition_reassignments"),
+        **listed(LOG_DIRS, "admin.alter_replica_log_dirs"),
         **listed(QUORUM, "admin.describe_metadata_quorum"),
         **listed(FEATURES, "admin.describe_features", "admin.update_features"),
-        **listed(ELECTIONS, "admin.elect_leaders", "admin.elect_leaders: absent"),
-        **listed(CONFIG_RESOURCES, "admin.list_config_resources", "admin.list_config_resources: topics"),
-        **listed(APIS, "admin.api_versions", "admin.get_broker_version_data"),
+        **listed(LOGGERS, "admin.list_config_resources"),
+        **listed(APIS, "admin.api_versions"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.alter_configs: of a broker"),
         **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.alter_configs: of a group"),
     },
@@ -47,7 +43,6 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "confluent-kafka": {
         **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
         **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
-        **listed(ELECTIONS, "admin.elect_leaders", "admin.elect_leaders: absent"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
         **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.incremental_alter_configs: of a group"),
     },

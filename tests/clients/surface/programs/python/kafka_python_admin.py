@@ -107,12 +107,15 @@ def records(admin: KafkaAdminClient, address: Mapping[str, Any]) -> None:
 
 
 def log_dirs(described: Any) -> Any:
-    """Without paths and sizes, which are each broker's own."""
+    """Without paths and sizes of volumes, which are each broker's own."""
     kept = []
     for broker in shape(described):
-        for each in broker.get("log_dirs", broker.get("results", [])):
-            names = [(topic["name"], len(topic["partitions"])) for topic in each["topics"]]
-            kept.append({"error_code": each["error_code"], "topics": names, "fields": sorted(each)})
+        for each in broker["log_dirs"] if "log_dirs" in broker else broker["results"]:
+            fields = {"error_code": each["error_code"], "is_cordoned": each["is_cordoned"], "names": sorted(each)}
+            topics = [
+                {**topic, "partitions": by_name(topic["partitions"], "partition_index")} for topic in each["topics"]
+            ]
+            kept.append(fields | {"topics": topics})
     return kept
 
 
