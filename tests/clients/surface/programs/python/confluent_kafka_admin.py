@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 from confluent_kafka_shapes import error_name, found, told
-from surface import PREFIX, TIMEOUT_S, Surface
+from surface import PREFIX, SPREADING_S, TIMEOUT_S, Surface, until
 
 NEW, ABSENT = f"{PREFIX}-new", f"{PREFIX}-absent-to-admin"
 GROUP, BUSY = f"{PREFIX}-admin-group", f"{PREFIX}-busy"
@@ -43,6 +43,13 @@ def create(address: Mapping[str, Any], *topics: str) -> None:
     admin = AdminClient(address)
     for topic in topics:
         results(admin.create_topics([NewTopic(topic, 2, 1)], **LIMIT))
+        until(lambda topic=topic: leaders(admin, topic) == 2)
+
+
+def leaders(admin: AdminClient, topic: str) -> int:
+    """How many partitions have a leader: a controller's answer comes before its brokers know of a topic."""
+    partitions = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+    return sum(each.leader >= 0 for each in partitions.values())
 
 
 def administer(address: Mapping[str, Any], topic: str) -> None:
@@ -78,6 +85,7 @@ def topics(admin: AdminClient) -> None:
     call("create_topics", lambda: created(NewTopic(f"{PREFIX}-x", 1, 1, config={"no.such": "1"})), "no such config")
     call("create_partitions", lambda: results(admin.create_partitions([NewPartitions(NEW, 3)], **LIMIT)))
     call("create_partitions", lambda: results(admin.create_partitions([NewPartitions(NEW, 1)], **LIMIT)), "fewer")
+    until(lambda: leaders(admin, NEW) == 3)
     names = TopicCollection([NEW])
     call("describe_topics", lambda: results(admin.describe_topics(names, **LIMIT)))
     how = {"include_authorized_operations": True, **LIMIT}
@@ -128,6 +136,7 @@ def configs(admin: AdminClient) -> None:
     call(method, lambda: incrementally("topic", NEW, "no.such", "1"), "no such config")
     call(method, lambda: incrementally("broker", "0", "log.cleaner.threads", "1"), "of a broker")
     call(method, lambda: incrementally("group", GROUP, "consumer.session.timeout.ms", "50000"), "of a group")
+    time.sleep(SPREADING_S)
     call("describe_configs", lambda: entries(admin, topic), "altered")
 
 
@@ -152,10 +161,7 @@ def groups(admin: AdminClient, address: Mapping[str, Any], topic: str) -> None:
     call("list_consumer_group_offsets", lambda: listed(ABSENT), "absent")
     member = Consumer({**address, "group.id": BUSY})
     member.subscribe([topic])
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not member.assignment():
-        member.poll(0.05)
-        assert time.monotonic() < deadline_s
+    until(lambda: member.poll(0.05) or member.assignment())
     how = {"include_authorized_operations": True, **LIMIT}
     call("describe_consumer_groups", lambda: results(admin.describe_consumer_groups([BUSY], **how)), "with a member")
     call("describe_consumer_groups", lambda: results(admin.describe_consumer_groups([GROUP], **LIMIT)))

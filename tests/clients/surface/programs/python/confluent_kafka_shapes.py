@@ -13,8 +13,6 @@ SHOWN_CHARACTERS = 20
 
 def error_name(error: BaseException) -> str:
     """librdkafka's name of an error: Kafka's, or with an underscore its own."""
-    if isinstance(error, SystemError) and error.__cause__ is not None:  # what a callback found already raised
-        return error_name(error.__cause__)
     inner = error.args[0] if isinstance(error, KafkaException) and error.args else None
     return inner.name() if isinstance(inner, KafkaError) else type(error).__name__
 

@@ -10,7 +10,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import admin as kafka_admin
 from kafka.admin import ConfigResource, MemberToRemove, OffsetSpec
-from surface import PREFIX, TIMEOUT_S, Surface, by_name, shape
+from surface import PREFIX, SPREADING_S, TIMEOUT_S, Surface, by_name, shape, until
 
 TOPIC = f"{PREFIX}-admin"
 GROUP, BUSY, STATIC = f"{PREFIX}-admin-group", f"{PREFIX}-busy", f"{PREFIX}-static"
@@ -151,9 +151,11 @@ def configs(admin: KafkaAdminClient) -> None:
     call("alter_configs", lambda: changed("broker", "0", {"log.cleaner.threads": "1"}), "of a broker")
     seconds = {"consumer.session.timeout.ms": "50000"}
     call("alter_configs", lambda: changed("group", GROUP, seconds, raise_on_unknown=False), "of a group")
+    time.sleep(SPREADING_S)
     call("describe_configs", lambda: admin.describe_configs([topic]), "altered")
     reset = ConfigResource("topic", TOPIC, ["retention.ms"])
     call("reset_configs", lambda: texts(shape(admin.reset_configs([reset]))))
+    time.sleep(SPREADING_S)
     call("describe_configs", lambda: admin.describe_configs([topic]), "reset")
     call("list_config_resources", lambda: own_resources(admin.list_config_resources()))
     call("list_config_resources", lambda: own_resources(admin.list_config_resources(["topic"])), "topics")
@@ -189,11 +191,8 @@ def groups(admin: KafkaAdminClient, address: Mapping[str, Any]) -> None:
     call("describe_groups", lambda: texts(shape(admin.describe_groups([ABSENT]))), "absent")
 
     members = {group: KafkaConsumer(TOPIC, group_id=group, **address, **more) for group, more in MEMBERS.items()}
-    deadline_s = time.monotonic() + TIMEOUT_S
     for member in members.values():
-        while not member.assignment():
-            member.poll(100)
-            assert time.monotonic() < deadline_s
+        until(lambda m=member: m.poll(100) or m.assignment())
     call("describe_groups", lambda: admin.describe_groups([BUSY]), "with a member")
     call("describe_groups", lambda: admin.describe_groups([STATIC]), "with a static member")
     call("list_groups", lambda: own(admin.list_groups(), "group_id"))

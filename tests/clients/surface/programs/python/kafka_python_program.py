@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import kafka
 import kafka_python_admin
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from surface import BOOTSTRAP, PREFIX, STARTING_S, TIMEOUT_S, Surface, classes, shape
+from surface import BOOTSTRAP, PREFIX, STARTING_S, TIMEOUT_S, Surface, classes, shape, until
 
 TOPIC = f"{PREFIX}-topic"
 OTHER = f"{PREFIX}-other"
@@ -35,14 +35,6 @@ def prepare() -> None:
     for number, value in enumerate(VALUES):
         producer.send(TOPIC, value, b"key", [("header", b"x")], partition=0, timestamp_ms=1000 + number).get(TIMEOUT_S)
     producer.close()
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """The first result that is something."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not (result := found()):
-        assert time.monotonic() < deadline_s, "nothing came"
-    return result
 
 
 def consumer_without_group() -> None:
@@ -131,7 +123,7 @@ def producing() -> None:
     call("send", lambda: sent(producer.send(OTHER, b"x" * 1_040_000, partition=1)), "nearly too large")
     call("flush", lambda: producer.flush(TIMEOUT_S))
     call("close", lambda: producer.close(TIMEOUT_S))
-    for acks, compression in ((0, "gzip"), (1, "snappy"), ("all", "lz4"), ("all", "zstd")):
+    for acks, compression in ((1, "snappy"), ("all", "lz4"), ("all", "zstd"), (0, "gzip")):
         other = KafkaProducer(**ADDRESS, acks=acks, compression_type=compression, enable_idempotence=False)
         call("send", lambda other=other: sent(other.send(OTHER, b"v" * 99, partition=1)), f"acks={acks}, {compression}")
         other.close(TIMEOUT_S)

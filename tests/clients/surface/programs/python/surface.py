@@ -21,6 +21,9 @@ SETTLING_S = 0.01
 STARTING_S = 0.3
 """How long what a new client asks by itself may take."""
 
+SPREADING_S = 0.5
+"""How long a change may take from Kafka's controller to its brokers, where a client cannot tell whether it is there."""
+
 # How a client is used without calling a method by its name.
 SPOKEN = ("__iter__", "__next__", "__aiter__", "__anext__", "__enter__", "__aenter__")
 
@@ -110,6 +113,15 @@ def classes(found: Iterable[str], called: Iterable[str], others: Mapping[str, st
             say(part="classes", method=name, outcome="local", detail=others[name])
         elif name not in called:
             say(part="classes", method=name, outcome="not covered")
+
+
+def until(ask: Callable[[], Any]) -> Any:
+    """The first result that is something."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not (result := ask()):
+        assert time.monotonic() < deadline_s, "nothing came"
+        time.sleep(SETTLING_S)
+    return result
 
 
 def shape(value: Any) -> Any:
