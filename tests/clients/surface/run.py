@@ -30,6 +30,10 @@ from tests.clients.waiting import TIMEOUT_S, wait_until
 from tests.daemon import Daemon, free_port, running
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 
+SETTINGS = {
+    **QUICK_SETTINGS,
+    "log.retention.ms": "-1",  # programs write records of 1970
+}
 PROGRAM_TIMEOUT_S = 120
 FURTHER_RUNS = 2
 SHOWN_CHARACTERS = 4_000
@@ -59,7 +63,7 @@ class Played:
 def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
     port = free_port()
     with (
-        running_broker(libs, directory, QUICK_SETTINGS, advertised_port=port) as kafka,
+        running_broker(libs, directory, SETTINGS, advertised_port=port) as kafka,
         CountingProxy(port, kafka.port) as proxy,
     ):
         _make_internal_topics(proxy.bootstrap)
@@ -70,7 +74,7 @@ def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
 def our_side(directory: Path) -> Iterator[Side]:
     port = free_port()
     with (
-        running(directory, QUICK_SETTINGS, ["--advertise", f"{HOST}:{port}"]) as daemon,
+        running(directory, SETTINGS, ["--advertise", f"{HOST}:{port}"]) as daemon,
         CountingProxy(port, daemon.port) as proxy,
     ):
         yield Side("coordinatord", proxy, daemon)

@@ -60,7 +60,7 @@ def own(topics: Any, name: str) -> list[Any]:
 
 
 def topics(admin: KafkaAdminClient) -> None:
-    new = {TOPIC: {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "86400000"}}}
+    new = {TOPIC: {"num_partitions": 2, "replication_factor": 1, "configs": {"max.message.bytes": "2000000"}}}
     call("create_topics", lambda: admin.create_topics(new))
     call("create_topics", lambda: admin.create_topics(new), "exists")
     call("create_topics", lambda: admin.create_topics(new, raise_errors=False), "exists, not raised")
@@ -124,7 +124,7 @@ def configs(admin: KafkaAdminClient) -> None:
     broker, group = ConfigResource("broker", "0"), ConfigResource("group", GROUP)
     call("describe_configs", lambda: admin.describe_configs([topic]))
     call("describe_configs", lambda: admin.describe_configs([topic], config_filter="all"), "all of a topic")
-    one = ConfigResource("topic", TOPIC, ["retention.ms"])
+    one = ConfigResource("topic", TOPIC, ["max.message.bytes"])
     call("describe_configs", lambda: admin.describe_configs([one], include_synonyms=True), "with synonyms")
     call("describe_configs", lambda: admin.describe_configs([absent]), "absent")
     call(

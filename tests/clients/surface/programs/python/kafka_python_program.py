@@ -105,7 +105,9 @@ def consumer_in_group() -> None:
 
 
 def group_metadata(consumer: KafkaConsumer) -> Any:
-    return shape(consumer.group_metadata()) | {"member_id": bool(consumer.group_metadata().member_id)}
+    """Of a slow program the broker may have begun another generation already."""
+    metadata = consumer.group_metadata()
+    return shape(metadata) | {"member_id": bool(metadata.member_id), "generation_id": metadata.generation_id > 0}
 
 
 def producing() -> None:
