@@ -233,8 +233,7 @@ class ConfigApis:
         if failure is not None:
             return failure
         if resource_type == BROKER:
-            wrong = self._wrong_broker(name)
-            return wrong or (ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}")
+            return self._wrong_broker(name) or _fixed(changes)
         if resource_type == GROUP:
             return self._change_group(name, changes, replace=replace, dry_run=dry_run)
         if resource_type != TOPIC:
@@ -311,6 +310,12 @@ class ConfigApis:
             message = f"Unexpected broker id, expected {self.node_id} or empty string, but received {name[:100]}"
             return ErrorCode.INVALID_REQUEST, message
         return None
+
+
+def _fixed(changes: Changes) -> Failure:
+    if not changes:
+        return ErrorCode.NONE, None
+    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}"
 
 
 def _malformed(changes: Changes) -> Failure | None:

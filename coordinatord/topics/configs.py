@@ -51,7 +51,7 @@ def text_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
-        return ",".join(str(item) for item in value)
+        return ",".join(":".join(item) if isinstance(item, tuple) else str(item) for item in value)
     return str(value).replace("e+", "E") if isinstance(value, float) else str(value)
 
 

@@ -152,6 +152,7 @@ def test_the_brokers_settings(world: World) -> None:
     assert all(config.read_only for config in result.configs)
     everything = describe(world, BROKER, "0").configs
     assert len(everything) > 80
+    assert not [config.name for config in everything if "(" in (config.value or "")]
     assert describe(world, BROKER, "").configs == []
 
 
@@ -250,6 +251,19 @@ def test_replacing_all_settings(world: World, version: int) -> None:
     [result] = world.call(33, version, AlterConfigsRequest([resource])).responses
     assert result.error_code == 0
     assert own(world) == {"segment.ms": "5"}
+
+
+@pytest.mark.parametrize("node", ["0", ""])
+def test_the_brokers_settings_stay_and_nothing_can_be_done_to_them(world: World, node: str) -> None:
+    """As on Kafka a request without changes is no error."""
+
+    def alter(*configs: alter_configs.AlterableConfig) -> int:
+        resource = alter_configs.AlterConfigsResource(BROKER, node, list(configs))
+        [result] = world.call(33, 2, AlterConfigsRequest([resource])).responses
+        return int(result.error_code)
+
+    assert alter() == 0
+    assert alter(alter_configs.AlterableConfig("log.segment.bytes", "5000000")) == ErrorCode.INVALID_REQUEST
 
 
 def test_the_same_resource_twice_and_other_kinds(world: World) -> None:
