@@ -16,7 +16,7 @@ from coordinatord.config import Settings
 from coordinatord.config.kinds import Setting
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
-from coordinatord.topics.configs import Configs, Synonym, broker_synonyms, is_set, row_of, text_of
+from coordinatord.topics.configs import Configs, Synonym, is_set, own_synonyms, row_of, text_of
 from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
 from coordinatord.topics.group_configs import GroupConfigs, TooManyGroups
 from coordinatord.topics.names import why_invalid
@@ -164,7 +164,7 @@ class ConfigApis:
             True,
             source,
             False,
-            _shown(broker_synonyms(self.settings, (row.name,))) if request.include_synonyms else [],
+            _shown(own_synonyms(self.settings, row.name)) if request.include_synonyms else [],
             _type_of(row, value),
             _documentation(row.doc, not row.not_yet) if request.include_documentation else None,
         )

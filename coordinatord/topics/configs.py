@@ -7,6 +7,7 @@ that what it inherits follows the broker's settings over a restart.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from coordinatord.config import TABLE as BROKER_TABLE
@@ -230,3 +231,9 @@ def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value
         if default is not None:
             found.append(Synonym(name, text_of(default), ConfigSource.DEFAULT))
     return found
+
+
+def own_synonyms(settings: Settings, name: str) -> list[Synonym]:
+    """Of one of the broker's settings, with those that stand in for it when it is not set: hours for milliseconds."""
+    names = next((row.broker_names for row in TABLE.values() if name in row.broker_names), (name,))
+    return list(dropwhile(lambda each: each.name != name, broker_synonyms(settings, names)))

@@ -156,6 +156,19 @@ def test_the_brokers_settings(world: World) -> None:
     assert describe(world, BROKER, "").configs == []
 
 
+def test_a_setting_in_milliseconds_tells_of_what_stands_in_for_it() -> None:
+    """Kafka's order; those before the setting itself are left out."""
+    names = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+    result = describe(World(log_retention_ms=5, log_retention_hours=1), BROKER, "0", *names, include_synonyms=True)
+    told = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
+    hours = [("log.retention.hours", "1", 4), ("log.retention.hours", "168", 5)]
+    assert told == {
+        "log.retention.ms": [("log.retention.ms", "5", 4), *hours],
+        "log.retention.minutes": [],
+        "log.retention.hours": hours,
+    }
+
+
 @pytest.mark.parametrize(
     ("resource_type", "name", "error"),
     [
