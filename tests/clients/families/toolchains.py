@@ -111,9 +111,9 @@ def node(*packages: str) -> tuple[str, Path]:
     return executable, installed("node", packages, install)
 
 
-def go(program: str) -> str:
-    """The binary of a program of programs/go, whose go.mod and go.sum pin its modules."""
-    compiler, sources = tool("go", "golang-go"), PROGRAMS / "go"
+def go(program: str, sources: Path = PROGRAMS / "go") -> str:
+    """The binary of a program of a folder whose go.mod and go.sum pin its modules."""
+    compiler = tool("go", "golang-go")
     files = sorted(path for path in sources.rglob("*") if path.is_file())
 
     def install(directory: Path) -> None:
@@ -155,10 +155,10 @@ def jars(*artifacts: str) -> Path:
     return installed(f"jars-{name}", artifacts, install) / "libs"
 
 
-def java(main_class: str, libs: Path) -> list[str]:
-    """The command that runs a program of programs/java, compiled against these jars."""
+def java(main_class: str, libs: Path, folder: Path = PROGRAMS / "java") -> list[str]:
+    """The command that runs a program of a folder, compiled against these jars."""
     executable, javac = tool("java", "openjdk-17-jre-headless"), tool("javac", "openjdk-17-jdk-headless")
-    sources = sorted((PROGRAMS / "java").glob("*.java"))
+    sources = sorted(folder.glob("*.java"))
 
     def install(directory: Path) -> None:
         run([javac, "-nowarn", "-proc:none", "-cp", f"{libs}/*", "-d", directory, *sources])

@@ -17,11 +17,29 @@ LOGGERS = "the levels of single loggers are no settings here"
 APIS = "what is not served is not offered"
 BROKER_CONFIGS = "the settings are coordinatord's own, and change with a restart only"
 GROUP_CONFIGS = "settings of consumer, share and streams groups are not there, offsets.retention.minutes of a group is"
+TOKENS = "delegation tokens are not served; Kafka, too, refuses them to clients that have not proven who they are"
+QUOTAS = "quotas are not served"
+CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are not served: what is described is a classic group"
+SHARE = "share groups are not served"
+STREAMS = "streams groups are not served"
+TELEMETRY = "clients' metrics are not collected, and their settings are not there"
+MEMBERSHIP = "the brokers of a cluster cannot be changed"
+ELR = "Kafka sets min.insync.replicas for all brokers when it begins to use eligible leader replicas"
 AUTO_CREATED = "Kafka says that there is no such topic and creates it meanwhile; coordinatord tells of it at once"
 
 
 def listed(reason: str, *calls: str) -> dict[str, str]:
     return dict.fromkeys(calls, reason)
+
+
+def admin(reason: str, *calls: str) -> dict[str, str]:
+    """The same for methods of the part `admin`."""
+    return listed(reason, *(f"admin.{call}" for call in calls))
+
+
+def client(reason: str, *calls: str) -> dict[str, str]:
+    """The same for methods of the part `client`."""
+    return listed(reason, *(f"client.{call}" for call in calls))
 
 
 KNOWN: Mapping[str, Mapping[str, str]] = {
@@ -45,6 +63,27 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
         **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.incremental_alter_configs: of a group"),
+    },
+    "Java": {
+        **admin(ACLS, "createAcls", "describeAcls", "deleteAcls"),
+        **admin(SCRAM, "alterUserScramCredentials"),
+        **admin(SCRAM, "describeUserScramCredentials()", "describeUserScramCredentials(List)"),
+        **admin(TOKENS, "createDelegationToken", "describeDelegationToken"),
+        **admin(TOKENS, "renewDelegationToken", "expireDelegationToken"),
+        **admin(QUOTAS, "alterClientQuotas", "describeClientQuotas"),
+        **admin(REASSIGNMENTS, "alterPartitionReassignments"),
+        **admin(LOG_DIRS, "alterReplicaLogDirs"),
+        **admin(QUORUM, "describeMetadataQuorum"),
+        **admin(MEMBERSHIP, "unregisterBroker: no such broker"),
+        **admin(FEATURES, "describeFeatures", "updateFeatures"),
+        **admin(LOGGERS, "describeConfigs: of a broker's loggers"),
+        **admin(TELEMETRY, "describeConfigs: of client metrics"),
+        **admin(BROKER_CONFIGS, "describeConfigs: of a broker", "incrementalAlterConfigs: of a broker"),
+        **admin(GROUP_CONFIGS, "describeConfigs: of a group", "incrementalAlterConfigs: of a group"),
+        **admin(GROUP_CONFIGS, "listConfigResources()"),
+        **admin(SHARE, "describeShareGroups", "deleteShareGroups"),
+        **admin(SHARE, "alterShareGroupOffsets", "listShareGroupOffsets", "deleteShareGroupOffsets"),
+        **admin(STREAMS, "describeStreamsGroups"),
     },
 }
 """Family, the call as `Outcome.key` names it, and the reason."""

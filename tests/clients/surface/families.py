@@ -30,6 +30,14 @@ def python_program(name: str, requirement: str) -> Callable[[], Command]:
     return lambda: Command([toolchains.python(requirement), str(PROGRAMS / "python" / name)])
 
 
+def java_program(kafka_clients: str) -> Callable[[], Command]:
+    def command() -> Command:
+        libs = toolchains.jars(f"org.apache.kafka:kafka-clients:{kafka_clients}")
+        return Command(toolchains.java("KafkaSurface", libs, PROGRAMS / "java"))
+
+    return command
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         "kafka-python",
@@ -38,4 +46,5 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("aiokafka", "0.14.0", python_program("aiokafka_program.py", "aiokafka[lz4,snappy,zstd]==0.14.0")),
     Family("confluent-kafka", "2.16.1", python_program("confluent_kafka_program.py", "confluent-kafka==2.16.1")),
+    Family("Java", "4.4.0", java_program("4.4.0")),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients.families.clients import CLIENTS
 from tests.clients.surface.compare import Row, problems, rows
 from tests.clients.surface.counting_proxy import Heads
 from tests.clients.surface.differences import KNOWN
@@ -103,6 +104,12 @@ def test_the_page_tells_of_each_family_and_of_each_listed_difference() -> None:
         for key, reason in KNOWN.get(family.name, {}).items():
             assert f"| {key} |" in told[family.name], f"{family.name} {key}"
             assert f"| {reason} |" in told[family.name], f"{family.name} {key}"
+
+
+def test_versions_are_those_of_the_scenarios() -> None:
+    names = [client.name for client in CLIENTS]
+    for family in FAMILIES:
+        assert any(name.startswith(family.name) and f" {family.version}" in name for name in names), family.name
 
 
 @pytest.mark.parametrize("step", [1, 3, 1000])
