@@ -85,5 +85,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(SHARE, "alterShareGroupOffsets", "listShareGroupOffsets", "deleteShareGroupOffsets"),
         **admin(STREAMS, "describeStreamsGroups"),
     },
+    "kafkajs": {
+        **admin(ACLS, "createAcls", "describeAcls", "deleteAcls"),
+        **admin(REASSIGNMENTS, "alterPartitionReassignments"),
+    },
+    "kcat": {},
 }
 """Family, the call as `Outcome.key` names it, and the reason."""

@@ -6,11 +6,12 @@ Add a family: a program (programs/README.md), a line here, what differs in diffe
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.families import toolchains
+from tests.clients.families import clients, toolchains
 from tests.clients.families.program import Command
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -38,6 +39,17 @@ def java_program(kafka_clients: str) -> Callable[[], Command]:
     return command
 
 
+def kafkajs() -> Command:
+    node, directory = toolchains.node("kafkajs@2.2.4", "kafkajs-snappy@1.1.0", "kafkajs-lz4@1.2.1")
+    environment = {"NODE_PATH": str(directory / "node_modules"), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
+    return Command([node, str(PROGRAMS / "node" / "kafkajs.js")], environment)
+
+
+def kcat() -> Command:
+    environment = {"KCAT": clients.kcat().words[0]}
+    return Command([sys.executable, str(PROGRAMS / "python" / "kcat_program.py")], environment)
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         "kafka-python",
@@ -47,4 +59,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("aiokafka", "0.14.0", python_program("aiokafka_program.py", "aiokafka[lz4,snappy,zstd]==0.14.0")),
     Family("confluent-kafka", "2.16.1", python_program("confluent_kafka_program.py", "confluent-kafka==2.16.1")),
     Family("Java", "4.4.0", java_program("4.4.0")),
+    Family("kafkajs", "2.2.4", kafkajs),
+    Family("kcat", "1.7.1", kcat),
 )
