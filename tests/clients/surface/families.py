@@ -31,6 +31,10 @@ def python_program(name: str, requirement: str) -> Callable[[], Command]:
     return lambda: Command([toolchains.python(requirement), str(PROGRAMS / "python" / name)])
 
 
+def go_program(name: str) -> Callable[[], Command]:
+    return lambda: Command([toolchains.go(name, PROGRAMS / "go")])
+
+
 def java_program(kafka_clients: str) -> Callable[[], Command]:
     def command() -> Command:
         libs = toolchains.jars(f"org.apache.kafka:kafka-clients:{kafka_clients}")
@@ -61,4 +65,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("Java", "4.4.0", java_program("4.4.0")),
     Family("kafkajs", "2.2.4", kafkajs),
     Family("kcat", "1.7.1", kcat),
+    Family("franz-go", "1.22.2", go_program("franz"), optional=True),
+    Family("sarama", "1.61.1", go_program("sarama"), optional=True),
+    Family("kafka-go", "0.4.51", go_program("kafkago"), optional=True),
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.clients.families import toolchains
 from tests.clients.families.clients import CLIENTS
 from tests.clients.surface.compare import Row, problems, rows
 from tests.clients.surface.counting_proxy import Heads
 from tests.clients.surface.differences import KNOWN
-from tests.clients.surface.families import FAMILIES, Family
+from tests.clients.surface.families import FAMILIES, PROGRAMS, Family
 from tests.clients.surface.outcome import Outcome, canonical, parsed
 from tests.clients.surface.table import PAGE, page_with, section, sections
 
@@ -110,6 +112,13 @@ def test_versions_are_those_of_the_scenarios() -> None:
     names = [client.name for client in CLIENTS]
     for family in FAMILIES:
         assert any(name.startswith(family.name) and f" {family.version}" in name for name in names), family.name
+    assert modules(PROGRAMS) == modules(toolchains.PROGRAMS)
+
+
+def modules(programs: Path) -> set[str]:
+    """What its go.mod requires, at which version."""
+    lines = (programs / "go" / "go.mod").read_text().splitlines()
+    return {line.strip().removesuffix(" // indirect") for line in lines if line.startswith("\t")}
 
 
 @pytest.mark.parametrize("step", [1, 3, 1000])
