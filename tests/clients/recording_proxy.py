@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,13 +20,16 @@ READ_BYTES = 1 << 16
 
 @dataclass(slots=True)
 class Frame:
-    """One frame as it was on the wire, without its size. `direction` is "request" or "response"."""
+    """One frame as it was on the wire, without its size. `direction` is "request" or "response". `at_s` is when it had
+    been read (time.monotonic()).
+    """
 
     api_key: int
     api_version: int
     direction: str
     data: bytes
     connection: int
+    at_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -53,6 +57,9 @@ class RecordingProxy:
         self.host, self.port = host, port
         self.target = (target_host, target_port)
         self.frames: list[Frame] = []
+        #: by connection: when its client opened it, and when it was closed by whichever side
+        self.opened: dict[int, float] = {}
+        self.closed: dict[int, float] = {}
         self._connections = 0
         self._writers: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
@@ -91,6 +98,7 @@ class RecordingProxy:
     async def _connection(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self._connections += 1
         number = self._connections
+        self.opened[number] = time.monotonic()
         broker, to_broker = await asyncio.open_connection(*self.target)
         self._writers += (to_client, to_broker)
         unanswered: deque[tuple[int, int]] = deque()
@@ -98,10 +106,10 @@ class RecordingProxy:
         def requests(frame: bytes) -> None:
             api_key, api_version = struct.unpack_from(">hh", frame)
             unanswered.append((api_key, api_version))
-            self.frames.append(Frame(api_key, api_version, "request", frame, number))
+            self.frames.append(Frame(api_key, api_version, "request", frame, number, time.monotonic()))
 
         def responses(frame: bytes) -> None:
-            self.frames.append(Frame(*unanswered.popleft(), "response", frame, number))
+            self.frames.append(Frame(*unanswered.popleft(), "response", frame, number, time.monotonic()))
 
         async def forward(
             source: asyncio.StreamReader, sink: asyncio.StreamWriter, record: Callable[[bytes], None]
@@ -116,6 +124,7 @@ class RecordingProxy:
             except ConnectionError:
                 pass
             finally:
+                self.closed.setdefault(number, time.monotonic())
                 sink.close()
 
         await asyncio.gather(forward(client, to_broker, requests), forward(broker, to_client, responses))

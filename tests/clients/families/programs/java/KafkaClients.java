@@ -31,6 +31,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** The Java client, as a program of the line protocol. Compiles with kafka-clients 3.9 and 4.x. */
 public final class KafkaClients {
     private static final Duration POLL = Duration.ofMillis(50);
+    private static final Duration LONG_POLL = Duration.ofSeconds(1);
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", "org.apache.kafka.clients.consumer.RangeAssignor",
         "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -59,12 +60,16 @@ public final class KafkaClients {
         Properties properties = properties();
         properties.put("group.id", arguments.get("group"));
         properties.put("auto.offset.reset", "earliest");
-        properties.put("enable.auto.commit", "false");
         properties.put("key.deserializer", StringDeserializer.class.getName());
         properties.put("value.deserializer", StringDeserializer.class.getName());
-        properties.put("session.timeout.ms", arguments.get("session_timeout_ms"));
-        properties.put("heartbeat.interval.ms", arguments.get("heartbeat_interval_ms"));
-        properties.put("partition.assignment.strategy", ASSIGNORS.get(arguments.get("assignor")));
+        if (asItComes()) {
+            properties.put("client.id", arguments.get("client_id"));
+        } else {
+            properties.put("enable.auto.commit", "false");
+            properties.put("session.timeout.ms", arguments.get("session_timeout_ms"));
+            properties.put("heartbeat.interval.ms", arguments.get("heartbeat_interval_ms"));
+            properties.put("partition.assignment.strategy", ASSIGNORS.get(arguments.get("assignor")));
+        }
         if (arguments.containsKey("isolation")) {
             properties.put("isolation.level", arguments.get("isolation"));
         }
@@ -81,14 +86,20 @@ public final class KafkaClients {
         LineProtocol.say("CLOSED");
     }
 
+    /** Whether a consumer keeps its client's own settings and has it commit by itself. */
+    private static boolean asItComes() {
+        return "default".equals(arguments.get("settings"));
+    }
+
     private static void turn(KafkaConsumer<String, String> consumer) {
-        ConsumerRecords<String, String> records = consumer.poll(POLL);
+        ConsumerRecords<String, String> records = consumer.poll(asItComes() ? LONG_POLL : POLL);
         if (records.isEmpty()) return;
         Map<Integer, Long> next = new HashMap<>();
         for (ConsumerRecord<String, String> each : records) {
             LineProtocol.say("RECORD", "" + each.partition(), "" + each.offset(), each.value());
             next.put(each.partition(), each.offset() + 1);
         }
+        if (asItComes()) return;
         try {
             consumer.commitSync(Duration.ofSeconds(20));
             LineProtocol.say("COMMITTED", LineProtocol.pairs(next));

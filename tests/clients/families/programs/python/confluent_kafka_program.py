@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from line_protocol import (
     ARGUMENTS,
     aborted_values,
+    as_it_comes,
     closing,
     isolation,
     listen_for_close,
@@ -32,12 +33,17 @@ def consume() -> None:
         "bootstrap.servers": ARGUMENTS["bootstrap"],
         "group.id": ARGUMENTS["group"],
         "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "session.timeout.ms": int(ARGUMENTS["session_timeout_ms"]),
-        "heartbeat.interval.ms": int(ARGUMENTS["heartbeat_interval_ms"]),
-        "partition.assignment.strategy": ARGUMENTS["assignor"],
-        "isolation.level": isolation(),
     }
+    if as_it_comes():
+        settings["client.id"] = ARGUMENTS["client_id"]
+    else:
+        settings |= {
+            "enable.auto.commit": False,
+            "session.timeout.ms": int(ARGUMENTS["session_timeout_ms"]),
+            "heartbeat.interval.ms": int(ARGUMENTS["heartbeat_interval_ms"]),
+            "partition.assignment.strategy": ARGUMENTS["assignor"],
+            "isolation.level": isolation(),
+        }
     if ARGUMENTS.get("instance"):
         settings["group.instance.id"] = ARGUMENTS["instance"]
     consumer = Consumer(settings)
@@ -51,7 +57,7 @@ def consume() -> None:
         records = [each for each in consumer.consume(500, timeout=0.05) if each.error() is None]
         for record in records:
             say("RECORD", record.partition(), record.offset(), record.value().decode())
-        if records:
+        if records and not as_it_comes():
             try:
                 committed = consumer.commit(asynchronous=False)
                 say("COMMITTED", pairs({each.partition: each.offset for each in committed}))

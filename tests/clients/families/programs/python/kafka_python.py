@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from line_protocol import (
     ARGUMENTS,
     aborted_values,
+    as_it_comes,
     closing,
     isolation,
     listen_for_close,
@@ -42,24 +43,31 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def consume() -> None:
+    settings: dict[str, object]
+    if as_it_comes():
+        settings = {"client_id": ARGUMENTS["client_id"]}
+    else:
+        settings = {
+            "group_instance_id": ARGUMENTS.get("instance") or None,
+            "enable_auto_commit": False,
+            "isolation_level": isolation(),
+            "session_timeout_ms": int(ARGUMENTS["session_timeout_ms"]),
+            "heartbeat_interval_ms": int(ARGUMENTS["heartbeat_interval_ms"]),
+            "partition_assignment_strategy": [ASSIGNORS[ARGUMENTS["assignor"]]],
+        }
     consumer = KafkaConsumer(
         bootstrap_servers=ARGUMENTS["bootstrap"],
         group_id=ARGUMENTS["group"],
-        group_instance_id=ARGUMENTS.get("instance") or None,
         auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        isolation_level=isolation(),
-        session_timeout_ms=int(ARGUMENTS["session_timeout_ms"]),
-        heartbeat_interval_ms=int(ARGUMENTS["heartbeat_interval_ms"]),
-        partition_assignment_strategy=[ASSIGNORS[ARGUMENTS["assignor"]]],
+        **settings,
     )
     consumer.subscribe([ARGUMENTS["topic"]], listener=Listener())
     while not closing.is_set():
-        batches = consumer.poll(timeout_ms=50)
+        batches = consumer.poll(timeout_ms=1_000 if as_it_comes() else 50)
         for partition, records in batches.items():
             for record in records:
                 say("RECORD", partition.partition, record.offset, record.value.decode())
-        if batches:
+        if batches and not as_it_comes():
             try:
                 consumer.commit()
                 say("COMMITTED", pairs({each.partition: got[-1].offset + 1 for each, got in batches.items()}))

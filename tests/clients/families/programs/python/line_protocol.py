@@ -47,6 +47,11 @@ def aborted_values() -> list[bytes]:
     return [b"aborted-" + value for value in values()]
 
 
+def as_it_comes() -> bool:
+    """Whether a consumer keeps its client's own settings and has it commit by itself."""
+    return ARGUMENTS.get("settings") == "default"
+
+
 def isolation() -> str:
     """Of a consumer: every one of them here reads the uncommitted too, unless told."""
     return ARGUMENTS.get("isolation") or "read_uncommitted"

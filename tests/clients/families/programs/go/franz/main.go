@@ -49,14 +49,20 @@ func consume() {
 		kgo.ConsumerGroup(line.Arguments["group"]),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(line.Milliseconds("session_timeout_ms")),
-		kgo.HeartbeatInterval(line.Milliseconds("heartbeat_interval_ms")),
-		kgo.Balancers(balancer),
-		kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(tell("ASSIGNED")),
-		kgo.OnPartitionsRevoked(tell("REVOKED")),
-		kgo.OnPartitionsLost(tell("REVOKED")),
+	}
+	if line.AsItComes() { // with a callback for revoked partitions it would not commit at the end
+		options = append(options, kgo.ClientID(line.Arguments["client_id"]))
+	} else {
+		options = append(options,
+			kgo.OnPartitionsRevoked(tell("REVOKED")),
+			kgo.OnPartitionsLost(tell("REVOKED")),
+			kgo.SessionTimeout(line.Milliseconds("session_timeout_ms")),
+			kgo.HeartbeatInterval(line.Milliseconds("heartbeat_interval_ms")),
+			kgo.Balancers(balancer),
+			kgo.DisableAutoCommit(),
+			kgo.BlockRebalanceOnPoll(),
+		)
 	}
 	if line.ReadCommitted() {
 		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -87,7 +93,7 @@ func turn(consumer *kgo.Client, polling context.Context) {
 		line.Say("RECORD", record.Partition, record.Offset, string(record.Value))
 		next[record.Partition] = record.Offset + 1
 	})
-	if len(next) == 0 {
+	if len(next) == 0 || line.AsItComes() {
 		return
 	}
 	if err := consumer.CommitUncommittedOffsets(background); err != nil {

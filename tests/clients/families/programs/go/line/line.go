@@ -141,6 +141,9 @@ func Aborted() []string {
 // ReadCommitted tells whether a consumer is to leave out what is not committed.
 func ReadCommitted() bool { return Arguments["isolation"] == "read_committed" }
 
+// AsItComes tells whether a consumer keeps its client's own settings and has it commit by itself.
+func AsItComes() bool { return Arguments["settings"] == "default" }
+
 // Must ends the program with what went wrong.
 func Must(err error) {
 	if err != nil {
