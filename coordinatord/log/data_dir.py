@@ -22,6 +22,7 @@ from coordinatord.log.errors import DataDirectoryError, LogDamaged
 from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journals, spare_names
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
+from coordinatord.log.segment_write import Writable
 from coordinatord.log.shares import Share
 from coordinatord.log.versions import brought_up
 
@@ -249,7 +250,7 @@ class DataDirectory:
             log.leader_epoch = log.leader_epochs[-1][0]
         return log
 
-    def make_directory(self, log: PartitionLog) -> None:
+    def make_directory(self, log: Writable) -> None:
         """A partition's directory with what belongs into it before the first batch. The caller flushes the data
         directory.
         """

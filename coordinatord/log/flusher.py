@@ -21,7 +21,7 @@ from coordinatord.log.disk import FilePool
 from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
-from coordinatord.log.segment_write import SegmentWrite
+from coordinatord.log.segment_write import SegmentWrite, Writable
 
 #: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some more.
 WRITE_FILES = 192
@@ -43,9 +43,9 @@ class Written:
 
     journal: Journal | None = None
     #: written and not flushed: segment -> its log
-    segments: dict[Segment, PartitionLog] = field(default_factory=dict)
+    segments: dict[Segment, Writable] = field(default_factory=dict)
     #: end offsets of what is written, per log that has such segments
-    ends: dict[PartitionLog, int] = field(default_factory=dict)
+    ends: dict[Writable, int] = field(default_factory=dict)
 
     def holds(self, size: int) -> bool:
         """Whether the journal does, in bytes."""
@@ -304,7 +304,7 @@ class Flusher:
         for suffix in _SUFFIXES:
             self._files.drop(segment.path + suffix)
 
-    def forget(self, log: PartitionLog) -> None:
+    def forget(self, log: Writable) -> None:
         """`log` is about to be removed. The caller holds the lock."""
         for written in self._written():
             written.ends.pop(log, None)

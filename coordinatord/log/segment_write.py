@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from coordinatord.log.segment import Segment
 
-if TYPE_CHECKING:
-    from coordinatord.log.partition_log import PartitionLog
+
+class Writable(Protocol):
+    """The log that a write is for: partition_log.PartitionLog."""
+
+    name: str
+    directory: str
+    topic: str
+    partition: int
+    topic_id: bytes
+    on_disk: bool
+    deleted: bool
+
+    def written(self, write: SegmentWrite) -> None: ...
 
 
 @dataclass(slots=True)
 class SegmentWrite:
     """What one flush puts into one segment, and how the log stands after it."""
 
-    log: PartitionLog
+    log: Writable
     segment: Segment
     position: int
     buffers: list[bytes | bytearray] = field(default_factory=list)

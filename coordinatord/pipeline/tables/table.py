@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from coordinatord.pipeline.tables.inputs import Inputs
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -32,7 +30,8 @@ class Table:
     name: str
     grain: str
     columns: tuple[Column, ...]
-    build: Callable[[Inputs], DataFrame]
+    build: Callable[[Any], DataFrame]
+    """Takes `inputs.Inputs`, which knows the tables."""
     depends_on_time: bool = False
     """Its rows change although the group's log does not: they are made anew by each run, for all groups."""
 
