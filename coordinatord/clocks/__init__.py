@@ -1,1 +1,6 @@
-"""."""
+"""Time: the daemon's one clock, and what happens at a time.
+
+clock.py        milliseconds of the epoch that never jump and never go back
+timer_wheel.py  the hierarchical timing wheel, pure: schedule, cancel, advance
+timers.py       the wheel on the event loop
+"""

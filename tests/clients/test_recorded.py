@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from protocol.errors import UnknownApiError
-from protocol.headers import read_request_header, write_request_header
-from protocol.registry import codec
 
+from kafka_wire.errors import UnknownApiError
+from kafka_wire.headers import read_request_header, write_request_header
+from kafka_wire.registry import codec
 from tests.clients import recorded
 from tests.clients.recorded import Recorded, Request
 from tests.clients.recording_proxy import Frame, RecordingProxy

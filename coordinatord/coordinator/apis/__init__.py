@@ -1,1 +1,8 @@
-"""."""
+"""The requests of the group family, one module a family: from the decoded request to the group's step, and back.
+
+membership.py         JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+offsets.py            OffsetCommit, OffsetFetch, OffsetDelete
+txn_offset_commit.py  TxnOffsetCommit
+admin.py              ListGroups, DescribeGroups, DeleteGroups
+find_coordinator.py   FindCoordinator, for groups and for transactional ids
+"""
