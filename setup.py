@@ -19,15 +19,15 @@ HOT = {
     "coordinatord/clocks": "timers timer_wheel",
     "coordinatord/coordinator": "actor groups ledger_writer",
     "coordinatord/coordinator/apis": "membership offsets",
-    "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result standing "
+    "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result "
     "state subscription syncing vote",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
-    "coordinatord/net": "connection router",
+    "coordinatord/net": "answers connection received request responses router routes turn_end",
     "coordinatord/observe": "ledger",
     "coordinatord/runtime": "parked partitions refusals",
-    "coordinatord/shortcuts": "commit_shapes seats",
+    "coordinatord/shortcuts": "commits heartbeats",
     "coordinatord/topics": "topic_log",
-    "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies rejoin_shape",
+    "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }
 

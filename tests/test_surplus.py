@@ -87,12 +87,16 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     32: {"resources": [{**RESOURCE, "configuration_keys": ["retention.ms"]}], "include_synonyms": True},
     33: {"resources": [{**RESOURCE, "configs": [CONFIG]}]},
+    35: {"topics": [{"topic": "t", "partitions": [0]}]},
     37: {"topics": [{"name": "t", "count": 3, "assignments": None}], "timeout_ms": 1000},
+    43: {"topic_partitions": [{"topic": "t", "partitions": [0]}], "timeout_ms": 1000},
     44: {"resources": [{**RESOURCE, "configs": [{**CONFIG, "config_operation": 0}]}]},
+    46: {"topics": [{"name": "t", "partition_indexes": [0]}], "timeout_ms": 1000},
     60: {"include_cluster_authorized_operations": True},
     61: {"topics": [{"name": "t", "partition_indexes": [0]}]},
     65: {"transactional_ids": ["x"]},
     66: {"state_filters": ["Ongoing"]},
+    74: {"resource_types": [2]},
     75: {"topics": [{"name": "t"}]},
 }  # fmt: skip
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coordinatord.coordinator.actor import GroupActor
     from coordinatord.coordinator.groups import Coordinator
 
-MAX_KNOWN: Final = 4096
+MAX_KNOWN = 4096
 """Members: 3 KB each with four partitions, 6 with as many as have a shape."""
 
 KEPT_MS: Final = 60_000
