@@ -15,6 +15,7 @@ import pytest
 
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api_key import ApiKey
 from kafka_wire.compiler import encode_message
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import API_NAMES, codec, versions_of
@@ -87,7 +88,6 @@ REQUESTS: dict[int, dict[str, Any]] = {
     },
     32: {"resources": [{**RESOURCE, "configuration_keys": ["retention.ms"]}], "include_synonyms": True},
     33: {"resources": [{**RESOURCE, "configs": [CONFIG]}]},
-    35: {"topics": [{"topic": "t", "partitions": [0]}]},
     37: {"topics": [{"name": "t", "count": 3, "assignments": None}], "timeout_ms": 1000},
     43: {"topic_partitions": [{"topic": "t", "partitions": [0]}], "timeout_ms": 1000},
     44: {"resources": [{**RESOURCE, "configs": [{**CONFIG, "config_operation": 0}]}]},
@@ -99,6 +99,9 @@ REQUESTS: dict[int, dict[str, Any]] = {
     74: {"resource_types": [2]},
     75: {"topics": [{"name": "t"}]},
 }  # fmt: skip
+
+NOT_COMPARED = {ApiKey.DESCRIBE_LOG_DIRS}
+"""It tells the directory, and how much room there is on its disk: no two runs answer the same."""
 
 PAIRS = [(api_key, version) for api_key in sorted(REQUESTS) for version in versions_of(api_key)]
 """In this order they are sent."""
@@ -162,7 +165,7 @@ def test_all_that_is_served_is_asked_for(tmp_path: Path) -> None:
         async with running_in_process(tmp_path, SETTINGS) as ours:
             return set(ours.daemon.door.router.routes.handlers)
 
-    assert run(served()) == set(REQUESTS)
+    assert run(served()) == set(REQUESTS) | NOT_COMPARED
 
 
 @pytest.mark.parametrize("version", ALL_TOPICS)
