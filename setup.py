@@ -17,16 +17,17 @@ from setuptools import setup
 
 HOT = {
     "coordinatord/clocks": "timers timer_wheel",
-    "coordinatord/coordinator": "actor groups ledger_writer",
+    "coordinatord/coordinator": "groups ledger_writer",
     "coordinatord/coordinator/apis": "membership offsets",
     "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result "
     "state subscription syncing vote",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
     "coordinatord/net": "answers connection received request responses router routes turn_end",
     "coordinatord/observe": "ledger",
-    "coordinatord/runtime": "parked partitions refusals",
+    "coordinatord/runtime": "actors parked partitions refusals runtime",
     "coordinatord/shortcuts": "commits heartbeats",
     "coordinatord/topics": "topic_log",
+    "coordinatord/transactions": "coordinator",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }

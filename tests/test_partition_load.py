@@ -19,6 +19,7 @@ from coordinatord.log import replay as replay_log
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import ACTIVE, LOADING, Partitions
+from coordinatord.runtime.runtime import Runtime
 from kafka_wire.compiler import encoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
@@ -52,14 +53,12 @@ class EmptyLog:
 
 def coordinator(log: Any = None, partitions: int = 1) -> Coordinator:
     return Coordinator(
+        Runtime(Gate(), NoTimers(), lambda: NOW_MS, Metrics()),
+        log or EmptyLog(),
+        Partitions(partitions),
         group_settings=GroupSettings(),
-        partitions=Partitions(partitions),
         max_groups=100,
-        log=log or EmptyLog(),
-        timers=NoTimers(),  # type: ignore[arg-type]
-        now_ms=lambda: NOW_MS,
         new_id=lambda: "id",
-        metrics=Metrics(),
     )
 
 
@@ -181,9 +180,9 @@ def loaded(log: PartitionLog) -> tuple[Coordinator, partition_load.PartitionLoad
     """`log`'s groups, before they are made ready to serve."""
     into = coordinator()
     load = partition_load.PartitionLoad(into, 0)
-    steps = load.run(replay_log(log))
-    for _ in steps:
+    for _ in load.run(replay_log(log)):
         pass
+    into.loaded(0)
     return into, load
 
 

@@ -1,19 +1,19 @@
-"""All groups of this node: which there are, where each one's records go, and how they come back from the log.
+"""All groups of this node, on the floor that all coordinators stand on (runtime/actors.py).
 
-A group lives in one partition of `__consumer_offsets` (see handlers/find.py). While a partition is being loaded its
-groups answer COORDINATOR_LOAD_IN_PROGRESS and all others are served; a partition of another node's has none.
+A group lives in one partition of `__consumer_offsets` (see apis/find_coordinator.py). While a partition is being loaded
+its groups answer COORDINATOR_LOAD_IN_PROGRESS and all others are served; a partition of another node's has none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 import structlog
 
 from coordinatord.coordinator.actor import GroupActor
 from coordinatord.coordinator.partition_load import PartitionLoad
+from coordinatord.group.classic import step
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Dropped, Result, TimerKey
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
@@ -21,10 +21,10 @@ from coordinatord.group.states import STABLE
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.ledger import Ledger
 from coordinatord.observe.logs import Teller
-from coordinatord.observe.metrics import Metrics
+from coordinatord.runtime.actors import Actors
 from coordinatord.runtime.log import Log
-from coordinatord.runtime.parked import ParkedReplies
 from coordinatord.runtime.partitions import Partitions
+from coordinatord.runtime.runtime import Runtime
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.offset_delete import OffsetDeleteResponse
 from kafka_wire.api.txn_offset_commit import TxnOffsetCommitResponse
@@ -34,111 +34,61 @@ from kafka_wire.records.offsets import OffsetCommitKey
 log = structlog.get_logger("coordinatord.coordinator")
 
 
-class GroupTimers(Protocol):
-    """What groups need of `timers.Timers`."""
-
-    def schedule(self, key: TimerKey, deadline_ms: int) -> None: ...
-    def cancel(self, key: TimerKey) -> None: ...
-
-
-class Coordinator:
-    """Actors by group id, and the partitions that they live in."""
+class Coordinator(Actors[GroupActor]):
+    """Actors by group id."""
 
     def __init__(
         self,
+        runtime: Runtime,
+        log: Log,
+        partitions: Partitions,
         *,
         group_settings: GroupSettings,
-        partitions: Partitions,
         max_groups: int,
-        log: Log,
-        timers: GroupTimers,
-        now_ms: Callable[[], int],
         new_id: Callable[[], str],
-        metrics: Metrics,
         ledger: Ledger | None = None,
     ) -> None:
+        super().__init__(runtime, log, partitions, max_groups, step)
         self.group_settings = group_settings
-        self.partitions = partitions
-        self.max_groups = max_groups
-        self.log = log
-        self.gate = log.gate
-        self.parked = ParkedReplies(log.gate, metrics)
-        self.timers = timers
-        self.now_ms = now_ms
         self.new_id = new_id
-        self.metrics = metrics
         self.ledger = ledger
         self._tell_transition = Teller("coordinatord.coordinator", "group transition")
-        self.actors: dict[str, GroupActor] = {}
         # Groups with offsets pending, by partition and producer id: those that a marker is about.
         self.pending: dict[tuple[int, int], set[str]] = {}
-        self.draining = False
-        # Until this epoch is durable a group that is not here may have been deleted, and may be back after a crash.
-        self.forgotten_epoch = 0
-        # While loading: records that could not be read, by kind; strings and topic ids that many offsets share; topics
-        # that were deleted.
-        self.unread: Counter[str] = Counter()
+        # While loading: strings and topic ids that many offsets share; topics that were deleted.
         self.names: dict[str, str] = {}
         self.topic_ids: dict[bytes, bytes] = {}
         self.missed_deletions: list[TopicDeleted] = []
 
-    # Look-up
+    # As Actors has it
 
-    def actor_for(self, group_id: str) -> GroupActor | ErrorCode:
-        """The group's actor, made when there is none; or why this node cannot serve it now.
+    def new_actor(self, id_: str, partition: int) -> GroupActor:
+        """An actor of a group."""
+        return GroupActor(self, Group(id_, self.group_settings, self.new_id), partition, self.forgotten_epoch)
 
-        A group that is made for a request and not created by it is forgotten after the step.
-        """
-        actor = self.actors.get(group_id)
-        if actor is not None:
-            return actor
-        partition = self.partitions.of(group_id)
-        error = self.availability(partition)
-        if error is not ErrorCode.NONE:
-            return error
-        if len(group_id) > MAX_ID_CHARACTERS:
-            return ErrorCode.INVALID_GROUP_ID
-        if len(self.actors) >= self.max_groups:
-            log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
-            return ErrorCode.POLICY_VIOLATION
-        actor = self.actors[group_id] = self.new_actor(group_id, partition)
-        return actor
+    def is_allowed(self, id_: str) -> ErrorCode:
+        """Longer ids cannot be written to the log."""
+        return ErrorCode.INVALID_GROUP_ID if len(id_) > MAX_ID_CHARACTERS else ErrorCode.NONE
 
-    def find(self, group_id: str) -> GroupActor | ErrorCode | None:
-        """The group's actor for a reader; None where there is no such group, or why this node cannot tell."""
-        actor = self.actors.get(group_id)
-        if actor is not None:
-            return actor
-        partition = self.partitions.of(group_id)
-        error = self.availability(partition)
-        return self.absent(group_id, partition) if error is ErrorCode.NONE else error
+    def tell_limit(self) -> None:
+        """Once for each that is refused."""
+        log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
 
-    def absent(self, group_id: str, partition: int) -> GroupActor | None:
-        """Stands for a group that is not here while somebody has to wait to be told so: until that is durable."""
-        return self.new_actor(group_id, partition) if self.forgotten_epoch > self.gate.flushed_epoch else None
+    def unloading(self) -> Unload:
+        """Its members look for a coordinator again."""
+        return Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    @property
-    def is_loading(self) -> bool:
-        """Not all groups are known yet."""
-        return self.partitions.is_loading
+    def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
+        """Make groups of a partition's records."""
+        return PartitionLoad(self, partition).run(batches)
 
-    def availability(self, partition: int) -> ErrorCode:
-        """NONE when the partition's groups are served here."""
-        if self.draining:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return self.partitions.availability(partition)
-
-    def forget(self, actor: GroupActor) -> None:
-        """Nobody created the group, or it has been deleted."""
-        self.forgotten_epoch = max(self.forgotten_epoch, actor.epoch)
-        if self.actors.get(actor.group.group_id) is actor:
-            del self.actors[actor.group.group_id]
-
-    def new_actor(self, group_id: str, partition: int) -> GroupActor:
-        """An actor that nobody knows yet. Another one of the group may have left records that are not durable."""
-        actor = GroupActor(self, Group(group_id, self.group_settings, self.new_id), partition)
-        actor.epoch = actor.membership_epoch = self.forgotten_epoch
-        return actor
+    def loaded(self, partition: int) -> None:
+        """All groups of the partition are here."""
+        super().loaded(partition)
+        if not self.is_loading:
+            self.names.clear()
+            self.topic_ids.clear()
+            self.missed_deletions.clear()
 
     # What happens by itself
 
@@ -173,12 +123,6 @@ class Coordinator:
                 self.metrics.offset_expirations += before - _offset_count(actor)
             yield
 
-    def drain(self) -> None:
-        """Answer whatever is parked and serve no group any more: its members look for a coordinator again."""
-        self.draining = True
-        for actor in list(self.actors.values()):
-            actor.tell(Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
     # Transactions
 
     def note_pending(self, actor: GroupActor, producer_id: int) -> None:
@@ -192,23 +136,6 @@ class Coordinator:
             if actor is not None and actor.group.pending is not None:
                 actor.tell(EndTransaction(producer_id, committed))
                 actor.epoch = max(actor.epoch, epoch)
-
-    # Loading
-
-    def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Replay a partition's batches; yields the records of each, for the caller to let others run in between.
-
-        What cannot be read stays in the log and is stepped over: counted, and logged once a kind.
-        """
-        return PartitionLoad(self, partition).run(batches)
-
-    def loaded(self, partition: int) -> None:
-        """All groups of the partition are here."""
-        self.partitions.loaded(partition)
-        if not self.is_loading:
-            self.names.clear()
-            self.topic_ids.clear()
-            self.missed_deletions.clear()
 
     # What people look at
 

@@ -217,8 +217,7 @@ class PartitionLoad:
             value = None if value_bytes is None else self._value(key, value_bytes)
         except DecodeError as error:
             what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
-            coordinator.unread[what] += 1
-            if coordinator.unread[what] == 1:
+            if coordinator.count_unread(what):
                 _tell_of_unread(self.partition, error)
             return
         group = self._actor(key.group).group
@@ -278,7 +277,6 @@ class PartitionLoad:
                 now_ms = coordinator.now_ms()
         if left_out:
             log.warning("members of loaded groups left out", partition=self.partition, members=left_out)
-        coordinator.loaded(self.partition)
 
 
 def _tell_of_unread(partition: int, error: DecodeError) -> None:

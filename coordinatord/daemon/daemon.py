@@ -50,6 +50,7 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
 from coordinatord.runtime.loading import Loading
 from coordinatord.runtime.partitions import Partitions
+from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -128,7 +129,11 @@ class Daemon:
         self.ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
         if settings.rebalance_ledger_enable:
             self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
+        self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
         self.coordinator = Coordinator(
+            self.runtime,
+            self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
+            self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
             group_settings=GroupSettings(
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
                 max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -137,30 +142,24 @@ class Daemon:
                 offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
                 max_pending_members=settings.group_max_pending_members,
             ),
-            partitions=self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
             max_groups=settings.max_groups,
-            log=self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
-            timers=self.timers,
-            now_ms=self.now_ms,
             new_id=RandomIds(),
-            metrics=self.metrics,
             ledger=self.ledger,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
         self.compaction = self._make_compaction()
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
         self.transactions = Transactions(
+            self.runtime,
+            self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
+            self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
             settings=TransactionSettings(
                 max_timeout_ms=settings.transaction_max_timeout_ms,
                 id_expiration_ms=settings.transactional_id_expiration_ms,
             ),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
-            partitions=self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
-            log=self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
             markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
-            schedule_at=self.timers.alarm,
-            now_ms=self.now_ms,
             new_producer_id=self.topics.producer_ids.next,
         )
         self.participants: TransactionCoordinator = self.transactions
@@ -359,7 +358,7 @@ class Daemon:
     @property
     def _has_unsent(self) -> bool:
         """Some client has not got all of its answers yet."""
-        return self.connections.has_unsent or bool(self.coordinator.parked.held_count)
+        return self.connections.has_unsent or bool(self.runtime.parked.held_count)
 
     async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
         """Let the loop work until something is so, or time is up. Only stopping waits like this."""
@@ -438,7 +437,7 @@ class Daemon:
         watch("timers", lambda: len(self.timers.wheel))
         connections = self.connections.open
         watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
-        parked = coordinator.parked
+        parked = self.runtime.parked
         watch("held_replies", lambda: parked.held_count + sum(each.line.held_count for each in list(connections)))
         watch("parked_replies", lambda: sum(each.line.parked is not None for each in list(connections)))
         watch("load_progress_ratio", lambda: self.loading.ratio)

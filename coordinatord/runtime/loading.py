@@ -119,9 +119,6 @@ class Loading:
                     slice_began_s = time.monotonic()
             if self.records > began_records:
                 gc.freeze()
-        except Exception:
-            coordinator.partitions.failed(partition)
-            raise
         finally:
             gc.enable()
         self._count()

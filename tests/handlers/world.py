@@ -20,6 +20,7 @@ from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Shortcut, ShortcutMaker
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import Partitions
+from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
@@ -108,15 +109,14 @@ class World:
         self.nodes = Nodes(7)
         self.nodes.advertise("PLAINTEXT", ("coordinator.test", 9092))
         limits = {name: settings.pop(name) for name in ("max_groups",) if name in settings}
+        runtime = Runtime(self.gate, self.timers, lambda: self.now, Metrics())  # type: ignore[arg-type]  # no alarms
         self.coordinator = Coordinator(
+            runtime,
+            self,  # type: ignore[arg-type]  # nothing is read from it
+            Partitions(PARTITIONS),
             group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
-            partitions=Partitions(PARTITIONS),
             max_groups=limits.get("max_groups", 1000),
-            log=self,  # type: ignore[arg-type]  # nothing is read from it
-            timers=self.timers,  # type: ignore[arg-type]
-            now_ms=lambda: self.now,
             new_id=lambda: f"id{next(self.ids)}",
-            metrics=Metrics(),
         )
         if active:
             self.coordinator.partitions.made(PARTITIONS)

@@ -33,6 +33,13 @@ class Peer:
 
     def __init__(self) -> None:
         self.refusals: list[str] = []
+        self.line = self
+
+    def answer_parked(self, context: Context, response: Any, now_s: float) -> None:
+        context.reply(response)
+
+    def answer(self, context: Context, response: Any) -> None:
+        context.reply(response)
 
     def refuse(self, kind: str, reason: str, **what: Any) -> None:
         self.refusals.append(reason)

@@ -504,19 +504,5 @@ def test_while_it_is_loading_or_stopping_it_says_so(world: World) -> None:
     assert world.call(66, 0, ListTransactionsRequest()).error_code == gone
 
 
-def test_idle_ids_are_forgotten() -> None:
-    world = World(transactional_id_expiration_ms=1_000)
-    world.create("orders")
-    world.producer(id_="idle")
-    busy = world.producer()
-    world.add(busy)
-    world.time_ms += 1_000
-    assert world.transactions.expire_ids() == 1
-    world.settle()
-    world.restart()
-    assert list(world.transactions.actors) == [TX]
-    assert world.end((0, 0), id_="idle").error_code == E.INVALID_PRODUCER_ID_MAPPING
-
-
 def test_kafkas_feature_level_is_what_is_served() -> None:
     assert SERVER_VERSION == 2

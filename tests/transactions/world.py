@@ -4,6 +4,7 @@ daemon wires them. Requests go through their codecs; `restart` and `crash_and_re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from coordinatord.group.state import GroupSettings
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import Partitions
+from coordinatord.runtime.runtime import Runtime
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.produce import TransactionCoordinator
@@ -53,11 +55,21 @@ READ_COMMITTED = 1
 class NoTimers:
     """Groups have no members here that could expire."""
 
+    def alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Any:
+        raise AssertionError("a transaction's timer")
+
     def schedule(self, key: Any, deadline_ms: int) -> None:
         pass
 
     def cancel(self, key: Any) -> None:
         pass
+
+
+class Alarms(NoTimers):
+    """Transactions have."""
+
+    def __init__(self, alarm: Callable[[int, Callable[[], object]], Any]) -> None:
+        self.alarm = alarm  # type: ignore[method-assign]
 
 
 class World(TopicsWorld):
@@ -73,27 +85,25 @@ class World(TopicsWorld):
         settings, topics = self.settings, self.topics
         nodes = self.nodes()
         self.metrics = Metrics()
+        runtime = Runtime(self.writer, Alarms(self.schedule_at), lambda: self.time_ms, self.metrics)
         self.coordinator = Coordinator(
+            runtime,
+            TopicLog(OFFSETS_TOPIC, topics.transactional, self.writer),
+            Partitions(topics.offsets_partitions, partial(nodes.owns, OFFSETS_TOPIC)),
             group_settings=GroupSettings(initial_rebalance_delay_ms=0),
-            partitions=Partitions(topics.offsets_partitions, partial(nodes.owns, OFFSETS_TOPIC)),
             max_groups=100,
-            log=TopicLog(OFFSETS_TOPIC, topics.transactional, self.writer),
-            timers=NoTimers(),  # type: ignore[arg-type]
-            now_ms=lambda: self.time_ms,
             new_id=lambda: "id",
-            metrics=self.metrics,
         )
         topics.on_deleted(self.coordinator.topic_deleted)
         self.markers = PartitionMarkers(topics.transactional, self.coordinator)
         self.transactions = Transactions(
+            runtime,
+            TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),
+            Partitions(topics.transaction_partitions or 0, partial(nodes.owns, TRANSACTION_TOPIC)),
             settings=TransactionSettings(settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms),
             max_ids=settings.max_transactional_ids,
             topic=topics,
-            partitions=Partitions(topics.transaction_partitions or 0, partial(nodes.owns, TRANSACTION_TOPIC)),
-            log=TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),
             markers=self.marker_writer(nodes),
-            schedule_at=self.schedule_at,
-            now_ms=lambda: self.time_ms,
             new_producer_id=topics.producer_ids.next,
         )
         participants = topics.producing.transactions = self.participants(nodes)

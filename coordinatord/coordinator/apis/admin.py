@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.group.describe import describe, list_group
 from coordinatord.group.events import Delete
 from coordinatord.net.request import RequestContext
+from coordinatord.runtime.actor import later, respond_after
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -14,7 +15,6 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.coordinator.actor import GroupActor
     from coordinatord.coordinator.groups import Coordinator
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
@@ -44,10 +44,10 @@ class GroupAdmin:
             group = list_group(actor.group, request.states_filter, request.types_filter)
             if group is not None:
                 listed.append(group)
-                latest = _later(latest, actor)
+                latest = later(latest, actor)
         # A group that is not listed may have been deleted just now.
-        latest = _later(latest, coordinator.absent("", 0))
-        return _respond(context, ListGroupsResponse(groups=listed), latest)
+        latest = later(latest, coordinator.absent())
+        return respond_after(latest, context, ListGroupsResponse(groups=listed))
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
         """Each group by itself: a group that is not there, or not here, is no error of the others.
@@ -66,8 +66,8 @@ class GroupAdmin:
             if version >= 3 and request.include_authorized_operations and found.error_code == ErrorCode.NONE:
                 found.authorized_operations = ALL_GROUP_OPERATIONS
             described.append(found)
-            latest = _later(latest, actor)
-        return _respond(context, DescribeGroupsResponse(groups=described), latest)
+            latest = later(latest, actor)
+        return respond_after(latest, context, DescribeGroupsResponse(groups=described))
 
     def delete(self, context: RequestContext, request: DeleteGroupsRequest) -> Any:
         """Groups without members, with their offsets; a group that is named twice is deleted once."""
@@ -81,17 +81,5 @@ class GroupAdmin:
                 results.append(DeletableGroupResult(group_id, actor))
             else:
                 results.append(actor.tell(Delete()))
-                latest = _later(latest, actor)
-        return _respond(context, DeleteGroupsResponse(results=results), latest)
-
-
-def _later(one: GroupActor | None, other: GroupActor | None) -> GroupActor | None:
-    """The actor whose records become durable later."""
-    if one is None or other is None:
-        return one or other
-    return one if one.epoch >= other.epoch else other
-
-
-def _respond(context: RequestContext, response: Any, latest: GroupActor | None) -> Any:
-    """What is told of several groups waits for the log of the last of them."""
-    return response if latest is None else latest.respond(context, response)
+                latest = later(latest, actor)
+        return respond_after(latest, context, DeleteGroupsResponse(results=results))

@@ -11,10 +11,12 @@ from typing import Any, Protocol
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
 from coordinatord.net.request import RequestContext
+from coordinatord.runtime.actor import later, respond_after
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.markers import Marker
 from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
-from coordinatord.transactions.coordinator import TransactionActor, Transactions
+from coordinatord.transactions.actor import TransactionActor
+from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
 from coordinatord.transactions.pattern import Pattern, PatternError
@@ -117,12 +119,12 @@ class TransactionApis:
             return refuse(request, version, actor)
         expected = (request.producer_id, request.producer_epoch) if request.producer_id != -1 else None
         try:
-            response = self.transactions.tell(actor, Init(request.transaction_timeout_ms, expected))
+            response = actor.tell(Init(request.transaction_timeout_ms, expected))
         except OSError:
             return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if version < 4:
             response.error_code = _as_known(ErrorCode(response.error_code))
-        return self.transactions.respond(actor, context, response)
+        return actor.respond(context, response)
 
     # AddPartitionsToTxn and AddOffsetsToTxn
 
@@ -145,8 +147,7 @@ class TransactionApis:
         latest: TransactionActor | None = None
         for transaction in asked:
             errors, actor = self._add(transaction, version)
-            if actor is not None and (latest is None or actor.epoch > latest.epoch):
-                latest = actor
+            latest = later(latest, actor)
             results.setdefault(
                 transaction.transactional_id,
                 AddPartitionsToTxnResult(transaction.transactional_id, _topic_results(transaction.topics, errors)),
@@ -156,7 +157,7 @@ class TransactionApis:
         else:
             (result,) = results.values()
             response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
-        return self.transactions.respond(latest, context, response)
+        return respond_after(latest, context, response)
 
     def _add(
         self, asked: AddPartitionsToTxnTransaction, version: int
@@ -182,7 +183,7 @@ class TransactionApis:
             return dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING), None
         transaction_version = 2 if version >= BUMPING_ADD_FROM else 0
         event = AddPartitions(asked.producer_id, asked.producer_epoch, partitions, transaction_version)
-        added: ErrorCode = self.transactions.tell(actor, event)
+        added: ErrorCode = actor.tell(event)
         return dict.fromkeys(partitions, _as_known(added) if version < 2 else added), actor
 
     def add_offsets(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
@@ -192,9 +193,9 @@ class TransactionApis:
             return AddOffsetsToTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         partition = OFFSETS_TOPIC, partition_for(request.group_id, self.offsets_partitions)
         event = AddPartitions(request.producer_id, request.producer_epoch, [partition])
-        added: ErrorCode = self.transactions.tell(actor, event)
+        added: ErrorCode = actor.tell(event)
         response = AddOffsetsToTxnResponse(error_code=_as_known(added) if context.api_version < 2 else added)
-        return self.transactions.respond(actor, context, response)
+        return actor.respond(context, response)
 
     # EndTxn and WriteTxnMarkers
 
@@ -212,12 +213,12 @@ class TransactionApis:
             2 if version >= BUMPING_END_FROM else 0,
         )
         try:
-            response = self.transactions.tell(actor, event)
+            response = actor.tell(event)
         except OSError:
             return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if response is not None and version < 2:
             response.error_code = _as_known(ErrorCode(response.error_code))
-        return self.transactions.respond(actor, context, response)
+        return actor.respond(context, response)
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
         """What one broker's transaction coordinator asks of others; also how admins end hanging transactions."""
@@ -267,15 +268,14 @@ class TransactionApis:
         latest: TransactionActor | None = None
         for transactional_id in request.transactional_ids:
             actor, error = self._find(transactional_id)
-            if actor is None:
+            latest = later(latest, actor)
+            if actor is None or not actor.transaction.exists:
                 if error in (None, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
                     error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
                 described.append(Described(error_code=error, transactional_id=transactional_id))
                 continue
-            if latest is None or actor.epoch > latest.epoch:
-                latest = actor
             described.append(_described(actor))
-        return self.transactions.respond(latest, context, DescribeTransactionsResponse(transaction_states=described))
+        return respond_after(latest, context, DescribeTransactionsResponse(transaction_states=described))
 
     def list(self, context: RequestContext, request: ListTransactionsRequest) -> Any:
         """All ids of this node that pass the filters; not before all of them are loaded."""
@@ -309,11 +309,12 @@ class TransactionApis:
                     transaction.transactional_id, transaction.producer_id, transaction.state.shown
                 )
             )
-            if latest is None or actor.epoch > latest.epoch:
-                latest = actor
+            latest = later(latest, actor)
+        # An id that is not listed may have expired just now.
+        latest = later(latest, transactions.absent())
         known = {*by_name, "PrepareEpochFence"}
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in known]
-        return transactions.respond(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
+        return respond_after(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
 
     def _find(self, transactional_id: str) -> tuple[TransactionActor | None, ErrorCode | None]:
         """The id's actor, or what a request about it hears."""
