@@ -17,15 +17,16 @@ record by record.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
 from coordinatord.group.classic import restore
+from coordinatord.group.events import TopicDeleted
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
-from coordinatord.group.result import Dropped
+from coordinatord.group.result import Dropped, Result
 from coordinatord.group.state import Group
 from coordinatord.log.loader import ReplayedBatch
 from kafka_wire.errors import DecodeError, TrailingBytesError
@@ -34,10 +35,6 @@ from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value
 from kafka_wire.records.newest import Newest, Odd, gather
 from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from coordinatord.coordinator.actor import GroupActor
-    from coordinatord.coordinator.groups import Coordinator
 
 log = structlog.get_logger("coordinatord.coordinator")
 
@@ -56,13 +53,36 @@ _GROUP_METADATA: Final = b"\0\2"
 _READ: Final = (b"\0\1", _GROUP_METADATA)
 
 
+class LoadedGroup(Protocol):
+    """An actor of the coordinator's."""
+
+    group: Group
+
+    def apply(self, result: Result, now_ms: int) -> None: ...
+
+
+class Groups(Protocol):
+    """What is asked of the group coordinator. `names` and `topic_ids` keep one copy of what many offsets share."""
+
+    actors: dict[str, Any]
+    pending: dict[tuple[int, int], set[str]]
+    names: dict[str, str]
+    topic_ids: dict[bytes, bytes]
+    missed_deletions: list[TopicDeleted]
+    now_ms: Callable[[], int]
+
+    def new_actor(self, id_: str, partition: int) -> LoadedGroup: ...
+    def count_unread(self, kind: str) -> bool: ...
+    def tell_of_deletion(self, actor: Any, event: TopicDeleted) -> None: ...
+
+
 class PartitionLoad:
     """One load of one partition; its groups are the coordinator's when it is through."""
 
-    def __init__(self, coordinator: Coordinator, partition: int) -> None:
+    def __init__(self, coordinator: Groups, partition: int) -> None:
         self.coordinator = coordinator
         self.partition = partition
-        self.actors: dict[str, GroupActor] = {}
+        self.actors: dict[str, LoadedGroup] = {}
         self._newest: Newest = {}
         #: where `newest` comes from: (batch, its first record, the one after the last)
         self._window: list[tuple[ReplayedBatch, int, int]] = []
@@ -251,7 +271,7 @@ class PartitionLoad:
                 replay_marker(group, producer_id, committed=batch.control is ControlType.COMMIT)
         yield len(records)
 
-    def _actor(self, group_id: str) -> GroupActor:
+    def _actor(self, group_id: str) -> LoadedGroup:
         actor = self.actors.get(group_id)
         if actor is None:
             actor = self.actors[group_id] = self.coordinator.new_actor(group_id, self.partition)

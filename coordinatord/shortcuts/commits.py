@@ -29,8 +29,7 @@ from kafka_wire.framing import Frames
 from kafka_wire.registry import Codec
 
 if TYPE_CHECKING:
-    from coordinatord.coordinator.actor import GroupActor
-    from coordinatord.coordinator.groups import Coordinator
+    from coordinatord.coordinator.groups import Coordinator, GroupActor
 
 MAX_KNOWN = 4096
 """Members: 3 KB each with four partitions, 6 with as many as have a shape."""

@@ -1,6 +1,6 @@
 """The coordinator's node: the real group and its timers with the smallest shell that keeps the rules of the real one.
 
-As in `coordinatord.coordinator.actor`: records first, answers wait until they are flushed (the durability gate),
+As in `coordinatord.coordinator.groups`: records first, answers wait until they are flushed (the durability gate),
 timers go to the wheel, parked requests are found by the key that they were given, and the rebalance ledger follows
 every step.
 """

@@ -19,7 +19,7 @@ from coordinatord.cli.groups import look_up, story, told
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
 from coordinatord.coordinator import ledger_writer
-from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import GroupActor
 from coordinatord.daemon.daemon import Daemon as Server
 from coordinatord.group.events import Join, Leave
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Trigger

@@ -14,8 +14,7 @@ import pytest
 
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.actor import Actor, later, respond_after
-from coordinatord.runtime.actors import Actors
+from coordinatord.runtime.actors import Actor, Actors, later, respond_after
 from coordinatord.runtime.partitions import ACTIVE, FAILED, LOADING, Partitions
 from coordinatord.runtime.runtime import Runtime
 from kafka_wire.errors import ErrorCode

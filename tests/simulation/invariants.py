@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.timers import TICK_MS
-from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.replay import replay as replay_record
 from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import Group

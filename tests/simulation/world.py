@@ -21,7 +21,7 @@ import structlog
 
 from coordinatord.cluster.placement import partition_for
 from coordinatord.config import Settings
-from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.send import ANY_NODE, Send

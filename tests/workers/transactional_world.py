@@ -14,8 +14,7 @@ from coordinatord.cluster.placement import partition_for
 from coordinatord.log.simulated_disk import SimulatedCrash, SimulatedDisk
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
-from coordinatord.transactions.actor import RETRY_MS
-from coordinatord.transactions.coordinator import MarkerWriter
+from coordinatord.transactions.coordinator import RETRY_MS, MarkerWriter
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from kafka_wire import registry
 from tests.topics.world import Context

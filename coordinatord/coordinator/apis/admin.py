@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.group.describe import describe, list_group
 from coordinatord.group.events import Delete
 from coordinatord.net.request import RequestContext
-from coordinatord.runtime.actor import later, respond_after
+from coordinatord.runtime.actors import later, respond_after
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse

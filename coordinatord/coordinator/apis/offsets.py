@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coordinatord.coordinator.actor import GroupActor
+from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets import fetch_offsets, find_offsets

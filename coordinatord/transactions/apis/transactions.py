@@ -11,12 +11,11 @@ from typing import Any, Protocol
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
 from coordinatord.net.request import RequestContext
-from coordinatord.runtime.actor import later, respond_after
+from coordinatord.runtime.actors import later, respond_after
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.markers import Marker
 from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
-from coordinatord.transactions.actor import TransactionActor
-from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
 from coordinatord.transactions.pattern import Pattern, PatternError
