@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinatord.log import checkpoint, epochs
-from coordinatord.log.disk import File, OsDisk, OsFile
+from coordinatord.log.disk import OsDisk, ReadOnlyDisk
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.scan import Scanned, scan
 from coordinatord.log.segment import (
@@ -25,17 +25,8 @@ from coordinatord.log.segment import (
 )
 from coordinatord.topics.snapshots import offset_of
 
-
-class _ReadOnly(OsDisk):
-    """Somebody else's files, which may lie where nothing can be written."""
-
-    def open(self, path: str, *, create: bool = False) -> File:
-        assert not create, path
-        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-
-
 DISK = OsDisk()
-SOURCE = _ReadOnly()
+SOURCE = ReadOnlyDisk()
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 

@@ -12,8 +12,11 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections import OrderedDict
-from typing import Protocol
+from typing import Literal, Protocol
+
+Kind = Literal["file", "directory", "symbolic link", "special file"]
 
 
 class File(Protocol):
@@ -40,15 +43,22 @@ class Lock(Protocol):
 class Disk(Protocol):
     """A file system. Paths are plain strings; errors are OSError, as os raises them."""
 
-    def open(self, path: str, *, create: bool = False) -> File: ...
+    def open(self, path: str, *, create: bool = False) -> File:
+        """OSError when `path` is no file, or itself a symbolic link: we make none, so it leads to somebody else's."""
 
     def exists(self, path: str) -> bool: ...
 
     def is_dir(self, path: str) -> bool: ...
 
+    def kind(self, path: str) -> Kind | None:
+        """What is there; of a symbolic link that it is one, and not what it leads to. None for nothing."""
+
     def listdir(self, path: str) -> list[str]: ...
 
     def makedirs(self, path: str) -> None: ...
+
+    def mkdir(self, path: str) -> None:
+        """FileExistsError when there is anything."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -159,11 +169,27 @@ class OsLock:
         os.close(self._fd)
 
 
+_KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link"}
+
+
+def _open(path: str, flags: int) -> int:
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a file", path)
+    return fd
+
+
 class OsDisk:
     """The operating system's file system."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+        return OsFile(_open(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -171,11 +197,21 @@ class OsDisk:
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
 
+    def kind(self, path: str) -> Kind | None:
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _KINDS.get(stat.S_IFMT(mode), "special file")
+
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)
 
     def makedirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -207,7 +243,7 @@ class OsDisk:
         return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
 
     def lock(self, path: str, owner: str) -> Lock:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -219,6 +255,14 @@ class OsDisk:
         os.ftruncate(fd, 0)
         os.pwrite(fd, owner.encode(), 0)
         return OsLock(fd)
+
+
+class ReadOnlyDisk(OsDisk):
+    """Somebody else's files, which may lie where nothing can be written, and be reached by way of links."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        assert not create, path
+        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
 class FilePool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from coordinatord.log.disk import Disk, File, OsDisk
+from coordinatord.log.disk import Disk, File, ReadOnlyDisk
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.journal import PREFIX, read_journal
@@ -31,7 +31,7 @@ def describe(
     path: str, *, with_records: bool = True, decoder: Decoder | None = None, disk: Disk | None = None
 ) -> Iterator[str]:
     """Lines about the file or partition directory at `path`. Damage ends them with one that says where and what."""
-    disk = disk or OsDisk()
+    disk = disk or ReadOnlyDisk()
     if disk.is_dir(path):
         for name in sorted(disk.listdir(path)):
             if name.endswith(LOG_SUFFIX):

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 from typing import Literal
 
-from coordinatord.log.disk import File, Lock
+from coordinatord.log.disk import File, Kind, Lock
 
 CrashKind = Literal["power", "kill"]
 
@@ -203,6 +203,10 @@ class SimulatedDisk:
     def is_dir(self, path: str) -> bool:
         return isinstance(self._find(path), _Directory)
 
+    def kind(self, path: str) -> Kind | None:
+        node = self._find(path)
+        return None if node is None else "directory" if isinstance(node, _Directory) else "file"
+
     def listdir(self, path: str) -> list[str]:
         return list(self._directory(path).names)
 
@@ -217,6 +221,14 @@ class SimulatedDisk:
             if not isinstance(child, _Directory):
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             node = child
+
+    def mkdir(self, path: str) -> None:
+        parent, name = self._parent(path)
+        if name in parent.names:
+            raise FileExistsError(errno.EEXIST, "is there", path)
+        self._step()
+        parent.names[name] = _Directory()
+        parent.changed()
 
     def rename(self, source: str, target: str) -> None:
         self._step()
