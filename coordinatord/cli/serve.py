@@ -136,6 +136,9 @@ def sentence(error: OSError, settings: Settings) -> str | None:
         return f"The disk of {settings.log_dirs} is full. Make room and start again; nothing acknowledged was lost."
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "Too many files are open: raise the limit (ulimit -n, LimitNOFILE) and start again."
+    if error.errno in (errno.ELOOP, errno.EISDIR) and error.filename is not None:
+        what = "a symbolic link" if error.errno == errno.ELOOP else "a directory"
+        return f"{error.filename} is {what}, where there would be a file of ours: move it out of the data directory."
     if error.errno in (errno.ENOTDIR, errno.EEXIST) and error.filename is not None:
         return f"{error.filename} is not a directory. Give another one with --data-dir."
     return None

@@ -44,6 +44,7 @@ from coordinatord.net.router import Router
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
+from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.observe.health import Health
 from coordinatord.observe.logs import get_logger
 from coordinatord.observe.metrics import Metrics
@@ -52,7 +53,7 @@ from coordinatord.runtime.loading import Loading
 from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
-from coordinatord.topics import Topics
+from coordinatord.topics import Topics, catalogue_file
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
@@ -198,10 +199,13 @@ class Daemon:
 
     def _open_data(self) -> DataDirectory:
         path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
+        catalogued, on_foreign = catalogue_file.catalogued, tell_of_foreign
         if part is None:
-            return DataDirectory.open(path, node_id=node_id)
+            return DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign)
         share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
-        return DataDirectory.open_share(path, share, cluster_id=part.cluster_id, node_id=node_id)
+        return DataDirectory.open_share(
+            path, share, cluster_id=part.cluster_id, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign
+        )
 
     def _make_compaction(self) -> Compaction:
         return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)

@@ -3,23 +3,23 @@
 Opening takes the lock, checks `meta.properties`, and, unless the last owner stopped cleanly, repeats the journal and
 checks the last segment of every partition (recovery.py). Partitions are directories `<topic>-<partition>`; one that
 is being removed is renamed to `….<id>-delete` first, so that a crash cannot leave half of it behind under its name.
+What else lies there is not ours (ownership.py): it stays.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from coordinatord.log import checkpoint, epochs, shares
+from coordinatord.log import checkpoint, epochs, names, ownership, shares
 from coordinatord.log.absent import AbsentLog
 from coordinatord.log.config import LogConfig
 from coordinatord.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
-from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journals, spare_names
+from coordinatord.log.journal import JournalEntry, journal_names, owner_of, read_journals, refuse_foreign, spare_names
+from coordinatord.log.ownership import Catalogued, Foreign, Found, Judged, ReadCatalogued
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
 from coordinatord.log.segment_write import Writable
@@ -29,11 +29,6 @@ from coordinatord.log.versions import brought_up
 #: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
 READ_FILES = 128
 
-DELETE_SUFFIX = "-delete"
-#: A file name may have 255 bytes.
-_MAX_NAME = 255
-_PARTITION_DIRECTORY = re.compile(r"^([A-Za-z0-9._-]{1,249})-(\d{1,10})$")
-
 TopicPartition = tuple[str, int]
 
 _ABSENT_CONFIG = LogConfig()
@@ -41,6 +36,19 @@ _ABSENT_CONFIG = LogConfig()
 
 def default_config(_topic: str) -> LogConfig:
     return LogConfig()
+
+
+def no_catalogue(_disk: Disk, _path: str) -> None:
+    """Nobody says which partitions are ours: all that look like one are."""
+
+
+def _or_nothing(catalogued: ReadCatalogued) -> ReadCatalogued:
+    """In a directory that has no owner yet no partition is ours, whatever it looks like."""
+    return lambda disk, path: catalogued(disk, path) or Catalogued({}, {})
+
+
+def _untold(_foreign: Foreign) -> None:
+    """Nobody wants to know."""
 
 
 class DataDirectory:
@@ -70,6 +78,7 @@ class DataDirectory:
         self._flushed_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
         self._lock = lock
+        self._on_foreign: Callable[[Foreign], object] = _untold
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -81,20 +90,25 @@ class DataDirectory:
         node_id: int = 0,
         cluster_id: str | None = None,
         config_for: Callable[[str], LogConfig] = default_config,
+        catalogued: ReadCatalogued = no_catalogue,
+        on_foreign: Callable[[Foreign], object] = _untold,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """Lock, check and recover. DataDirectoryError when the directory must not be used, LogDamaged when its
         contents must not.
 
-        A new directory gets `cluster_id`, or a random one.
+        A new directory gets `cluster_id`, or a random one. `catalogued` reads which partitions are ours; `on_foreign`
+        is told of each entry that is not, by any thread.
         """
         disk = disk or OsDisk()
         path = path.rstrip(os.sep) or os.sep
         lock = _acquire(disk, path)
         try:
+            if disk.kind(f"{path}/{checkpoint.META_PROPERTIES}") is None:
+                catalogued = _or_nothing(catalogued)
             properties = _check_owner(disk, path, node_id, cluster_id)
             data = cls(path, disk, lock, properties["cluster.id"], node_id)
-            data._open_partitions(config_for)
+            data._open_partitions(config_for, catalogued, on_foreign)
             return data
         except BaseException:
             lock.release()
@@ -109,79 +123,94 @@ class DataDirectory:
         cluster_id: str,
         node_id: int,
         config_for: Callable[[str], LogConfig] = default_config,
+        catalogued: ReadCatalogued = no_catalogue,
+        on_foreign: Callable[[Foreign], object] = _untold,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """One worker's part of a directory that its supervisor has opened and handed out (shares.py)."""
         data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
-        data._open_partitions(config_for)
+        data._open_partitions(config_for, catalogued, on_foreign)
         return data
 
-    def _open_partitions(self, config_for: Callable[[str], LogConfig]) -> None:
-        disk, share, names = self.disk, self.share, self.disk.listdir(self.path)
+    def _open_partitions(
+        self,
+        config_for: Callable[[str], LogConfig],
+        catalogued: ReadCatalogued,
+        on_foreign: Callable[[Foreign], object],
+    ) -> None:
+        disk, share, entries = self.disk, self.share, self.disk.listdir(self.path)
         worker = None if share is None else share.worker
-        self.start_offsets = shares.read_checkpoint(disk, self.path, names, checkpoint.LOG_START, worker)
-        flushed = shares.read_checkpoint(disk, self.path, names, checkpoint.RECOVERY_POINT, worker)
-        journals = journal_names(names, worker)
+        self._on_foreign = on_foreign
+        journals, spares = journal_names(entries, worker), spare_names(entries, worker)
+        stale = [*journals, *spares]
         if share is None:
-            self._remove_deleted(names)
-            self.was_clean = checkpoint.CLEAN_SHUTDOWN in names and not journals
-        else:
-            self.was_clean = share.is_recovered
+            stale += [name for name in entries if name == checkpoint.CLEAN_SHUTDOWN or shares.is_checkpoint(name)]
+        ownership.refuse_others(disk, self.path, [*stale, *shares.CHECKPOINTS])
         writes: dict[str, list[JournalEntry]] = {}
         for entry in read_journals(disk, self.path, journals):
             writes.setdefault(entry.name, []).append(entry)
-        for name in sorted(names):
-            matched = _PARTITION_DIRECTORY.match(name)
-            key = (matched[1], int(matched[2])) if matched else None
-            if key and (share is None or share.owns(*key)) and disk.is_dir(self._file(name)):
-                self._open_partition(key, config_for(key[0]), writes.get(name, []), flushed.get(key, 0), bool(journals))
-        self._refuse_missing(flushed, names)
+        refuse_foreign(disk, self.path, [*journals, *spares])
+        self.was_clean = checkpoint.CLEAN_SHUTDOWN in entries and not journals if share is None else share.is_recovered
+        self.start_offsets = shares.read_checkpoint(disk, self.path, entries, checkpoint.LOG_START, worker)
+        flushed = shares.read_checkpoint(disk, self.path, entries, checkpoint.RECOVERY_POINT, worker)
+        judge = ownership.Judge(disk, self.path, catalogued(disk, self.path), flushed)
+        judged = judge.judge(entries, None if share is None else share.owns)
+        self._refuse_missing(flushed, entries, judged.ours)
+        # Nothing has been changed until here.
+        self._put_in_order(judged)
+        for found in judged.partitions:
+            config, flushed_offset = config_for(found.key[0]), flushed.get(found.key, 0)
+            self._open_partition(found, config, writes.get(found.name, []), flushed_offset, bool(journals))
         self.write_recovery_points()
+        for name in judged.begun:  # not before the recovery points, which would demand them
+            ownership.remove_begun(disk, self._file(name))
         if self.start_offsets:
             self.start_offsets = {key: offset for key, offset in self.start_offsets.items() if key in self.logs}
             self.write_start_offsets()
         self.cleaned_offsets = {
             key: offset
-            for key, offset in shares.read_checkpoint(disk, self.path, names, checkpoint.CLEANER, worker).items()
+            for key, offset in shares.read_checkpoint(disk, self.path, entries, checkpoint.CLEANER, worker).items()
             if key in self.logs and offset <= self.logs[key].end_offset
         }
         if self.cleaned_offsets:
             self.write_cleaned_offsets()  # of workers, maybe, whose files go now
         # From here on a crash is an unclean stop, and what the old journals held is flushed.
-        stale = [*journals, *spare_names(names, worker)]
-        if share is None:
-            stale += [name for name in names if name == checkpoint.CLEAN_SHUTDOWN or shares.is_checkpoint(name)]
         for name in stale:
             disk.unlink(self._file(name))
         if stale:
             disk.sync_dir(self.path)
 
-    def _refuse_missing(self, flushed: Mapping[TopicPartition, int], names: Sequence[str]) -> None:
+    def _refuse_missing(self, flushed: Mapping[TopicPartition, int], entries: Sequence[str], ours: set[str]) -> None:
         """A removed partition's line is taken out before its directory is: who removed this one was not us."""
-        lost = sorted(key for key, offset in flushed.items() if offset and f"{key[0]}-{key[1]}" not in names)
+        lost = sorted(key for key, offset in flushed.items() if offset and f"{key[0]}-{key[1]}" not in ours)
         if lost:
-            directory = self._file(f"{lost[0][0]}-{lost[0][1]}")
+            name = f"{lost[0][0]}-{lost[0][1]}"
+            what = "is something else now" if name in entries else "is missing"
             raise DataDirectoryError(
-                f"{directory} is missing ({len(lost)} such partitions), but offsets below {flushed[lost[0]]} were "
+                f"{self._file(name)} {what} ({len(lost)} such partitions), but offsets below {flushed[lost[0]]} were "
                 f"flushed there: bring it back, or make an empty directory of that name to begin anew"
             )
 
+    def _put_in_order(self, judged: Judged) -> None:
+        """Set aside what is a stranger's partition, and finish what we were removing."""
+        for foreign in judged.strays:
+            self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
+        if judged.strays:
+            self.disk.sync_dir(self.path)
+        if self.share is None:  # a worker's supervisor has told of them
+            for foreign in judged.left_alone:
+                self._on_foreign(foreign)
+        self.remove_trees([self._file(name) for name in judged.unfinished])
+
     def _open_partition(
         self,
-        key: TopicPartition,
+        found: Found,
         config: LogConfig,
         writes: Sequence[JournalEntry],
         flushed_offset: int,
         has_journal: bool,
     ) -> None:
-        directory = self._file(f"{key[0]}-{key[1]}")
-        topic_id = checkpoint.read_topic_id(self.disk, directory)
-        if topic_id is None:
-            # Made by Kafka before 2.8, or the crash came before it was complete: nobody was told of it then.
-            if not any(name.endswith(".log") for name in self.disk.listdir(directory)):
-                self._remove_tree(directory)
-                return
-            topic_id = bytes(16)
+        key, topic_id, directory = found.key, found.topic_id, self._file(found.name)
         opened: Opened
         if self.was_clean:
             opened = open_clean(
@@ -254,7 +283,13 @@ class DataDirectory:
         """A partition's directory with what belongs into it before the first batch. The caller flushes the data
         directory.
         """
-        self.disk.makedirs(log.directory)
+        try:
+            self.disk.mkdir(log.directory)
+        except FileExistsError:
+            if not ownership.is_begun(self.disk, log.directory):
+                foreign = Foreign(log.name, "it has the name of a partition of ours")
+                self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
+                self.disk.mkdir(log.directory)
         epochs.write(self.disk, log.directory)
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
@@ -269,19 +304,32 @@ class DataDirectory:
             self.logs.pop(key, None)
             log.forget_files()
             if log.on_disk:
-                suffix = f".{log.topic_id.hex()}{DELETE_SUFFIX}"
-                target = self._file(log.name[: _MAX_NAME - len(suffix)] + suffix)
-                if self.disk.exists(target):
-                    self._remove_tree(target)
+                if checkpoint.read_topic_id(self.disk, log.directory) is None:
+                    checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)  # shows whose it is
+                target = self._free_name(log)
                 self.disk.rename(log.directory, target)
                 renamed.append(target)
         if renamed:
             self.disk.sync_dir(self.path)
         return renamed
 
+    def _free_name(self, log: PartitionLog) -> str:
+        """What a partition's directory is called until it is gone; something else may have the first such name."""
+        number, unique = 0, log.topic_id.hex()
+        while True:
+            ending = f".{number}" if number else ""
+            target = self._file(names.aside(log.topic, log.partition, unique + ending, names.DELETE_SUFFIX))
+            if self.disk.kind(target) is None:
+                return target
+            number += 1
+
     def remove_trees(self, directories: Sequence[str]) -> None:
+        """Remove partitions that have been renamed; what is not ours in them stays."""
         for directory in directories:
-            self._remove_tree(directory)
+            others = ownership.remove(self.disk, directory)
+            if others:
+                reason = f"{others[0]} in it is not ours" + (f", nor are {len(others) - 1} more" if others[1:] else "")
+                self._on_foreign(Foreign(os.path.basename(directory), reason))
 
     def write_start_offsets(self) -> None:
         """Persist log start offsets which lie inside a segment (DeleteRecords)."""
@@ -331,24 +379,13 @@ class DataDirectory:
             if known:
                 write()
 
-    def _remove_deleted(self, names: list[str]) -> None:
-        for name in names:
-            if name.endswith(DELETE_SUFFIX) and self.disk.is_dir(self._file(name)):
-                self._remove_tree(self._file(name))
-
-    def _remove_tree(self, directory: str) -> None:
-        """A partition's directory is flat."""
-        for name in self.disk.listdir(directory):
-            with contextlib.suppress(FileNotFoundError):
-                self.disk.unlink(f"{directory}/{name}")
-        self.disk.rmdir(directory)
-
 
 def _acquire(disk: Disk, path: str) -> Lock:
     """The data directory, existing, writable and ours alone."""
     lock_path = f"{path}/{checkpoint.LOCK}"
     try:
         _make_durably(disk, path)
+        ownership.refuse_others(disk, path, (checkpoint.LOCK, checkpoint.META_PROPERTIES))
         return disk.lock(lock_path, str(os.getpid()))
     except BlockingIOError:
         owner = (read_text(disk, lock_path) or "").strip()

@@ -34,10 +34,14 @@ def read(disk: Disk, directory: str) -> LeaderEpochs:
         raise LogDamaged(path, 0, f"not a leader epoch checkpoint: {error}") from None
 
 
+def text(epochs: LeaderEpochs) -> str:
+    """What the file holds."""
+    return f"0\n{len(epochs)}\n" + "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
+
+
 def write(disk: Disk, directory: str, epochs: LeaderEpochs = FIRST) -> None:
     """Replace the file."""
-    lines = [f"{epoch} {offset}\n" for epoch, offset in epochs]
-    replace_text(disk, os.path.join(directory, FILE), f"0\n{len(lines)}\n" + "".join(lines))
+    replace_text(disk, os.path.join(directory, FILE), text(epochs))
 
 
 def end_of(epochs: LeaderEpochs, epoch: int, end_offset: int) -> tuple[int, int] | None:

@@ -57,10 +57,10 @@ _ZEROS = bytes(STEP_BYTES[1])
 #: no room for a step: on the disk, in the quota, under the limit of a file's size
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 
-_NAME = re.compile(rf"{PREFIX}(worker-\d+-)?\d+$")
-_EPOCH = re.compile(r"\d+$")
+_NAME = re.compile(rf"{PREFIX}(worker-[0-9]+-)?[0-9]{{20}}")
+_EPOCH = re.compile(r"[0-9]+$")
 SPARE = "spare-journal"
-_SPARE_NAME = re.compile(rf"(worker-\d+-)?{SPARE}$")
+_SPARE_NAME = re.compile(rf"(worker-[0-9]+-)?{SPARE}")
 
 MAGIC = b"CdJ1"
 FLUSHED = 1
@@ -203,13 +203,29 @@ def _name(first_epoch: int | None, owner: str) -> str:
 def spare_names(names: Iterable[str], worker: int | None = None) -> list[str]:
     """Those of a data directory's names that are files for journals to come: all, or those of one worker."""
     wanted = None if worker is None else _name(None, owner_of(worker))
-    return [name for name in names if _SPARE_NAME.match(name) and wanted in (None, name)]
+    return [name for name in names if _SPARE_NAME.fullmatch(name) and wanted in (None, name)]
 
 
 def journal_names(names: Iterable[str], worker: int | None = None) -> list[str]:
     """Those of a data directory's names that are journals, each owner's oldest first; or those of one worker."""
-    found = [(match[1] or "", name) for name in names if (match := _NAME.match(name))]
+    found = [(match[1] or "", name) for name in names if (match := _NAME.fullmatch(name))]
     return [name for owner, name in sorted(found) if worker is None or owner == owner_of(worker)]
+
+
+def refuse_foreign(disk: Disk, directory: str, names: Iterable[str]) -> None:
+    """LogDamaged when a file with the name of a journal, or of a spare one, is none: an opening removes them all. Of
+    what we have begun to write, any byte may be a zero yet.
+    """
+    for name in names:
+        path = f"{directory}/{name}"
+        file = disk.open(path)
+        try:
+            head = file.pread(len(MAGIC), 0)
+        finally:
+            file.close()
+        if any(byte not in (0, expected) for byte, expected in zip(head, MAGIC, strict=False)):
+            reason = "it does not begin like a journal; if it is not ours, move it out of the data directory"
+            raise LogDamaged(path, 0, reason)
 
 
 def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[JournalEntry]:

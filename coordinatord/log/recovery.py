@@ -25,10 +25,10 @@ from coordinatord.log.disk import Disk, File, FilePool
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, ascending, floor_entry
 from coordinatord.log.journal import JournalEntry
+from coordinatord.log.names import segment_bases
 from coordinatord.log.scan import find_position, scan, walk
 from coordinatord.log.segment import (
     INDEX_SUFFIX,
-    LOG_SUFFIX,
     MAX_INT32,
     NO_TIMESTAMP,
     TIME_INDEX_SUFFIX,
@@ -83,13 +83,12 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
     is removed or finished.
     """
     swap.recover(disk, directory)
-    names = disk.listdir(directory)
-    bases = sorted(
-        int(name[: -len(LOG_SUFFIX)])
-        for name in names
-        if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
-    )
-    return [Segment(directory, base_offset, on_disk=True) for base_offset in bases]
+    segments = [Segment(directory, base, on_disk=True) for base in segment_bases(disk.listdir(directory))]
+    for segment in segments:
+        kind = disk.kind(segment.log_path)
+        if kind != "file":
+            raise LogDamaged(segment.log_path, 0, f"it is a {kind}, and no file of ours")
+    return segments
 
 
 def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int, *, flushed_offset: int = 0) -> Opened:

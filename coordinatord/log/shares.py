@@ -25,7 +25,7 @@ from coordinatord.log.journal import journal_names
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
 """Files of offsets by partition that are handed out."""
 
-_SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-\d+$")
+_SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def checkpoint_name(name: str, worker: int) -> str:
 
 def is_checkpoint(name: str) -> bool:
     """Whether a file is some worker's part of a checkpoint."""
-    return _SHARE.match(name) is not None
+    return _SHARE.fullmatch(name) is not None
 
 
 def read_checkpoint(

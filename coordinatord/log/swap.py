@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from coordinatord.log import names as file_names
 from coordinatord.log.cleaning import Cleaned, cleaned_path
 from coordinatord.log.disk import Disk
 from coordinatord.log.scan import scan
@@ -71,9 +72,9 @@ def finish(disk: Disk, directory: str, cleaned: Cleaned) -> None:
 def discard(disk: Disk, directory: str) -> None:
     """Remove what an earlier cleaning has begun and not brought to step 3."""
     for name in disk.listdir(directory):
-        if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
+        if file_names.is_aside(name) and name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
             with contextlib.suppress(FileNotFoundError):
-                disk.unlink(f"{directory}/{name}")
+                _unlink(disk, f"{directory}/{name}")
 
 
 def recover(disk: Disk, directory: str) -> None:
@@ -81,21 +82,22 @@ def recover(disk: Disk, directory: str) -> None:
     segment is not sound.
     """
     names = disk.listdir(directory)
-    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    aside = [name for name in names if file_names.is_aside(name)]
+    swaps = [name for name in aside if name.endswith(SWAP_SUFFIX)]
     committed = sorted(_base(name) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     ends = {base_offset: _end(disk, directory, base_offset) for base_offset in committed}
-    for name in names:
+    for name in aside:
         unfinished = name.endswith(SWAP_SUFFIX) and _base(name) not in ends
         if unfinished or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            disk.unlink(f"{directory}/{name}")
+            _unlink(disk, f"{directory}/{name}")
     for base_offset, end in ends.items():
         for name in sorted(names):
-            suffix = os.path.splitext(name)[1]
-            if suffix not in _SUFFIXES or not base_offset <= _base(name) < end:
+            base = file_names.segment_base(name)
+            if base is None or not base_offset <= base < end:
                 continue
             # Its own indexes may be in place already; the log itself gets its name last, over the old one.
-            if _base(name) > base_offset or suffix == TRANSACTION_INDEX_SUFFIX:
-                disk.unlink(f"{directory}/{name}")
+            if base > base_offset or os.path.splitext(name)[1] == TRANSACTION_INDEX_SUFFIX:
+                _unlink(disk, f"{directory}/{name}")
         disk.sync_dir(directory)
         for suffix in _SUFFIXES:
             path = f"{directory}/{segment_name(base_offset)}{suffix}"
@@ -105,10 +107,15 @@ def recover(disk: Disk, directory: str) -> None:
         disk.sync_dir(directory)
 
 
+def _unlink(disk: Disk, path: str) -> None:
+    """A file of ours: we make no directories in a partition's, and no links."""
+    if disk.kind(path) == "file":
+        disk.unlink(path)
+
+
 def _base(name: str) -> int:
-    """The base offset that a segment file's name begins with; -1 for other files."""
-    digits = name.split(".", 1)[0]
-    return int(digits) if digits.isdigit() else -1
+    """The base offset that the name of a file which is aside begins with."""
+    return int(name.split(".", 1)[0])
 
 
 def _end(disk: Disk, directory: str, base_offset: int) -> int:

@@ -5,8 +5,9 @@ is the authority; what lies in the data directory is brought in line with it at 
 
 - A topic's partition without a directory is an empty one: directories are made by a partition's first write, so that a
   topic of many partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
-- A directory of a topic that is not in the file is a topic that somebody put there (a Kafka broker's, with the id in
-  its partition.metadata), and is taken in.
+- Without the file, but with a meta.properties, a directory that looks like a partition (a Kafka broker's, with the id
+  in its partition.metadata) is one, and its topic is taken in. With it, one of a topic, an id or a number that the
+  file does not have is a stray: log/ownership.py.
 - A directory of a topic that was being deleted (`deleting`) when the process died is deleted. A topic stays in that
   list until its logs are gone and the groups have taken back what was committed for it, both durably.
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from coordinatord.log.checkpoint import uuid_bytes, uuid_text
 from coordinatord.log.disk import Disk, read_text, replace_text
 from coordinatord.log.errors import LogDamaged
+from coordinatord.log.ownership import Catalogued
 
 FILE = "topics.json"
 VERSION = 1
@@ -68,6 +69,16 @@ def read(disk: Disk, path: str) -> Content:
         return Content(topics, deleting, int(content.get("change", 0)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(path, 0, f"not a catalogue of topics: {error!r}") from None
+
+
+def catalogued(disk: Disk, data_path: str) -> Catalogued | None:
+    """Which partitions a data directory has, for its opening; None when it has no catalogue yet."""
+    path = f"{data_path}/{FILE}"
+    if disk.kind(path) is None:
+        return None
+    content = read(disk, path)
+    topics = {name: (entry.topic_id, entry.partitions) for name, entry in content.topics.items()}
+    return Catalogued(topics, {topic_id: each.topic for topic_id, each in content.deleting.items()})
 
 
 def write(disk: Disk, path: str, content: Content) -> None:

@@ -272,5 +272,7 @@ class Partition:
             file.close()
 
     def _remove(self, offset: int) -> None:
+        path = f"{self.log.directory}/{snapshots.file_name(offset)}"
         with contextlib.suppress(OSError):
-            self._disk.unlink(f"{self.log.directory}/{snapshots.file_name(offset)}")
+            if self._disk.kind(path) == "file":  # we make no links
+                self._disk.unlink(path)

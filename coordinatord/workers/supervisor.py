@@ -28,11 +28,13 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.cluster.shared import Shared
 from coordinatord.config import Listener, Settings
 from coordinatord.daemon.worker import CHANGED, LISTENING, Part
-from coordinatord.log import shares
+from coordinatord.log import ownership, shares
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.net.listening import bound
 from coordinatord.observe import logs
+from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.observe.recovery import tell_of_recovery
+from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.workers.rendezvous import Rendezvous
 
@@ -103,7 +105,13 @@ class Supervisor:
         self._stopping = False
         self._exit_status = 0
         count = settings.workers
-        self.data = DataDirectory.open(str(settings.data_dir), node_id=settings.node_id)
+        self.data = DataDirectory.open(
+            str(settings.data_dir),
+            node_id=settings.node_id,
+            catalogued=catalogue_file.catalogued,
+            on_foreign=tell_of_foreign,
+        )
+        ownership.refuse_others(self.data.disk, self.data.path, (LOCK_FILE,))
         tell_of_recovery(self.data.recovered)
         catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")

@@ -136,6 +136,7 @@ def _file(disk: SimulatedDisk, path: str) -> bytearray:
 def test_kafkas_directory_is_understood() -> None:
     """Other files of a broker's directory are left alone; a partition without an id is one of Kafka before 2.8."""
     disk = SimulatedDisk()
+    DataDirectory.open(PATH, disk=disk).close()  # its meta.properties
     disk.makedirs(f"{PATH}/old-3")
     _file(disk, f"{PATH}/old-3/{0:020d}.log")[:] = build_batch([(b"a", b"1")], 1) + build_batch([(b"b", b"2")], 1, 1)
     for name in (f"{0:020d}.txnindex", f"{2:020d}.snapshot"):

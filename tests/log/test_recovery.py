@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, replay
+from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, epochs, replay
 from coordinatord.log.disk import read_text
 from coordinatord.log.journal import MAGIC
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
-from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from kafka_wire.records.batch import build_batch, write_crc
 from tests.log.world import PATH, World, contents
@@ -244,21 +244,43 @@ def test_leftovers_are_removed() -> None:
     world.close()
     for name in (f"{0:020d}.log.deleted", f"{0:020d}.log.cleaned", f"{0:020d}.index.deleted"):
         world.disk.open(f"{log.directory}/{name}", create=True)
-    world.disk.makedirs(f"{PATH}/old-0.0123-delete")
-    world.disk.open(f"{PATH}/old-0.0123-delete/x.log", create=True)
     World(world.disk)
     assert not [name for name in world.disk.listdir(log.directory) if name.endswith(("deleted", "cleaned"))]
-    assert "old-0.0123-delete" not in world.disk.listdir(PATH)
 
 
-def test_a_directory_that_a_crash_left_half_made_is_removed() -> None:
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_crashed_in_any_step_of_a_removal_the_next_start_ends_it(kind: CrashKind) -> None:
+    steps = 0
+    while True:
+        world, log = written()
+        other = world.log("other")
+        world.disk.crash_after = world.disk.operations + steps
+        try:
+            world.writer.delete([log, other])
+            world.settle()
+        except SimulatedCrash:
+            world.disk.crash(kind)
+            again = World(world.disk)
+            left = [name for name in again.disk.listdir(PATH) if "-0" in name]
+            assert sorted(left) == sorted(log.name for log in again.data.logs.values()), steps
+            steps += 1
+            continue
+        break
+    assert steps > 10
+
+
+def test_a_directory_that_a_crash_left_half_made_is_filled() -> None:
     world, _ = written()
     world.disk.makedirs(f"{PATH}/half-0")
-    world.disk.open(f"{PATH}/half-0/leader-epoch-checkpoint", create=True)
+    epochs.write(world.disk, f"{PATH}/half-0")
     world.disk.crash("kill")
     again = World(world.disk)
     assert again.data.get("half", 0) is None
-    assert not again.disk.exists(f"{PATH}/half-0")
+    again.writer.append(again.log("half"), build_batch([(b"a", b"b")], 1))
+    again.settle()
+    again.close()
+    assert World(world.disk).log("half").end_offset == 1
+    assert not [name for name in world.disk.listdir(PATH) if name.endswith("-stray")]
 
 
 def test_checkpoint_files_have_kafkas_form() -> None:

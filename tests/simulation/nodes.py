@@ -27,7 +27,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.shares import Share
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.net.connection import Connection
-from coordinatord.topics import Topics
+from coordinatord.topics import Topics, catalogue_file
 from coordinatord.topics.catalogue import Catalogue
 from tests.simulation.clocks import Clock, NodeLoop
 from tests.simulation.disk import DiskWorker
@@ -89,11 +89,22 @@ class SimulatedDaemon(Daemon):
 
         if part is None:
             return DataDirectory.open(
-                PATH, disk=disk, node_id=settings.node_id, cluster_id=CLUSTER_ID, config_for=config_for
+                PATH,
+                disk=disk,
+                node_id=settings.node_id,
+                cluster_id=CLUSTER_ID,
+                config_for=config_for,
+                catalogued=catalogue_file.catalogued,
             )
         share = Share(part.worker, self.nodes.owns, part.is_recovered)
         return DataDirectory.open_share(
-            PATH, share, cluster_id=CLUSTER_ID, node_id=settings.node_id, disk=disk, config_for=config_for
+            PATH,
+            share,
+            cluster_id=CLUSTER_ID,
+            node_id=settings.node_id,
+            disk=disk,
+            config_for=config_for,
+            catalogued=catalogue_file.catalogued,
         )
 
     def _make_compaction(self) -> Compaction:
@@ -311,7 +322,7 @@ class Machine:
             settings = self.world.settings
             data = DataDirectory.open(
                 PATH, disk=self.disk, node_id=settings.node_id, cluster_id=CLUSTER_ID,
-                config_for=lambda topic: Topics.log_config(settings, topic),
+                config_for=lambda topic: Topics.log_config(settings, topic), catalogued=catalogue_file.catalogued,
             )  # fmt: skip
             catalogue = Catalogue(settings, data, Nodes(settings.node_id), lambda: self.token_bytes(16))
             self.shared = SharedWords(self.count)

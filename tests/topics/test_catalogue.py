@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -11,7 +12,7 @@ from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
-from tests.topics.world import PATH, World, batch
+from tests.topics.world import PATH, World, batch, produce
 
 
 @pytest.mark.parametrize("name", ["a", "orders.v1", "with_underscore", "UPPER-lower-9", "x" * MAX_NAME_CHARACTERS])
@@ -107,6 +108,38 @@ def test_crashed_in_any_step_of_a_creation_there_is_all_of_the_topic_or_nothing(
     assert steps > 3
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_crashed_in_any_step_of_the_first_write_nothing_half_made_stays(kind: CrashKind, deleted: bool) -> None:
+    """A partition's directory is made by its first write. `deleted`: the topic goes in the next life."""
+    steps = half_made = 0
+    while True:
+        world = World()
+        world.create("orders", 2)
+        world.disk.crash_after = world.disk.operations + steps
+        context = world.send(0, 9, produce("orders", batch(b"one"), partition=1))
+        with contextlib.suppress(SimulatedCrash):
+            world.settle()
+        if not world.disk.crashed and context.answers:
+            break
+        world.crash(kind)
+        half_made += world.disk.is_dir("/data/orders-1")
+        world.open()
+        log = world.topics.catalogue.by_name["orders"].partitions[1].log
+        assert log.on_disk == world.disk.is_dir("/data/orders-1"), steps
+        if deleted:
+            world.call(20, 5, DeleteTopicsRequest([], ["orders"]))
+        else:
+            assert world.produce("orders", batch(b"two"), partition=1).error_code == 0
+        world.stop()
+        world.open()
+        made = [name for name in world.disk.listdir("/data") if name.startswith("orders-")]
+        assert made == ([] if deleted else ["orders-1"]), steps
+        steps += 1
+    assert steps > 10
+    assert half_made > 3
+
+
 @pytest.mark.parametrize("kind", ["kill", "power"])
 def test_crashed_in_any_step_of_a_deletion_the_topic_is_there_or_gone_for_good(kind: CrashKind) -> None:
     steps = 0
@@ -157,6 +190,27 @@ def test_a_directory_that_somebody_put_there_is_taken_in() -> None:
     world.open()
     assert world.topics.topic_id("orders") == topic_id
     assert [world.topics.exists("orders", index) for index in range(3)] == [True, True, False]
+
+
+def test_a_directory_that_somebody_put_there_later_is_not_taken_in() -> None:
+    """By its number alone it would give the topic more partitions, and each group another one of them."""
+    world = World(offsets_topic_num_partitions=50)
+    world.create("orders", 3)
+    world.produce("orders", batch(b"one"), partition=1)
+    world.stop()
+    for name in ("__consumer_offsets-99", "orders-2024", "backup-1"):
+        world.disk.makedirs(f"{PATH}/{name}")
+        for file in ("partition.metadata", f"{0:020d}.log"):
+            world.disk.open(f"{PATH}/{name}/{file}", create=True)
+            world.disk.content(f"{PATH}/{name}/{file}")[:] = world.disk.content(f"{PATH}/orders-1/{file}")
+    world.open()
+    assert world.topics.offsets_partitions == 50
+    assert {topic.name: len(topic.partitions) for topic in world.topics.catalogue} == {
+        "__consumer_offsets": 50, "orders": 3,
+    }  # fmt: skip
+    strays = {name.partition(".")[0] for name in world.disk.listdir(PATH) if name.endswith("-stray")}
+    assert strays == {"__consumer_offsets-99", "orders-2024", "backup-1"}
+    assert world.topics.catalogue.by_name["orders"].partitions[1].log.end_offset == 1
 
 
 def test_a_catalogue_that_is_damaged_refuses_to_start() -> None:

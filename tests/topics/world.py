@@ -13,7 +13,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory, LogWriter
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
-from coordinatord.topics import Topics
+from coordinatord.topics import Topics, catalogue_file
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
@@ -137,7 +137,12 @@ class World:
         self.handlers = self.topics.handlers()
 
     def open_data(self) -> DataDirectory:
-        return DataDirectory.open(PATH, disk=self.disk, config_for=lambda name: Topics.log_config(self.settings, name))
+        return DataDirectory.open(
+            PATH,
+            disk=self.disk,
+            config_for=lambda name: Topics.log_config(self.settings, name),
+            catalogued=catalogue_file.catalogued,
+        )
 
     def shared(self) -> Any:
         """What it shares with other processes: nothing."""

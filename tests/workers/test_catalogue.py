@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from coordinatord.log.config import LogConfig
-from coordinatord.log.errors import LogDamaged
 from coordinatord.topics.catalogue_file import read
 from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kafka_wire.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
@@ -153,10 +152,16 @@ def test_groups_of_a_worker_that_was_dead_hear_of_it(workers: Workers) -> None:
     assert told == [("orders", topic_id)]
 
 
-def test_a_directory_that_the_catalogue_does_not_know_is_damage(workers: Workers) -> None:
-    workers[0].data.create("strange", [0, 1, 2], b"s" * 16, LogConfig())
-    with pytest.raises(LogDamaged, match="strange"):
-        workers.start_again(0)
+def test_a_directory_that_the_catalogue_does_not_know_is_set_aside_by_its_worker(workers: Workers) -> None:
+    logs = workers[0].data.create("strange", [0, 1, 2], b"s" * 16, LogConfig())
+    own = {log.name for log in logs if workers[0].nodes().owns(log.topic, log.partition)}
+    workers.start_again(0)
+    names = workers.disk.listdir(PATH)
+    assert {name for name in names if name.startswith("strange") and not name.endswith("-stray")} == {
+        log.name for log in logs if log.name not in own
+    }
+    assert {name.partition(".")[0] for name in names if name.endswith("-stray")} == own
+    assert own
 
 
 def test_partitions_cannot_be_placed(workers: Workers) -> None:

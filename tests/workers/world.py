@@ -12,6 +12,7 @@ from coordinatord.config import Settings
 from coordinatord.log import DataDirectory
 from coordinatord.log.shares import Share, hand_out
 from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue
 from tests.log.world import PATH
 from tests.topics.world import World
@@ -30,7 +31,14 @@ class WorkerWorld(World):
 
     def open_data(self) -> DataDirectory:
         share = Share(self.number, self.nodes().owns, self.is_recovered)
-        return DataDirectory.open_share(PATH, share, cluster_id="c", node_id=FIRST_ID + self.number, disk=self.disk)
+        return DataDirectory.open_share(
+            PATH,
+            share,
+            cluster_id="c",
+            node_id=FIRST_ID + self.number,
+            catalogued=catalogue_file.catalogued,
+            disk=self.disk,
+        )
 
     def shared(self) -> Any:
         return self.workers.shared, self.loop.call_soon
@@ -78,7 +86,7 @@ class Workers(Generic[OneWorld]):
 
     def _recover(self) -> None:
         """What the supervisor does before there are workers."""
-        data = DataDirectory.open(PATH, disk=self.disk)
+        data = DataDirectory.open(PATH, disk=self.disk, catalogued=catalogue_file.catalogued)
         settings = dataclasses.replace(Settings(), **self.settings)
         catalogue = Catalogue(settings, data, Nodes(FIRST_ID), lambda: b"\1" * 16)
         self.shared = Shared(self.count, self.lock_path)

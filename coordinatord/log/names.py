@@ -1,0 +1,75 @@
+"""What our files and directories are called, exactly: whatever has another name is somebody else's.
+
+A data directory has `TOPIC-N` for each partition, in which are segments (`<20 digits>.log` and their indexes),
+snapshots of producers, and the small files of checkpoint.py and epochs.py. Kafka's broker writes the same names, and
+those with an ending more for files that come and go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from coordinatord.log import checkpoint, epochs
+from coordinatord.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+TEMPORARY_SUFFIX = ".tmp"
+
+_MAX_NAME = 255
+"""Bytes of a file's name."""
+
+_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_DELETED = re.compile(rf".+\.([0-9a-f]{{32}})(?:\.[0-9]+)?{DELETE_SUFFIX}", re.DOTALL)
+_SEGMENT = re.compile(r"([0-9]{20})\.(?:log|index|timeindex|txnindex)")
+_ASIDE = re.compile(r"[0-9]{20}\.(?:log|index|timeindex|txnindex|snapshot)(?:\.[^.]+)?\.(?:cleaned|swap|deleted)")
+#: `.removed` are the side files of a repair
+_OF_A_PARTITION = re.compile(r"[0-9]{20}\.(?:log|index|timeindex|txnindex|snapshot)(?:\.[0-9]+(?:\..+)?\.removed)?")
+_SMALL = (checkpoint.PARTITION_METADATA, epochs.FILE)
+
+assert all(suffix in _ASIDE.pattern for suffix in (each[1:] for each in (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)))
+
+
+def partition_of(name: str) -> tuple[str, int] | None:
+    """Topic and partition of a directory's name; None when it is no partition's, or another is written like that."""
+    matched = _PARTITION.fullmatch(name)
+    if matched is None or matched[1] in (".", "..") or int(matched[2]) > 0x7FFF_FFFF:
+        return None
+    return matched[1], int(matched[2])
+
+
+def aside(topic: str, partition: int, unique: str, suffix: str) -> str:
+    """What a partition's directory is renamed to: `TOPIC-N.UNIQUE-SUFFIX`, a long topic's name cut off, as Kafka's."""
+    ending = f"-{partition}.{unique}{suffix}"
+    return topic[: _MAX_NAME - len(ending)] + ending
+
+
+def deleted_topic(name: str) -> bytes | None:
+    """The id of the topic that a directory belonged to which we were removing, by its name; None for other names."""
+    matched = _DELETED.fullmatch(name)
+    return bytes.fromhex(matched[1]) if matched else None
+
+
+def segment_base(name: str) -> int | None:
+    """The base offset of the segment that a file belongs to; None for what is no segment's."""
+    matched = _SEGMENT.fullmatch(name)
+    return int(matched[1]) if matched else None
+
+
+def segment_bases(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments among a partition's files, rising."""
+    bases = (segment_base(name) for name in names if name.endswith(LOG_SUFFIX))
+    return sorted(base for base in bases if base is not None)
+
+
+def is_aside(name: str) -> bool:
+    """Whether it is a segment's file that was being written, was taking others' place, or was being removed."""
+    return _ASIDE.fullmatch(name) is not None
+
+
+def is_of_a_partition(name: str) -> bool:
+    """Whether we, or Kafka's broker, write a file of this name into a partition's directory."""
+    if name.removesuffix(TEMPORARY_SUFFIX) in _SMALL:
+        return True
+    return _OF_A_PARTITION.fullmatch(name) is not None or is_aside(name)
