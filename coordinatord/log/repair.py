@@ -20,6 +20,7 @@ from coordinatord.log import checkpoint, epochs, shares
 from coordinatord.log.disk import Disk, File, Lock
 from coordinatord.log.errors import LogDamaged, LogError
 from coordinatord.log.journal import JournalEntry, JournalWrite, encode, first_epoch, journal_names, read_journal
+from coordinatord.log.names import is_of_a_partition, partition_of, segment_base, segment_bases
 from coordinatord.log.recovery import rebuild_indexes
 from coordinatord.log.scan import scan
 from coordinatord.log.segment import (
@@ -88,6 +89,9 @@ Witness = Callable[[bytes | None, bytes | None], object]
 def lock(disk: Disk, segment_path: str) -> Lock:
     """The data directory that a segment lies in, for us alone. RepairRefused when it is in use, or is none."""
     data_path = os.path.dirname(os.path.dirname(segment_path))
+    for path in (segment_path, os.path.dirname(segment_path)):
+        if disk.kind(path) == "symbolic link":
+            raise RepairRefused(f"{path} is a symbolic link: what it leads to is not in the data directory")
     if not disk.exists(f"{data_path}/{checkpoint.META_PROPERTIES}"):
         reason = f"{data_path} has no {checkpoint.META_PROPERTIES}"
         raise RepairRefused(f"{segment_path} is not in a data directory: {reason}")
@@ -100,15 +104,12 @@ def lock(disk: Disk, segment_path: str) -> Lock:
 def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda _key, _value: None) -> Plan:
     """What giving up everything from `position` of a segment on would mean. The caller holds the lock."""
     directory, name = os.path.split(segment_path)
-    digits = name.removesuffix(LOG_SUFFIX)
-    if not name.endswith(LOG_SUFFIX) or not digits.isdigit():
-        raise RepairRefused(f"{segment_path} is no segment: their names are 20 digits and {LOG_SUFFIX}")
-    segment = Segment(directory, int(digits), on_disk=True)
-    bases = sorted(
-        int(each.removesuffix(LOG_SUFFIX))
-        for each in disk.listdir(directory)
-        if each.endswith(LOG_SUFFIX) and each.removesuffix(LOG_SUFFIX).isdigit()
-    )
+    base_offset = segment_base(name)
+    if base_offset is None or not name.endswith(LOG_SUFFIX) or partition_of(os.path.basename(directory)) is None:
+        reason = f"their names are 20 digits and {LOG_SUFFIX}, in a directory TOPIC-NUMBER"
+        raise RepairRefused(f"{segment_path} is no segment: {reason}")
+    segment = Segment(directory, base_offset, on_disk=True)
+    bases = segment_bases(disk.listdir(directory))
     made = Plan(os.path.dirname(directory), directory, segment, position, segment.base_offset)
     for base in bases:
         path = Segment(directory, base, on_disk=True).log_path
@@ -203,7 +204,8 @@ def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
             _unlink(disk, share.path.removesuffix(LOG_SUFFIX) + suffix)
     for name in disk.listdir(made.directory):
         digits = name.removesuffix(_SNAPSHOT_SUFFIX)
-        if name.endswith(_SNAPSHOT_SUFFIX) and digits.isdigit() and int(digits) > made.end_offset:
+        is_snapshot = name.endswith(_SNAPSHOT_SUFFIX) and is_of_a_partition(name)
+        if is_snapshot and digits.isdigit() and int(digits) > made.end_offset:
             _unlink(disk, f"{made.directory}/{name}")
     _cut_transaction_index(disk, made)
     known = epochs.read(disk, made.directory)
@@ -238,7 +240,7 @@ def _set_aside(disk: Disk, made: Plan) -> list[str]:
 
 def _free_name(disk: Disk, base: str) -> str:
     number = 0
-    while disk.exists(target := f"{base}{f'.{number}' if number else ''}{REMOVED_SUFFIX}"):
+    while disk.kind(target := f"{base}{f'.{number}' if number else ''}{REMOVED_SUFFIX}") is not None:
         number += 1
     return target
 
@@ -320,5 +322,5 @@ def _write(disk: Disk, path: str, data: bytes) -> None:
 
 
 def _unlink(disk: Disk, path: str) -> None:
-    if disk.exists(path):
+    if disk.kind(path) == "file":
         disk.unlink(path)

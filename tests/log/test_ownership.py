@@ -17,6 +17,7 @@ from coordinatord.log import names as file_names
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.journal import MAGIC
 from coordinatord.log.ownership import Catalogued, Foreign
+from coordinatord.log.repair import RepairRefused, lock
 from kafka_wire.records.batch import build_batch
 from tests.log.foreign import FIRST_SEGMENT, Link, metadata, picture, put
 from tests.log.world import HandLoop, HandWorker
@@ -524,6 +525,22 @@ def test_a_catalogue_that_is_no_file_is_refused_in_a_sentence(used: Path, outsid
 
 
 # --- beside the log ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["segment", "partition"])
+def test_a_repair_does_not_follow_links(used: Path, outside: Path, what: str) -> None:
+    if what == "segment":
+        (used / "orders-0" / f"{5:020d}.log").symlink_to(outside / FIRST_SEGMENT)
+        path = used / "orders-0" / f"{5:020d}.log"
+    else:
+        (used / "orders-1").symlink_to(outside)
+        path = used / "orders-1" / FIRST_SEGMENT
+    before = picture(outside)
+    with pytest.raises(RepairRefused, match="is a symbolic link"):
+        lock(OsDisk(), str(path))
+    result = CliRunner().invoke(cli, ["log", "repair", "--yes", "--from-position", "0", str(path)])
+    assert (result.exit_code, "is a symbolic link" in result.output) == (1, True)
+    assert picture(outside) == before
 
 
 def test_links_are_followed_where_one_only_looks(used: Path, outside: Path) -> None:
