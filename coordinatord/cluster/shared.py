@@ -59,7 +59,7 @@ class Shared:
         """One process at a time. Whoever has it keeps it for as long as a small file takes to be replaced."""
         if self._lock_file is None:
             # Opened here and not by the supervisor: those who share an open file share its lock.
-            self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         if self._depth == 0:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX)
         self._depth += 1

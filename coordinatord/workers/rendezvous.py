@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import socket
+import stat
 import tempfile
 
 MAX_PATH_BYTES = 100
@@ -23,6 +24,7 @@ class Rendezvous:
     def __init__(self, directory: str, workers: int, backlog: int) -> None:
         """OSError when there is no place at all."""
         self.sockets: list[socket.socket] = []
+        self._bound: list[str] = []
         self._temporary: str | None = None
         self.paths = [f"{os.path.abspath(directory)}/.worker-{worker}.sock" for worker in range(workers)]
         try:
@@ -39,12 +41,12 @@ class Rendezvous:
         umask = os.umask(0o177)
         try:
             for path in self.paths:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)  # somebody was killed here
+                _unlink(path)  # somebody was killed here
                 made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self.sockets.append(made)
                 made.setblocking(False)
-                made.bind(path)
+                made.bind(path)  # an error where something else than a socket is
+                self._bound.append(path)
                 made.listen(backlog)
         finally:
             os.umask(umask)
@@ -54,8 +56,16 @@ class Rendezvous:
         for each in self.sockets:
             each.close()
         self.sockets.clear()
-        for path in self.paths:
+        for path in self._bound:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                _unlink(path)
+        self._bound.clear()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _unlink(path: str) -> None:
+    """A socket; what else has its name is not ours."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)

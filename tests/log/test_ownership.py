@@ -18,6 +18,7 @@ from coordinatord.log.disk import OsDisk
 from coordinatord.log.journal import MAGIC
 from coordinatord.log.ownership import Catalogued, Foreign
 from coordinatord.log.repair import RepairRefused, lock
+from coordinatord.workers.rendezvous import Rendezvous
 from kafka_wire.records.batch import build_batch
 from tests.log.foreign import FIRST_SEGMENT, Link, metadata, picture, put
 from tests.log.world import HandLoop, HandWorker
@@ -548,3 +549,15 @@ def test_links_are_followed_where_one_only_looks(used: Path, outside: Path) -> N
     result = CliRunner().invoke(cli, ["log", "dump", str(outside / "link.log")])
     assert result.exit_code == 0
     assert "1 batches, 1 records" in result.output
+
+
+def test_workers_meet_elsewhere_when_something_is_in_their_place(used: Path) -> None:
+    put(used, ".worker-1.sock", b"mine")
+    before = picture(used / ".worker-1.sock")
+    meeting = Rendezvous(str(used), 2, 10)
+    assert not meeting.paths[0].startswith(str(used))
+    assert all(Path(path).is_socket() for path in meeting.paths)
+    meeting.remove()
+    assert picture(used / ".worker-1.sock") == before
+    assert not (used / ".worker-0.sock").exists()
+    assert not any(Path(path).exists() for path in meeting.paths)
