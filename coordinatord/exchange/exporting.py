@@ -158,16 +158,20 @@ def _write(
     source: Path, target: Path, taken: Sequence[Partition], metadata_directories: Sequence[Path], added: list[bytes]
 ) -> None:
     made: list[Path] = []
-    replaced: list[tuple[str, bytes]] = []
+    replaced: list[tuple[str, bytes | None]] = []
     try:
         for partition in taken:
-            made.append(target / partition.path.name)
-            copy(partition, made[-1], indexes=True)
+            directory = target / partition.path.name
+            directory.mkdir()
+            made.append(directory)  # not before: what was there is not ours to remove
+            copy(partition, directory, indexes=True)
         keys = {(partition.topic, partition.index) for partition in taken}
         for name in CHECKPOINTS:
             offsets = checkpoint.read_offsets(SOURCE, f"{source}/{name}")
             offsets = {key: offsets[key] for key in offsets.keys() & keys}
-            checkpoint.write_offsets(DISK, f"{target}/{name}", offsets)
+            path = target / name
+            replaced.append((str(path), path.read_bytes() if path.exists() else None))
+            checkpoint.write_offsets(DISK, str(path), offsets)
         DISK.sync_dir(str(target))
         for directory in metadata_directories:
             path = directory / BOOTSTRAP
@@ -175,12 +179,13 @@ def _write(
             replaced.append((str(path), before))
             replace_bytes(DISK, str(path), extended)
     except BaseException:
-        for path_of, before in replaced:
+        for path_of, replaced_bytes in replaced:
             with contextlib.suppress(OSError):
-                replace_bytes(DISK, path_of, before)  # no controller knows of topics that the broker has not got
+                if replaced_bytes is None:
+                    Path(path_of).unlink(missing_ok=True)
+                else:  # no controller knows of topics that the broker has not got
+                    replace_bytes(DISK, path_of, replaced_bytes)
             Path(f"{path_of}.tmp").unlink(missing_ok=True)
         for directory in made:
             shutil.rmtree(directory, ignore_errors=True)
-        for name in CHECKPOINTS:
-            (target / name).unlink(missing_ok=True)
         raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.disk import OsDisk, ReadOnlyDisk
 from coordinatord.log.errors import LogDamaged
+from coordinatord.log.names import is_aside, partition_of, segment_base, segment_bases
 from coordinatord.log.scan import Scanned, scan
 from coordinatord.log.segment import (
     CLEANED_SUFFIX,
@@ -21,7 +22,7 @@ from coordinatord.log.segment import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
+    segment_name,
 )
 from coordinatord.topics.snapshots import offset_of
 
@@ -30,7 +31,6 @@ SOURCE = ReadOnlyDisk()
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 
-_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})\Z")
 #: what Kafka renames a directory to that it has replaced, moved or found to be nobody's: `NAME.<32 hex digits>-WORD`
 _RENAMED = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
@@ -123,17 +123,24 @@ def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_V
 
 
 def partitions(path: Path) -> tuple[list[Partition], list[str]]:
-    """The partitions of a data directory, and the names of directories that Kafka has set aside."""
+    """The partitions of a data directory, and the names of directories that Kafka has set aside. Others, which have
+    neither a segment nor a topic's id, are nobody's.
+    """
     found, aside = [], []
     for entry in sorted(path.iterdir()):
         if not entry.is_dir() or entry.name == METADATA_DIRECTORY:
             continue
-        matched = _PARTITION.match(entry.name)
+        key = partition_of(entry.name)
         if _RENAMED.match(entry.name):
             aside.append(entry.name)
-        elif matched:
-            found.append(Partition(matched[1], int(matched[2]), entry))
+        elif key is not None and _looks_like_one(entry):
+            found.append(Partition(*key, entry))
     return sorted(found, key=lambda each: (each.topic, each.index)), aside
+
+
+def _looks_like_one(directory: Path) -> bool:
+    names = [each.name for each in directory.iterdir()]
+    return checkpoint.PARTITION_METADATA in names or bool(segment_bases(names))
 
 
 def batches(path: Path) -> Iterator[Scanned]:
@@ -149,13 +156,13 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
     """Read all of a partition. Every batch has to be sound, but the last segment's end where nobody closed it."""
     found = Copied()
     names = sorted(each.name for each in partition.path.iterdir())
-    unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX))]
+    unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) and is_aside(name)]
     if unfinished:
         raise ExchangeError(
             f"{partition.path / unfinished[0]} was left behind by a cleaning that did not end: start and stop its "
             "broker once, so that it can clean up."
         )
-    segments = [partition.path / name for name in names if name.endswith(LOG_SUFFIX)]
+    segments = [partition.path / f"{segment_name(base)}{LOG_SUFFIX}" for base in segment_bases(names)]
     for segment in segments:
         size = segment.stat().st_size
         sound = 0
@@ -175,9 +182,8 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
 
 
 def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
-    """Copy a partition's files, durably. Indexes of one that was not closed have zeros at the end: both sides make
-    them anew."""
-    target.mkdir()
+    """Copy a partition's files into a new directory, durably. Indexes of one that was not closed have zeros at the end:
+    both sides make them anew."""
     for entry in partition.path.iterdir():
         if not _belongs(entry.name, indexes=indexes):
             continue
@@ -187,11 +193,9 @@ def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
 
 
 def _belongs(name: str, *, indexes: bool) -> bool:
-    if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
-        return indexes
-    if name in (epochs.FILE, checkpoint.PARTITION_METADATA):
-        return True
-    return name.endswith((LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX)) or offset_of(name) is not None
+    if segment_base(name) is not None:
+        return indexes or not name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    return name in (epochs.FILE, checkpoint.PARTITION_METADATA) or offset_of(name) is not None
 
 
 def _flush(path: Path) -> None:

@@ -79,6 +79,7 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
             with _in_place_of(target) as directory:
                 known = {topic.name: topic.partitions for topic in topics.values()}
                 for partition, end_offset in zip(taken, end_offsets, strict=True):
+                    (directory / partition.path.name).mkdir()
                     copy(partition, directory / partition.path.name, indexes=broker.clean)
                     _lead(directory / partition.path.name, known[partition.topic][partition.index], end_offset)
                 _write_own_files(directory, broker, settings, entries, next_producer_id, taken)
@@ -229,6 +230,8 @@ def _write_own_files(
         for source in broker.sources:
             offsets |= checkpoint.read_offsets(SOURCE, f"{source}/{name}")
         offsets = {key: offsets[key] for key in offsets.keys() & keys}
+        if name == checkpoint.RECOVERY_POINT:
+            offsets = dict.fromkeys(keys, 0) | offsets  # ours, whatever else shows it
         checkpoint.write_offsets(DISK, f"{path}/{name}", offsets)
     checkpoint.write_properties(
         DISK,
@@ -278,8 +281,11 @@ def _in_place_of(target: Path) -> Iterator[Path]:
         DISK.sync_dir(str(aside))
         if aside.parent == target:
             for entry in sorted(aside.iterdir()):
-                moved.append(target / entry.name)
-                os.rename(entry, moved[-1])
+                goal = target / entry.name
+                if os.path.lexists(goal):  # come since we looked, and not ours to replace or remove
+                    raise ExchangeError(f"{goal} is there already: name an empty directory (--data-dir).")
+                os.rename(entry, goal)
+                moved.append(goal)
             DISK.sync_dir(str(target))
             aside.rmdir()
             DISK.sync_dir(str(target))

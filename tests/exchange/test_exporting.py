@@ -200,6 +200,29 @@ def test_what_is_refused(ours: Path, broker: Path, tmp_path: Path) -> None:
     assert "has topics already" in refused(fresh, "--data-dir", ours, "--controller", broker)
 
 
+def test_a_failure_removes_nothing_that_was_there(ours: Path, broker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a directory in a partition's place, which is why it fails, nor checkpoints."""
+    (broker / "orders-1").mkdir()
+    (broker / "orders-1" / "mine").write_text("x")
+    (broker / "backup-2024").mkdir()
+    (broker / LOG_START).write_text("0\n0\n")
+    before = contents(broker)
+    code, _, said = run("export", broker, "--data-dir", ours)
+    assert (code, "orders-1: File exists" in said) == (1, True)
+    assert contents(broker) == before
+    assert (broker / "backup-2024").is_dir()
+    (broker / "orders-1" / "mine").unlink()
+    (broker / "orders-1").rmdir()
+    before = contents(broker)
+    monkeypatch.setattr(exporting, "extend_bootstrap", full)
+    assert run("export", broker, "--data-dir", ours)[0] == 1
+    assert contents(broker) == before
+
+
+def full(*_arguments: object) -> None:
+    raise OSError(28, "No space left on device", "somewhere")
+
+
 def test_a_failure_leaves_the_broker_as_it_was(ours: Path, broker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(broker)
 

@@ -6,12 +6,17 @@ import fcntl
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinatord.config import load
+from coordinatord.exchange import importing
 from coordinatord.log import DataDirectory, DataDirectoryError, epochs, replay
 from coordinatord.log.disk import OsDisk
+from kafka_wire.records.cluster_metadata import (
+from coordinatord.log.ownership import Foreign
+from coordinatord.topics import catalogue_file
 from kafka_wire.records.cluster_metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -291,6 +296,53 @@ def test_an_import_into_a_mount_point_that_did_not_end(
     assert "holds an import that did not end" in run("import", broker, "--data-dir", volume)[2]
     with pytest.raises(DataDirectoryError, match="holds an import that did not end"):
         DataDirectory.open(str(volume))
+
+
+def test_what_has_come_into_a_mount_point_meanwhile_stays(
+    broker: Path, volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = importing._write_own_files
+
+    def somebody_writes_too(*arguments: Any) -> None:
+        write(*arguments)
+        (volume / "orders-1").mkdir()
+        (volume / "orders-1" / "mine").write_text("x")
+        (volume / "topics.json").write_text("mine")
+
+    monkeypatch.setattr(importing, "_write_own_files", somebody_writes_too)
+    code, _, said = run("import", broker, "--data-dir", volume)
+    assert (code, "orders-1 is there already" in said) == (1, True)
+    assert contents(volume) == {"orders-1/mine": b"x", "topics.json": b"mine"}
+
+
+def test_partitions_without_ids_are_taken(broker: Path, target: Path) -> None:
+    """As Kafka made them before 2.8; the next start must not take them for somebody else's."""
+    for file in (*(broker / "__cluster_metadata-0").iterdir(), *broker.glob("*/partition.metadata")):
+        file.unlink()
+    (broker / "__cluster_metadata-0").rmdir()
+    assert run("import", broker, "--data-dir", target)[0] == 0
+    for _ in range(2):
+        told: list[Foreign] = []
+        data = DataDirectory.open(str(target), catalogued=catalogue_file.catalogued, on_foreign=told.append)
+        ends = {key: log.end_offset for key, log in data.logs.items()}
+        assert ends == {("orders", 0): 4, ("orders", 1): 0, ("__consumer_offsets", 0): 0}
+        assert told == []
+        data.close()
+
+
+def test_directories_that_are_no_partitions_are_left(broker: Path, target: Path) -> None:
+    """Of a broker without the cluster's metadata, whose topics its directories tell."""
+    for file in (broker / "__cluster_metadata-0").iterdir():
+        file.unlink()
+    (broker / "__cluster_metadata-0").rmdir()
+    for name in ("backup-2024", "orders-007"):
+        (broker / name).mkdir()
+        (broker / name / "app.log").write_text("x")
+    (broker / "orders-0" / "notes.log").write_text("x")
+    (broker / "orders-0" / "todo.swap").write_text("x")
+    assert run("import", broker, "--data-dir", target)[0] == 0
+    assert set(topics(target)) == {"orders", "__consumer_offsets"}
+    assert not list(target.glob("backup*")) + list(target.glob("*/notes.log")) + list(target.glob("*/todo.swap"))
 
 
 def test_damage_of_a_cleanly_stopped_broker_is_refused_and_nothing_is_left(broker: Path, target: Path) -> None:
