@@ -24,6 +24,7 @@ from coordinatord.log.partition_log import PartitionLog
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.catalogue_file import Deletion, Entry
+from kafka_wire.schema import ZERO_UUID
 
 Key = TypeVar("Key")
 
@@ -108,7 +109,7 @@ class SharedCatalogue(Catalogue):
         entries = self._content.topics
         for name, (topic_id, highest) in self._found().items():
             entry = entries.get(name)
-            if entry is None or entry.topic_id != topic_id or highest >= entry.partitions:
+            if entry is None or topic_id not in (entry.topic_id, ZERO_UUID) or highest >= entry.partitions:
                 told = uuid_text(topic_id)
                 raise LogDamaged(f"{self._data.path}/{name}-{highest}", 0, f"no topic of {self._path} has id {told}")
         self._refreshing = True

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.log import DataDirectory
 from coordinatord.log.config import LogConfig
+from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.topics.catalogue_file import read
 from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kafka_wire.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
@@ -14,6 +16,7 @@ from kafka_wire.api.create_topics import CreatableReplicaAssignment, CreatableTo
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
 from tests.log.world import PATH
 from tests.topics.world import batch, produce
 from tests.workers.world import FIRST_ID, Workers, WorkerWorld
@@ -162,6 +165,20 @@ def test_a_directory_that_the_catalogue_does_not_know_is_set_aside_by_its_worker
     }
     assert {name.partition(".")[0] for name in names if name.endswith("-stray")} == own
     assert own
+
+
+def test_a_partition_without_an_id_is_its_topics(tmp_path: Path) -> None:
+    """One that a Kafka broker before 2.8 has made: in its directory there is no partition.metadata."""
+    disk = SimulatedDisk()
+    DataDirectory.open(PATH, disk=disk).close()
+    disk.makedirs(f"{PATH}/old-1")
+    disk.open(f"{PATH}/old-1/{0:020d}.log", create=True)
+    disk.content(f"{PATH}/old-1/{0:020d}.log")[:] = build_batch([(b"a", b"1")], 1)
+    workers = Workers(2, tmp_path, disk)
+    [log] = [world.data.get("old", 1) for world in workers.worlds if world.nodes().owns("old", 1)]
+    assert log is not None
+    assert log.end_offset == 1
+    assert [len(world.topics.catalogue.by_name["old"].partitions) for world in workers.worlds] == [2, 2]
 
 
 def test_partitions_cannot_be_placed(workers: Workers) -> None:
