@@ -18,6 +18,7 @@ from coordinatord.cli import cli
 from coordinatord.log import DataDirectory, LogConfig, LogDamaged, LogWriter
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.repair import RepairRefused, carry_out, lock, plan
+from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import build_batch, iterate_batches
@@ -197,6 +198,30 @@ def test_a_daemon_that_runs_is_not_repaired(data_dir: Path) -> None:
         held.release()
     assert result.exit_code == 1
     assert result.output == f"Error: data directory {data_dir} is in use: stop the daemon first\n"
+
+
+def test_files_of_others_in_the_partition_stay(data_dir: Path) -> None:
+    """What is called something like a segment or a snapshot, too."""
+    segment = flip(data_dir, "group-20")
+    others = [segment.parent / name for name in ("5.log", "99.snapshot", "notes.txt", "7.index")]
+    for path in others:
+        path.write_bytes(b"mine")
+    with pytest.raises(LogDamaged) as damage:
+        read_whole(segment)
+    words = ["log", "repair", "--yes", "--from-position", str(damage.value.position), str(segment)]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert [path.read_bytes() for path in others] == [b"mine"] * 4
+
+
+def read_whole(segment: Path) -> None:
+    """Read every batch."""
+    file = OsDisk().open(str(segment))
+    try:
+        for _batch in scan(file, str(segment), 0, file.size()):
+            pass
+    finally:
+        file.close()
 
 
 @pytest.mark.parametrize(
