@@ -104,7 +104,8 @@ def build_context(engine: Engine, base: str, directory: Path) -> Path:
 
 def _project_files() -> Iterable[Path]:
     """What the Dockerfile and the compose file need, from a checkout or an unpacked archive."""
-    for top in ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "protocol", "coordinatord", "deploy"):
+    needed = "Dockerfile .dockerignore pyproject.toml README.md LICENSE protocol coordinatord deploy"
+    for top in needed.split():
         path = PROJECT / top
         for file in [path] if path.is_file() else path.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".whl":
