@@ -1,0 +1,27 @@
+"""What an installation has besides modules."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from tests.daemon import REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+WHERE = [REPOSITORY / folder for folder in PROJECT["tool"]["setuptools"]["packages"]["find"]["where"]]
+
+
+@pytest.mark.parametrize("package", ["coordinatord", "protocol", "pyspark_consumer_offsets"])
+def test_a_package_says_that_it_has_types(package: str) -> None:
+    """mypy takes an installed package without this file for one without annotations."""
+    [directory] = [folder / package for folder in WHERE if (folder / package / "__init__.py").exists()]
+    assert (directory / "py.typed").read_bytes() == b""
+    assert PROJECT["tool"]["setuptools"]["package-data"][package] == ["py.typed"]
+
+
+def test_the_license_is_the_one_that_is_named() -> None:
+    assert PROJECT["project"]["license"] == "Apache-2.0"
+    text = (REPOSITORY / "LICENSE").read_text()
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
