@@ -14,7 +14,6 @@ from coordinatord.config import load
 from coordinatord.exchange import importing
 from coordinatord.log import DataDirectory, DataDirectoryError, epochs, replay
 from coordinatord.log.disk import OsDisk
-from kafka_wire.records.cluster_metadata import (
 from coordinatord.log.ownership import Foreign
 from coordinatord.topics import catalogue_file
 from kafka_wire.records.cluster_metadata import (
