@@ -105,6 +105,19 @@ def test_timers_go_off_in_time_and_in_batches() -> None:
     assert loop.calls == []
 
 
+def test_a_timer_goes_off_at_most_two_milliseconds_late() -> None:
+    """On a loop that has nothing else to do. Clients see Kafka's within two."""
+    loop = FakeLoop()
+    late: list[int] = []
+    timers = Timers(loop, lambda: loop.now_ms, lambda key: late.append(loop.now_ms - int(key.group_id)))  # type: ignore[arg-type]
+    deadlines_ms = range(1_000_003, 1_700_000, 777)
+    for deadline_ms in deadlines_ms:
+        timers.schedule(TimerKey(str(deadline_ms), "session", "m"), deadline_ms)
+    loop.run_until(1_800_000)
+    assert len(late) == len(deadlines_ms)
+    assert 0 <= min(late) <= max(late) <= 2
+
+
 def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = FakeLoop()
     busy_s = 0.0

@@ -15,8 +15,8 @@ from typing import Any
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group.result import TimerKey
 
-TICK_MS = 10
-"""How late a timer may be. Kafka's timer ticks every millisecond; nothing here is decided within ten."""
+TICK_MS = 1
+"""How late a timer may be, and as much again by the clock behind it. Kafka's timer ticks every millisecond, too."""
 
 SLICE_S = 0.003
 """For how long a turn expires timers. One may do next to nothing, or end a group, log that and tell of it: 100 µs."""

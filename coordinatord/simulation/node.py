@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.clocks.timer_wheel import TimerWheel
+from coordinatord.clocks.timers import TICK_MS
 from coordinatord.group import events
 from coordinatord.group.classic import step
 from coordinatord.group.commit_answers import written_out
@@ -29,7 +30,6 @@ from kafka_wire.api.sync_group import SyncGroupRequest
 
 NODE_ID = 0
 HOST, PORT = "localhost", 9092
-TICK_MS = 10
 GROUP_ID = "simulated"
 TOPIC = "topic"
 

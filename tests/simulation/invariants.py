@@ -55,8 +55,8 @@ NOT_DONE = frozenset(
 )
 """Errors which say that a commit has not happened. After COORDINATOR_NOT_AVAILABLE it may have, if the log failed."""
 
-LATE_MS = TICK_MS + 30
-"""How late a session may end: a tick of the wheel, one of the timer behind it, and drift within both."""
+LATE_MS = 2 * TICK_MS + 3
+"""How late a session may end: a tick of the wheel, one of the timer behind it, and the drift of the clocks."""
 
 FLUSH_MS = 200
 UNDISTURBED_MS = 10_000
