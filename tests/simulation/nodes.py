@@ -19,7 +19,7 @@ import coordinatord.daemon.daemon
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.daemon.compaction import Compaction
-from coordinatord.daemon.daemon import CLOCK_INTERVAL_S, Daemon
+from coordinatord.daemon.daemon import Daemon
 from coordinatord.daemon.worker import Part
 from coordinatord.log import shares
 from coordinatord.log.cleaner import Here
@@ -119,13 +119,6 @@ class SimulatedDaemon(Daemon):
             workshop=Here(self.node.machine.disk),
             worker=self.node.cleaner_worker,
         )
-
-    def _every(self, seconds: float, work: Callable[[], object]) -> None:
-        if seconds != CLOCK_INTERVAL_S:  # to follow the wall clock: there is none
-            super()._every(seconds, work)
-
-    def _spawn(self, work: Any) -> None:
-        super()._spawn(work)
 
 
 class Node:
