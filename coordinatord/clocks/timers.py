@@ -1,6 +1,6 @@
 """The timer wheel on the event loop: one loop timer for the earliest deadline of all.
 
-Two kinds of keys are in the wheel: the groups' `TimerKey`s, which go to `on_expired`, and `Alarm`s, callbacks that
+Two kinds of keys are in the wheel: those of coordinators, which go to `on_expired`, and `Alarm`s, callbacks that
 somebody wants at a time. A turn of the loop expires them for `SLICE_S` at most, so that a hundred thousand that are
 due together do not keep the sockets waiting; what is left goes on in the next turn.
 """
@@ -8,12 +8,11 @@ due together do not keep the sockets waiting; what is left goes on in the next t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import perf_counter
 from typing import Any
 
 from coordinatord.clocks.timer_wheel import TimerWheel
-from coordinatord.group.result import TimerKey
 
 TICK_MS = 1
 """How late a timer may be, and as much again by the clock behind it. Kafka's timer ticks every millisecond, too."""
@@ -43,7 +42,7 @@ class Timers:
     """Schedules on the wheel, wakes with the loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], on_expired: Callable[[TimerKey], object]
+        self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], on_expired: Callable[[Any], object]
     ) -> None:
         self.wheel: TimerWheel[Any] = TimerWheel(TICK_MS, now_ms())
         self._loop = loop
@@ -52,12 +51,12 @@ class Timers:
         self._handle: asyncio.TimerHandle | asyncio.Handle | None = None
         self._wakes_at_ms = 1 << 62
 
-    def schedule(self, key: TimerKey, deadline_ms: int) -> None:
+    def schedule(self, key: Hashable, deadline_ms: int) -> None:
         """Set a group's timer, replacing an earlier one of this key."""
         self.wheel.schedule(key, deadline_ms)
         self._wake_at(deadline_ms)
 
-    def cancel(self, key: TimerKey) -> None:
+    def cancel(self, key: Hashable) -> None:
         """Unset a group's timer."""
         self.wheel.cancel(key)
 
@@ -100,10 +99,10 @@ class Timers:
         while True:
             now_ms = self._now_ms()
             for key in self.wheel.advance(now_ms, BATCH):
-                if type(key) is TimerKey:
-                    self._on_expired(key)
-                else:
+                if type(key) is Alarm:
                     key.callback()
+                else:
+                    self._on_expired(key)
             next_ms = self.wheel.next_deadline_ms()
             if next_ms is None:
                 return
