@@ -1,9 +1,9 @@
-"""What a group decides: pure functions over plain data. `classic.step` is the way in; its docstring is the theory.
+"""The classic group's decisions: pure functions over plain data. Start at `classic.step`; its docstring explains them.
 
-state.py    what a group is: states and their table, members, settings
-events.py   what can happen to it
-result.py   what a step wants done
+state.py    a group: its members, offsets and settings; states.py: its states and their transitions
+events.py   the events that a group handles
+result.py   what a step asks the shell to do
 pending.py  offsets of open transactions; transactional.py: how they are committed
 replay.py   the one writer of durable state
-classic.py  step, heartbeat, time-outs, restore
+classic.py  step, heartbeat, timeouts, restore
 """

@@ -1,4 +1,4 @@
-"""The end of a group, whether deleted or only no longer served here."""
+"""The end of a group: it is deleted, or this coordinator stops serving it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinatord.group.states import DEAD
 
 
 def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
-    """The group is gone: no member, no timer, nothing parked (that has been answered)."""
+    """Make the group Dead: drop its members and cancel its timers. The caller has answered all parked requests."""
     group.transition_to(DEAD, reason, now_ms, result)
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))

@@ -1,23 +1,23 @@
-"""The classic group protocol: members join, their leader assigns, everybody syncs, heartbeats and leaves.
+"""The classic group protocol: members join, the leader assigns, members sync, send heartbeats and leave.
 
-`step(group, event, now_ms)` is the way in for all that has to be decided: it looks at the event's type, decides,
-changes the group, and says in its `Result` what has to be logged, answered and timed. It is synchronous and knows
-neither clock nor chance nor I/O: `now_ms` (epoch milliseconds, never going back) is told, ids come from `group.new_id`.
-What a step logs it has also applied; no reply of its result may leave before that is durable.
+`step(group, event, now_ms)` is the entry point for every decision. It dispatches on the event's type, changes the
+group, and returns in its `Result` what to log, what to answer and which timers to set. It is synchronous and uses no
+clock, no randomness and no I/O: `now_ms` (epoch milliseconds, never decreasing) is passed in, ids come from
+`group.new_id`. A step has applied whatever it logs; none of its replies may be sent before those records are durable.
 
       Empty ──join──▶ PreparingRebalance ──all rejoined, or time is up──▶ CompletingRebalance ──leader syncs──▶ Stable
         ▲                │  ▲     ▲                                              │                              │
-        └── nobody left ─┘  │     └──── somebody joins anew, leaves, expires ────┘                              │
-                            └───────────────── somebody joins, leaves, expires, changes ────────────────────────┘
+        └── nobody left ─┘  │     └── a member joins, leaves, expires, changes ──┘                              │
+                            └───────────────── a member joins, leaves, expires, changes ────────────────────────┘
 
-The table of states is in state.py, what a rejoin does in each of them in joining.py. A group is there as soon as
-`step` is called on it, but it *exists* only once a join or an offset created it; when `group.exists` is False after a
-step, the shell forgets it.
+states.py has the table of states, joining.py what a rejoin does in each of them. `step` may be called with a group that
+does not exist yet: a group *exists* once a join or an offset has created it. When `group.exists` is False after a step,
+the shell drops the group.
 
-Heartbeats are nearly all the traffic: a heartbeat moves `member.session_deadline_ms` and returns a constant. The timer
-of a member is set again when it fires before that deadline. Two changes need no decision while `group.version` stands
-where it did when one was made, and so no step: `Member.is_alive` and `offsets.commit_like_before`. The shell's
-shortcuts make them.
+Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A session
+timer that fires before that deadline is set again. As long as `group.version` does not change, two requests can be
+repeated without a step: a heartbeat (`Member.is_alive`) and a commit (`offsets.commit_like_before`). The shell's
+shortcuts do so.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ HEARTBEAT_REFUSALS = {
 
 
 def step(group: Group, event: Any, now_ms: int) -> Result:
-    """Decide one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
+    """Handle one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
     return HANDLERS[type(event)](group, event, now_ms)
 
 
 def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
-    """The member is alive. Returns constants, except for the rare deadline that moves to before its timer."""
+    """Extend the member's session. Returns a constant, unless the deadline moves to before the member's timer."""
     member = group.members.get(request.member_id)
     if member is None or request.group_instance_id is not None:
         error = _heartbeat_refusal(group, request)
@@ -88,7 +88,7 @@ def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
 
 
 def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
-    """A timer fired. It may be early, or late for something that is no longer there."""
+    """A timer fired: perhaps early, perhaps for something that no longer exists."""
     key = event.key
     if key.kind == SESSION:
         return _session_timed_out(group, key, now_ms)
@@ -107,7 +107,7 @@ def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
 
 
 def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
-    """Answer whatever is parked and serve the group no more; the log keeps it."""
+    """Answer all parked requests and stop serving the group. The log keeps it."""
     if group.state is DEAD:
         return NOTHING
     result = Result()
@@ -119,9 +119,9 @@ def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
 
 
 def restore(group: Group, now_ms: int) -> Result:
-    """Make volatile state from the durable one that a load has replayed; sessions begin anew.
+    """Rebuild the volatile state from the durable state that a load has replayed. Sessions start anew.
 
-    A member knows only the metadata of the protocol that was in use, so one that rejoins with more counts as changed.
+    The log holds each member's metadata for the selected protocol only: a member that rejoins with more has changed.
     """
     result = Result()
     metadata = group.metadata
@@ -139,7 +139,7 @@ def restore(group: Group, now_ms: int) -> Result:
             or logged.member_id in group.members
             or logged.group_instance_id in group.static_members
         ):
-            # Nobody logs this on purpose, but logs come from other programs too. It has to join anew.
+            # coordinatord and Kafka never log this, but a log may come from another program. The member must join anew.
             result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
             continue
         member = Member(
@@ -157,7 +157,7 @@ def restore(group: Group, now_ms: int) -> Result:
     if group.members:
         if group.leader_id not in group.members:
             group.leader_id = next(iter(group.members))
-        group.state = STABLE  # not a transition: this is where it was
+        group.state = STABLE  # not a transition: the group was Stable before the restart
         group.heartbeat_result = HEARTBEAT_RESULTS[STABLE]
     group.subscribed_topics = subscribed_topics(group)
     if len(group.members) > group.settings.max_size:
@@ -185,10 +185,10 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     member.timer_ms = NEVER
     parked = member.join_reply_to is not None or member.sync_reply_to is not None
     if parked and not member.is_new:
-        # It waits for us, not we for it. Whatever ends its wait gives it a new deadline.
+        # The member waits for the group's answer. That answer gives it a new deadline.
         return NOTHING
     result = Result()
-    # A newcomer that is still there shall ask anew.
+    # A new member whose client still waits must start over.
     answer_join(group, member, join_error(ErrorCode.UNKNOWN_MEMBER_ID), result)
     remove_member(group, member_id, Cause.JOIN_EXPIRED if member.is_new else Cause.SESSION_EXPIRED, result)
     if group.state is PREPARING_REBALANCE:
@@ -212,7 +212,7 @@ def _pending_id_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
 
 
 def _complete_if_all_joined(group: Group, now_ms: int, result: Result) -> None:
-    """An expiry, unlike a join or a leave, may also cut the delay of the first rebalance short; so it is in Kafka."""
+    """Like Kafka, let an expiry cut the initial rebalance delay short; a join or a leave does not."""
     if group.state is PREPARING_REBALANCE and group.has_all_members_joined():
         complete_join(group, now_ms, result)
 

@@ -1,4 +1,4 @@
-"""How a group looks from outside: DescribeGroups and ListGroups. Reads only."""
+"""DescribeGroups and ListGroups of one group. Read-only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafka_wire.api.list_groups import ListedGroup
 from kafka_wire.errors import ErrorCode
 
 CLASSIC = "classic"
-"""Our group type, as ListGroups names it."""
+"""The group type that ListGroups shows."""
 
 
 def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup:
-    """A group's state and members. One that is not there is Dead, from v6 with an error (KIP-1043)."""
+    """A group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043)."""
     if group is None or not group.exists:
         if version >= 6:
             return DescribedGroup(
@@ -25,7 +25,7 @@ def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup
                 group_state=DEAD.value,
             )
         return DescribedGroup(group_id=group_id, group_state=DEAD.value)
-    # Outside of Stable protocol and metadata belong to no agreed generation.
+    # Outside of Stable, no generation has agreed on the protocol and the metadata.
     protocol_name = group.protocol_name if group.state is STABLE else None
     return DescribedGroup(
         group_id=group_id,
@@ -37,7 +37,7 @@ def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup
 
 
 def list_group(group: Group, states_filter: Sequence[str] = (), types_filter: Sequence[str] = ()) -> ListedGroup | None:
-    """The group's line in ListGroups; None if it is not there or a filter leaves it out. Case does not matter."""
+    """The group's entry in ListGroups; None if it does not exist or a filter excludes it. Filters ignore case."""
     if not group.exists:
         return None
     if states_filter and group.state.value.lower() not in {name.lower().strip() for name in states_filter}:

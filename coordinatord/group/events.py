@@ -1,8 +1,8 @@
-"""What can happen to a group. `HeartbeatRequest` and `OffsetDeleteRequest` are events as they are.
+"""The events of a group. `HeartbeatRequest` and `OffsetDeleteRequest` are events themselves.
 
-Behaviour that depends on the request's version arrives as a field, so that steps know no versions; `of` makes the
+Behaviour that depends on the request's version is a field of the event, so that steps need no versions; `of` makes the
 event from a request and its version. `reply_to` is opaque, hashable and not None: the shell finds the parked request
-by it. `client_host` is written as Java's InetAddress.toString() does ("/127.0.0.1"): it goes into the log.
+by it. `client_host` has the format of Java's InetAddress.toString() ("/127.0.0.1"), because it is logged.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Sync:
 
     request: SyncGroupRequest
     reply_to: Any
-    require_protocol: bool = True  # v5+, KIP-559: protocol type and name must be there
+    require_protocol: bool = True  # v5+, KIP-559: protocol type and name are required
 
     @classmethod
     def of(cls, request: SyncGroupRequest, version: int, reply_to: Any) -> Sync:
-        """From a request of that version."""
+        """Make the event from a request of this version."""
         return cls(request, reply_to, version >= 5)
 
 
@@ -60,11 +60,11 @@ class Leave:
 
     request: LeaveGroupRequest
     members: list[MemberIdentity]
-    single: bool = False  # before v3: the response has no members, only an error code
+    single: bool = False  # true before v3: the response has an error code and no members
 
     @classmethod
     def of(cls, request: LeaveGroupRequest, version: int) -> Leave:
-        """Before v3 one member leaves, named in the request itself."""
+        """Before v3 the request itself names the one member that leaves."""
         if version >= 3:
             return cls(request, request.members)
         return cls(request, [MemberIdentity(member_id=request.member_id)], single=True)
@@ -72,20 +72,20 @@ class Leave:
 
 @dataclass(slots=True)
 class Commit:
-    """An OffsetCommit request. The shell has taken out unknown topics and filled in names and topic ids."""
+    """An OffsetCommit request. The shell has removed unknown topics and filled in topic names and ids."""
 
     request: OffsetCommitRequest
-    absent_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND  # for a generation of a group that is not there
+    absent_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND  # if a generation is given and the group does not exist
 
     @classmethod
     def of(cls, request: OffsetCommitRequest, version: int) -> Commit:
-        """Before v9 clients know ILLEGAL_GENERATION only."""
+        """Clients before v9 know ILLEGAL_GENERATION only."""
         return cls(request, ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
 
 
 @dataclass(slots=True)
 class TxnCommit:
-    """A TxnOffsetCommit request; unknown topics are taken out, and the producer may write for this group."""
+    """A TxnOffsetCommit request. The shell has removed unknown topics and checked that the producer may write."""
 
     request: TxnOffsetCommitRequest
 
@@ -107,19 +107,19 @@ class TimedOut:
 
 @dataclass(slots=True)
 class Delete:
-    """The group is to be deleted (DeleteGroups); `reply` is its DeletableGroupResult."""
+    """DeleteGroups names this group; `reply` is its DeletableGroupResult."""
 
 
 @dataclass(slots=True)
 class Expire:
-    """Time to look for offsets older than the retention (KIP-211), and for a group that nobody needs any more."""
+    """Remove offsets older than the retention (KIP-211), and the group if nothing needs it any more."""
 
     retention_ms: int
 
 
 @dataclass(slots=True)
 class TopicDeleted:
-    """A topic is gone; its offsets go too, unless they were committed for another topic of that name."""
+    """A topic was deleted: delete its offsets, except those committed for another topic of the same name."""
 
     topic: str
     topic_id: bytes
@@ -127,10 +127,10 @@ class TopicDeleted:
 
 @dataclass(slots=True)
 class Unload:
-    """This coordinator stops serving the group: whatever is parked is answered with `error`. Nothing is logged."""
+    """This coordinator stops serving the group: parked requests are answered with `error`. Nothing is logged."""
 
     error: ErrorCode = ErrorCode.NOT_COORDINATOR
 
 
 Event = Join | Sync | Leave | Commit | TxnCommit | EndTransaction | TimedOut | Delete | Expire | TopicDeleted | Unload
-"""Beside HeartbeatRequest and OffsetDeleteRequest."""
+"""All events besides HeartbeatRequest and OffsetDeleteRequest."""

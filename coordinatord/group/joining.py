@@ -1,16 +1,16 @@
-"""JoinGroup: who may join, as whom, and what that does to the group.
+"""JoinGroup: who may join, under which id, and how the group changes.
 
-A dynamic member asks without an id, is handed one (MEMBER_ID_REQUIRED, KIP-394; before v4 it is taken in at once) and
-asks again with it. A static member (KIP-345) asks without an id after each restart and takes the place of its former
-self; if nothing else changes the group does not even rebalance. A member with an id rejoins.
+A dynamic member joins without an id, is given one (MEMBER_ID_REQUIRED, KIP-394; before v4 it joins at once) and joins
+again with it. A static member (KIP-345) joins without an id after each restart and replaces its former self; if nothing
+else has changed, the group does not rebalance. A member with an id rejoins.
 
 | a member rejoins in | and                         | then                                                       |
 |---------------------|-----------------------------|------------------------------------------------------------|
 | PreparingRebalance  |                             | its join is parked; the last one completes the rebalance   |
-| CompletingRebalance | its metadata is as before   | it lost our answer: the same answer again                  |
+| CompletingRebalance | its metadata is unchanged   | it has missed the response: the same response again        |
 | CompletingRebalance | its metadata has changed    | a new rebalance                                            |
 | Stable              | is the leader, or changed   | a new rebalance                                            |
-| Stable              | follows, and is as before   | the generation as it is, so that it can sync               |
+| Stable              | is an unchanged follower    | a response with the current generation, so that it syncs   |
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     member_id = request.member_id
     if member_id in group.pending_members:
         if request.group_instance_id is not None:
-            # Ids are handed out to dynamic members only: this client is confused. Kafka fails on it in the same way.
+            # Only dynamic members are given ids: this client is wrong. Kafka fails on it in the same way.
             result.reply = join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _add_member(group, event, member_id, now_ms, result)
@@ -119,7 +119,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     protocols = _protocols(request)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:
-        why = text = ""  # it takes part in the rebalance that there is
+        why = text = ""  # it joins the rebalance in progress
     elif member.protocols != protocols:
         why, text = Why.METADATA_CHANGED, f"member {member_id} changed its metadata"
     elif group.state is STABLE and leader:
@@ -150,13 +150,13 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
         _protocols(request),
         join_reply_to=event.reply_to,
         is_new=True,
-        timer_ms=group.pending_members.get(member_id, NEVER),  # that of its id, if it was handed out, is its own now
+        timer_ms=group.pending_members.get(member_id, NEVER),  # a pending id's timer becomes the member's
     )
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     add_member(group, member, request.protocol_type)
-    # It cannot heartbeat before it has our answer, and a connection that breaks meanwhile goes unnoticed. Clients that
-    # give up and come back under a new id would fill the group, so even a parked newcomer expires.
+    # A member cannot heartbeat before it has our response, and a connection that breaks meanwhile goes unnoticed. If
+    # clients give up and join again under new ids, such members fill the group, so a parked new member expires too.
     keep_alive(group, member, group.settings.new_member_join_timeout_ms, now_ms, result)
     result.changes.append(joined(member, request, is_new=True))
     if group.state is PREPARING_REBALANCE:
@@ -188,7 +188,7 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
             text = f"static member {new_id} changes the choice of protocol"
             prepare_rebalance(group, _trigger(Why.METADATA_CHANGED, text, new_id, request), now_ms, result)
     elif group.state is COMPLETING_REBALANCE:
-        # The leader may be computing an assignment for the old id already.
+        # The leader may already be computing an assignment for the old id.
         text = f"static member {new_id} restarted"
         prepare_rebalance(group, _trigger(Why.STATIC_MEMBER_RESTARTED, text, new_id, request), now_ms, result)
     else:
@@ -208,7 +208,7 @@ def _replace_without_rebalance(
         member_id=member.member_id,
     )
     if not event.supports_skipping_assignment:
-        # An assignment that the restarted leader computes now would be thrown away, so let it not feel addressed.
+        # A restarted leader's assignment would be discarded, so do not tell it that it leads.
         response.leader = leader_before or ""
     elif member.member_id == group.leader_id:
         response.members = members_for_leader(group)
@@ -217,7 +217,7 @@ def _replace_without_rebalance(
 
 
 def _has_room(group: Group, member_id: str) -> bool:
-    """group.max.size. During a rebalance the first ones to rejoin stay: the size may have been lowered since."""
+    """Enforce group.max.size. The first members to rejoin stay: the limit may have been lowered since."""
     if group.state is PREPARING_REBALANCE:
         member = group.members.get(member_id)
         if member is not None and member.join_reply_to is not None:
@@ -229,13 +229,13 @@ def _has_room(group: Group, member_id: str) -> bool:
 
 
 def _write_new_group(group: Group, result: Result) -> None:
-    """A join that creates the group also logs it, whether or not the join itself succeeds."""
+    """Log the group when a join creates it, whether or not the join itself succeeds."""
     value = _group_logged("", 0, None, None, group.current_state_timestamp_ms, [])
     write(group, GroupMetadataKey(group.group_id), value, result)
 
 
 def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
-    """Names are the same few in all members, so keep one copy. A name that comes twice counts once."""
+    """All members share a few names: keep one copy of each. A repeated name counts once."""
     if len(request.protocols) == 1:
         (protocol,) = request.protocols
         return ((sys.intern(protocol.name), protocol.metadata),)
@@ -255,7 +255,7 @@ def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> 
 
 
 def joined(member: Member, request: JoinGroupRequest, *, is_new: bool) -> Joined:
-    """What the ledger is told of a join."""
+    """The join as the ledger records it."""
     reason = (request.reason or NO_REASON)[:MAX_REASON]
     return Joined(member.member_id, member.group_instance_id, member.client_id, reason, is_new)
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, by their id or, when an operator sends it, by their instance id (KIP-345)."""
+"""LeaveGroup: members leave by member id or, if an operator sends the request, by instance id (KIP-345)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_wire.errors import ErrorCode
 
 
 def leave(group: Group, event: Leave, now_ms: int) -> Result:
-    """Each member is answered for itself; one rebalance serves them all."""
+    """Answer each member separately, with one rebalance for all."""
     if not group.group_id:
         return Result(reply=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     if group.state is DEAD:
@@ -36,7 +36,7 @@ def leave(group: Group, event: Leave, now_ms: int) -> Result:
         result.reply = LeaveGroupResponse(members=responses)
     if gone:
         if group.state is STABLE or group.state is COMPLETING_REBALANCE:
-            # Also when it was only an id that had been handed out; Kafka does so too.
+            # Like Kafka, rebalance also if only a pending id has left.
             trigger = gone[0] if len(gone) == 1 else Trigger(Why.MEMBER_LEFT, "; ".join(each.text for each in gone))
             prepare_rebalance(group, trigger, now_ms, result)
         elif group.state is PREPARING_REBALANCE:
@@ -57,7 +57,7 @@ def _leave_one(group: Group, identity: MemberIdentity, result: Result) -> ErrorC
             return error
     member = group.members.get(member_id)
     if member is not None:
-        # If it waits to join, on another connection, let it find out that it has to start anew.
+        # If a join of the member is parked on another connection, its client must start over.
         answer_join(group, member, join_error(ErrorCode.UNKNOWN_MEMBER_ID), result)
     remove_member(group, member_id, Cause.LEFT, result)
     return None

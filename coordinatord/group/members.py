@@ -1,8 +1,8 @@
-"""Members come, change, wait and go: every change of `group.members` and of what is counted from it.
+"""Members are added, updated, replaced and removed: every change of `group.members` and of the counts based on it.
 
-Session timers: `member.session_deadline_ms` is the truth, and a heartbeat moves nothing else. The member's timer fires
-at `member.timer_ms`, which is never later than the deadline; when it fires early it is set again. A member that waits
-for a reply cannot expire (unless it is new: `is_new`), its timer then stays unset until something moves its deadline.
+Session timers: `member.session_deadline_ms` is authoritative, and a heartbeat moves nothing else. The member's timer
+fires at `member.timer_ms`, never later than the deadline; if it fires early, it is set again. A member with a parked
+request cannot expire, unless it `is_new`; its timer then stays unset until something moves its deadline.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _joined = maker(JoinGroupResponse)
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A JoinGroup that fails; there is no protocol (an empty name before v7: the encoder's caller sees to it)."""
-    return _joined(0, error, -1, None, None, "", False, member_id, [])  # every new member is told that it needs an id
+    """A failed JoinGroup, without a protocol (before v7 an empty name: the encoder's caller sees to it)."""
+    return _joined(0, error, -1, None, None, "", False, member_id, [])  # sent to every new member (MEMBER_ID_REQUIRED)
 
 
 def refusal(group: Group, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
-    """Why a request of this identity is refused: unknown, or fenced by a newer member with its instance id."""
+    """Why this member's request is refused: it is unknown, or fenced by a newer member with its instance id."""
     if group_instance_id is not None:
         owner = group.static_members.get(group_instance_id)
         if owner is None:
@@ -36,7 +36,7 @@ def refusal(group: Group, member_id: str, group_instance_id: str | None) -> Erro
 
 
 def add_member(group: Group, member: Member, protocol_type: str) -> None:
-    """A new member, its join already parked if it has one. The first one decides the group's protocol type."""
+    """Add a member, its join already parked if it has one. The first member sets the group's protocol type."""
     if not group.members:
         group.protocol_type = protocol_type
     group.version += 1
@@ -53,9 +53,9 @@ def add_member(group: Group, member: Member, protocol_type: str) -> None:
 
 
 def remove_member(group: Group, member_id: str, cause: str, result: Result) -> None:
-    """Take a member, or an id that was handed out, out of everything. A parked sync dies unanswered.
+    """Remove a member or a pending id from the group. The member's parked sync is never answered.
 
-    A leader is followed by the member that has been here longest. Nothing happens if there is no such member.
+    The oldest member succeeds a leader. Does nothing if there is no such member.
     """
     member = group.members.pop(member_id, None)
     if member is not None:
@@ -86,7 +86,7 @@ def update_member(
     join_reply_to: Any,
     result: Result,
 ) -> None:
-    """What a member says of itself when it rejoins, and its parked join. An earlier parked one is never answered."""
+    """Store what a rejoining member states, and park its join. A join that it parked earlier is never answered."""
     if member.protocols != protocols:
         _count_protocols(group, member, -1)
         member.protocols = protocols
@@ -101,10 +101,10 @@ def update_member(
 
 
 def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, result: Result) -> Member:
-    """A restarted static member takes the place of its former self, which is fenced if it still waits.
+    """A restarted static member replaces its former self, whose parked requests are answered FENCED_INSTANCE_ID.
 
-    It keeps what it had, also client id and host; and it is still `old_id` that the group waits for to sync, as in
-    Kafka, so that a restart between the leader's sync and its own leads to a rebalance when that wait ends.
+    The new member inherits all that the old one had, including client id and host. As in Kafka, the group still waits
+    for `old_id` to sync: a restart between the leader's sync and the member's own ends in a rebalance after that wait.
     """
     old = group.members[old_id]
     answer_join(group, old, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id), result)
@@ -133,7 +133,7 @@ def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, re
 
 
 def keep_alive(group: Group, member: Member, timeout_ms: int, now_ms: int, result: Result) -> None:
-    """The member has `timeout_ms` from now; its timer is brought forward if it would fire too late."""
+    """Give the member `timeout_ms` from now. Its timer is moved forward if it would fire too late."""
     deadline_ms = now_ms + timeout_ms
     member.session_deadline_ms = deadline_ms
     if deadline_ms < member.timer_ms:
@@ -165,4 +165,4 @@ def _count_protocols(group: Group, member: Member, change: int) -> None:
         if count:
             counts[name] = count
         else:
-            del counts[name]  # names are the members' choice: keep none that nobody has
+            del counts[name]  # members choose the names: drop those that no member has

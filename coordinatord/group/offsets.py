@@ -1,13 +1,13 @@
-"""Committed offsets: commit, fetch, delete, expire; and the end of a group that has none.
+"""Committed offsets: commit, fetch, delete, expire; and the end of a group without offsets.
 
-Members commit under their generation. Anybody may commit without one while the group has no members: the admin tools
-that reset offsets, and *simple* consumers that use a group for storage only; such a commit also creates the group.
+Members commit with their generation. While the group has no members, any client may commit without one: admin tools
+that reset offsets, and *simple* consumers that use a group for storage only. Such a commit also creates the group.
 
-Offsets go when they are deleted, when their topic is, and `retention_ms` (KIP-211) after the group became Empty, or
-after the commit for simple groups and for topics that a Stable group of consumers no longer reads. A commit of v2-v4
-may bring a retention of its own.
+An offset is removed when it is deleted, when its topic is deleted, or when it expires (KIP-211): `retention_ms` after
+the group became Empty, or after the commit for simple groups and for topics that a Stable group of consumers no longer
+reads. A commit of v2-v4 may set its own retention.
 
-`fetch_offsets` is a read. It shows what has been applied, so its reply waits for the log like any other.
+`fetch_offsets` is a read. It shows applied offsets, so its reply waits for the log like any other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _value = maker(OffsetCommitValue)
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
-    """Log the offsets of a commit that is allowed; one that is too long in metadata fails by itself."""
+    """Log the offsets of an allowed commit; a partition whose metadata is too long fails by itself."""
     request = event.request
     error = commit_refusal(group, request, event.absent_error)
     if error is not None:
@@ -83,7 +83,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                     (partition.partition_index, _value(offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id))
                 )
             else:
-                # Logged as a v1 value, which has no more: remember what we would load.
+                # The log gets a v1 value, which has no more fields: keep what a load would read.
                 value = OffsetCommitValue(partition.committed_offset, NO_EPOCH, metadata, now_ms, expire_ms)
                 values.append((partition.partition_index, value))
         if values:
@@ -98,9 +98,9 @@ def commit_like_before(
     offsets: Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]],
     now_ms: int,
 ) -> None:
-    """`commit` of the partitions that a request committed, in full, since when `group.version` has not moved: so it is
-    allowed and complete, and nothing but its numbers and the time are new. `member` is who commits; None without one.
-    The caller logs `offsets`, topic by topic (partition, value).
+    """Apply a commit that repeats an earlier one of the same partitions. The earlier one was accepted in full, and
+    `group.version` has not changed since, so this one is valid, too: only its numbers and the time differ. `member` is
+    the one that commits, or None. The caller logs `offsets`: per topic the (partition, value) pairs.
     """
     if member is not None:
         member.is_alive(now_ms)
@@ -109,9 +109,9 @@ def commit_like_before(
 
 
 def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) -> list[list[OffsetCommitValue | None]]:
-    """What is committed for the partitions asked for, topic by topic; None where nothing is.
+    """The committed values of the requested partitions, topic by topic; None where nothing is committed.
 
-    A group that is not there has no offsets; that is no error.
+    A group that does not exist has no offsets; that is no error.
     """
     offsets = {} if group is None or group.state is DEAD else group.offsets
     answers: list[list[OffsetCommitValue | None]] = []
@@ -120,7 +120,7 @@ def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) ->
         values = [by_partition.get(partition) for partition in topic.partition_indexes]
         topic_id = topic.topic_id
         if topic_id != ZERO_UUID:
-            # What was committed for another topic of this name is not this one's.
+            # Skip offsets that were committed for another topic of the same name.
             known = (topic_id, ZERO_UUID)
             values = [None if value is None or value.topic_id not in known else value for value in values]
         answers.append(values)
@@ -130,10 +130,10 @@ def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) ->
 def fetch_offsets(
     group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for, -1 where there is none; all of the group's if `request.topics` is None.
+    """The requested offsets, -1 where none is committed; all of the group's if `request.topics` is None.
 
-    The topic id of a response to a request for all is left to the caller, who knows the topics. With `require_stable` a
-    partition for which a transaction is open has none yet: the client asks again.
+    If the request is for all, the caller fills in the topic ids. With `require_stable`, a partition with an open
+    transaction fails with UNSTABLE_OFFSET_COMMIT, and the client asks again.
     """
     pending = group.pending if group is not None and require_stable else None
     unstable: Container[tuple[str, int]] = pending or ()
@@ -156,7 +156,7 @@ def fetch_offsets(
 
 
 def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> Result:
-    """OffsetDelete: consumers' topics are protected while they read them, other members protect everything."""
+    """OffsetDelete. Consumers protect the topics that they read; members of another kind protect all topics."""
     error = ErrorCode.NONE
     if not group.group_id:
         error = ErrorCode.INVALID_GROUP_ID
@@ -182,7 +182,7 @@ def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> R
 
 
 def delete(group: Group, event: Delete, now_ms: int) -> Result:
-    """DeleteGroups: tombstones for all offsets and the group, if it has no members."""
+    """DeleteGroups: write tombstones for all offsets and for the group, if it has no members."""
     error = deletion_refusal(group)
     if error is not None:
         return Result(reply=DeletableGroupResult(group.group_id, error))
@@ -201,7 +201,7 @@ def deletion_refusal(group: Group) -> ErrorCode | None:
 
 
 def expire(group: Group, event: Expire, now_ms: int) -> Result:
-    """Remove what has expired, and an Empty group with nothing left, however young: nothing of it can be missed."""
+    """Remove expired offsets, and an Empty group without offsets, however young: it holds nothing to lose."""
     if not group.exists or group.state is DEAD:
         return NOTHING
     expired = expired_offsets(group, event.retention_ms, now_ms)
@@ -217,11 +217,11 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
 
 
 def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[str, int]]:
-    """The (topic, partition) whose offset nobody has needed for `retention_ms`; see KIP-211."""
+    """The (topic, partition) of each offset that has been unused for `retention_ms`; see KIP-211."""
     empty_since_ms = NO_TIMESTAMP
     if group.protocol_type is not None:
         if group.state is EMPTY:
-            empty_since_ms = group.current_state_timestamp_ms  # unknown from old logs: then the commit counts
+            empty_since_ms = group.current_state_timestamp_ms  # unknown in old logs: then the commit's time counts
         elif not (group.state is STABLE and group.uses_consumer_protocol() and group.subscribed_topics is not None):
             return []
     expired = []
@@ -238,13 +238,13 @@ def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[
 
 
 def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
-    """Forget the offsets of a topic that is gone, not those of another one by the same name."""
+    """Delete the offsets of a deleted topic, except those of another topic of the same name."""
     gone = {
         partition: None
         for partition, value in group.offsets.get(event.topic, {}).items()
         if value.topic_id in (ZERO_UUID, event.topic_id)
     }
-    # Those of transactions carry no topic id.
+    # Offsets of transactions carry no topic id.
     gone.update((partition, None) for topic, partition in group.pending or () if topic == event.topic)
     if not gone:
         return NOTHING
@@ -255,7 +255,7 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
 
 
 def commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: ErrorCode) -> ErrorCode | None:
-    """Why a commit is refused; `absent_error` where it names a generation of a group that is not there."""
+    """Why a commit is refused; `absent_error` if it names a generation and the group does not exist."""
     generation_id = request.generation_id_or_member_epoch
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -270,8 +270,8 @@ def commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: Err
         if generation_id != group.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
     else:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # there are members, and this is none of them
-    # Its partitions may be somebody else's in the generation that is about to begin.
+        return ErrorCode.UNKNOWN_MEMBER_ID  # the group has members, and the commit names none
+    # Another member may own these partitions in the generation that is about to begin.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING_REBALANCE else None
 
 
@@ -291,7 +291,7 @@ def _all_partitions(group: Group) -> list[tuple[str, int]]:
 
 
 def _has_any(group: Group, topic: str, partition: int) -> bool:
-    """Whether there is an offset, or will be one if a transaction is committed."""
+    """Whether the partition has an offset, committed or pending in a transaction."""
     is_committed = partition in group.offsets.get(topic, {})
     return is_committed or (group.pending is not None and (topic, partition) in group.pending)
 

@@ -1,8 +1,8 @@
-"""Offsets that open transactions have committed, until a marker says what becomes of them.
+"""Offsets that open transactions have committed, pending until the transaction's marker.
 
-An offset is kept where it was written first: a plain commit that comes after a transaction's own wins over it, although
-the transaction is committed later, and so does a transaction that wrote later (Kafka compares the offsets of their
-records). What has been overtaken is still pending, as it is in the log: a reader that wants stable offsets waits.
+The last write of an offset wins: a plain commit that follows a transaction's write overrides it, even if the
+transaction is committed later; so does a later write of another transaction (Kafka compares the offsets of the
+records). An overridden offset stays pending, as it is in the log: a reader that requires stable offsets waits.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class PendingOffsets:
-    """Of one group. A value of None has been overtaken."""
+    """The pending offsets of one group. The value None marks an overridden offset."""
 
     by_producer: dict[int, dict[TopicPartition, OffsetCommitValue | None]] = field(default_factory=dict)
-    #: who has written for a partition, in the order of their last writes
+    #: producer ids that have written a partition's offset, in the order of their last writes
     writers: dict[TopicPartition, dict[int, None]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -34,24 +34,24 @@ class PendingOffsets:
         return iter(self.writers)
 
     def add(self, producer_id: int, partition: TopicPartition, value: OffsetCommitValue) -> None:
-        """A transaction commits an offset."""
+        """Add an offset that a transaction commits."""
         self.by_producer.setdefault(producer_id, {})[partition] = value
         writers = self.writers.setdefault(partition, {})
         writers.pop(producer_id, None)
         writers[producer_id] = None
 
     def overtake(self, partition: TopicPartition) -> None:
-        """A plain commit has come after what is pending."""
+        """Override the partition's pending offsets: a plain commit follows them."""
         for producer_id in self.writers.get(partition, ()):
             self.by_producer[producer_id][partition] = None
 
     def drop(self, partition: TopicPartition) -> None:
-        """The offset has been deleted, and what was to become it."""
+        """Drop the partition's pending offsets: its offset was deleted."""
         for producer_id in self.writers.pop(partition, ()):
             self._forget(producer_id, partition)
 
     def end(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, OffsetCommitValue]:
-        """A transaction has ended; the offsets that are the group's from now on."""
+        """End a transaction. Returns the offsets that the group takes over."""
         taken: dict[TopicPartition, OffsetCommitValue] = {}
         for partition, value in self.by_producer.pop(producer_id, {}).items():
             writers = self.writers[partition]

@@ -1,8 +1,8 @@
-"""From the reason for a rebalance to the next generation.
+"""From the trigger of a rebalance to the next generation.
 
-`prepare_rebalance` asks everybody to rejoin. `complete_join` begins the next generation with those who did: the last
-joiner, the rebalance timer, a leave and an expiry all end there. Out of Empty the first rebalance waits
-`initial_rebalance_delay_ms` for more members, and again for as long as new ones come, up to the rebalance timeout.
+`prepare_rebalance` asks all members to rejoin. `complete_join` begins the next generation with those that did; the last
+join, the rebalance timer, a leave or an expiry calls it. The first rebalance out of Empty waits
+`initial_rebalance_delay_ms` for more members, and again while new ones join, up to the rebalance timeout.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _member_logged = maker(MemberMetadata)
 _group_logged = maker(GroupMetadataValue)
 
 LOOK_AGAIN_MS = 1_000
-"""The least time between two looks at a rebalance to which nobody came. Kafka spins where the timeout is 0."""
+"""The least interval between two checks of a rebalance that no member has joined. With a timeout of 0 Kafka spins."""
 
 
 def maybe_complete_join(group: Group, now_ms: int, result: Result) -> None:
-    """Go on if nobody is missing; the first rebalance out of Empty sits out its delay."""
+    """Complete the rebalance if no member is missing; the first one out of Empty waits for its delay to end."""
     if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.has_all_members_joined():
         complete_join(group, now_ms, result)
 
 
 def prepare_rebalance(group: Group, trigger: Trigger, now_ms: int, result: Result) -> None:
-    """Ask all members to rejoin: parked syncs now, the others at their next heartbeat."""
+    """Ask all members to rejoin: those with a parked sync now, the others at their next heartbeat."""
     if group.state is COMPLETING_REBALANCE:
         reset_assignments(group, now_ms, result)
     cancel_sync_timer(group, result)
@@ -47,14 +47,14 @@ def prepare_rebalance(group: Group, trigger: Trigger, now_ms: int, result: Resul
     if initial:
         _begin_initial_delay(group, now_ms, result)
     elif group.has_all_members_joined() or not group.members:
-        # Without members the rebalance timeout is 0: nobody is left to wait for but ids that were handed out.
+        # Without members the rebalance timeout is 0: only pending ids are left to wait for.
         complete_join(group, now_ms, result)
     else:
         _set_join_timer(group, group.rebalance_timeout_ms(), now_ms, result)
 
 
 def join_timed_out(group: Group, now_ms: int, result: Result) -> None:
-    """The rebalance timeout has passed, or the delay of the first rebalance: wait longer only for newcomers."""
+    """The rebalance timeout or the initial delay has passed: wait longer only if new members have joined."""
     group.join_deadline_ms = NEVER
     remaining_ms = group.initial_remaining_ms
     if remaining_ms != NEVER and remaining_ms != 0 and group.new_member_added:
@@ -68,7 +68,7 @@ def join_timed_out(group: Group, now_ms: int, result: Result) -> None:
 
 
 def sync_timed_out(group: Group, now_ms: int, result: Result) -> None:
-    """Members that took their JoinGroup response and never synced go, and the others rebalance."""
+    """Remove the members that got their JoinGroup response and never synced, and rebalance the others."""
     group.sync_deadline_ms = NEVER
     missing = list(group.pending_sync_members)
     if not missing:
@@ -81,15 +81,15 @@ def sync_timed_out(group: Group, now_ms: int, result: Result) -> None:
 
 
 def complete_join(group: Group, now_ms: int, result: Result) -> None:
-    """Begin the next generation with the members that rejoined; static members stay although they did not."""
+    """Begin the next generation with the members that rejoined. Static members stay even if they did not."""
     _cancel_join_timer(group, result)
     group.initial_remaining_ms = NEVER
     for member in list(group.members.values()):
         if member.join_reply_to is None and member.group_instance_id is None:
             remove_member(group, member.member_id, Cause.NOT_REJOINED, result)
     if group.members and not _elect_leader(group):
-        # Only static members are left, and none rejoined. Their sessions will end, or they come back: whoever does
-        # completes the rebalance itself, so with a rebalance timeout of 0 there is no need to look again at once.
+        # Only static members are left, and none has rejoined. Their sessions expire or they come back, and that
+        # completes the rebalance. So there is no need to check at once, even with a rebalance timeout of 0.
         _set_join_timer(group, max(group.rebalance_timeout_ms(), LOOK_AGAIN_MS), now_ms, result)
         return
     group.generation_id += 1
@@ -104,7 +104,7 @@ def complete_join(group: Group, now_ms: int, result: Result) -> None:
 
 
 def reset_assignments(group: Group, now_ms: int, result: Result) -> None:
-    """The generation will not come about: forget assignments, and have parked followers rejoin."""
+    """Abandon the generation: clear the assignments and answer parked syncs with REBALANCE_IN_PROGRESS."""
     for member in group.members.values():
         member.assignment = b""
         if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result):
@@ -112,14 +112,14 @@ def reset_assignments(group: Group, now_ms: int, result: Result) -> None:
 
 
 def cancel_sync_timer(group: Group, result: Result) -> None:
-    """Nobody is waited for to sync any more."""
+    """Stop waiting for members to sync."""
     if group.sync_deadline_ms != NEVER:
         group.sync_deadline_ms = NEVER
         result.timers.append(Cancel(TimerKey(group.group_id, SYNC)))
 
 
 def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
-    """What the leader needs to compute the assignment."""
+    """The members as the leader needs them to compute the assignment."""
     assert group.protocol_name is not None
     return [
         _member_joined(m.member_id, m.group_instance_id, m.metadata(group.protocol_name))
@@ -128,8 +128,8 @@ def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
 
 
 def generation_response(group: Group, member: Member) -> JoinGroupResponse:
-    """The successful answer to a join: the generation, and all members for its leader."""
-    member_id, leader_id = member.member_id, group.leader_id  # as _begin_generation, of all members
+    """The successful response to a join: the generation and, for the leader, all members."""
+    member_id, leader_id = member.member_id, group.leader_id  # _begin_generation does this for all members
     return _joined(
         0,
         ErrorCode.NONE,
@@ -144,7 +144,7 @@ def generation_response(group: Group, member: Member) -> JoinGroupResponse:
 
 
 def write_metadata(group: Group, result: Result) -> None:
-    """Log the group as it is."""
+    """Log the group's current state."""
     members = []
     for member in group.members.values():
         assert group.protocol_name is not None
@@ -205,7 +205,7 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
 
 
 def _elect_leader(group: Group) -> bool:
-    """Keep the leader if it has rejoined, else take the first member that has; False if none has."""
+    """Keep the leader if it has rejoined, else take the first member that has; False if none has rejoined."""
     assert group.leader_id is not None
     if group.members[group.leader_id].join_reply_to is not None:
         return True

@@ -1,9 +1,9 @@
 """Durable state and its one writer.
 
-What is durable of a classic group: its committed offsets, those that open transactions have committed, and the last
-GroupMetadataValue logged (generation, protocol, leader, members, assignments at the last sync, or the emptiness after).
-`replay` applies one record of `__consumer_offsets`, live and at start-up alike, so the log and the memory cannot
-disagree. Records move `Group.version` but for those of plain commits, which every member writes every few seconds.
+The durable state of a classic group is its committed offsets, the offsets of open transactions, and the last logged
+GroupMetadataValue (generation, protocol, leader, members, and their assignments at the last sync; no members for an
+Empty group). `replay` applies one record of `__consumer_offsets`, live and at start-up alike, so log and memory cannot
+disagree. All records but plain commits, which every member sends every few seconds, increment `Group.version`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NO_PRODUCER_ID = -1
 
 
 def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID) -> None:
-    """Apply one record; a `value` of None is a tombstone. Keys of other kinds are not ours to apply.
+    """Apply one record; a `value` of None is a tombstone. Keys of other kinds are ignored.
 
-    `producer_id` is that of the record's batch: the record is part of its transaction.
+    `producer_id` is that of the record's batch: if set, the record is part of a transaction.
     """
     group.version += 1
     if type(key) is OffsetCommitKey:
@@ -36,7 +36,7 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
 
 
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-    """An offset makes the group exist, as a simple one if nobody ever joined it; its tombstone does not end it."""
+    """An offset creates the group, as a simple one if no member ever joined; its tombstone does not delete it."""
     offsets = group.offsets
     pending = group.pending
     if value is not None:
@@ -71,7 +71,7 @@ def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommi
 
 
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
-    """An offset that a transaction has committed is nobody's until its marker comes."""
+    """An offset that a transaction commits stays pending until the transaction's marker."""
     group.exists = True
     if group.pending is None:
         group.pending = PendingOffsets()
@@ -79,7 +79,7 @@ def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue,
 
 
 def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
-    """A transaction has ended: its offsets are the group's, or forgotten."""
+    """A transaction has ended: commit its pending offsets, or drop them."""
     pending = group.pending
     if pending is None:
         return
@@ -90,21 +90,21 @@ def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
 
 
 def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
-    """The last one counts; the tombstone ends the group, unless offsets are left: of a group that went over to the
-    consumer protocol, in Kafka, it ends the classic half.
+    """The last value counts. A tombstone deletes the group, unless it has offsets: when a group in Kafka switches to
+    the consumer protocol, the tombstone ends only its classic half.
     """
     group.metadata = value
     group.exists = value is not None or bool(group.offsets) or group.pending is not None
 
 
 def write(group: Group, key: Any, value: Any, result: Result) -> None:
-    """How steps change durable state: apply the record and hand it to the log."""
+    """Change durable state in a step: apply the record and add it to the result."""
     replay(group, key, value)
     result.records.append((key, value))
 
 
 def write_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]], result: Result) -> None:
-    """The same for offsets of one topic."""
+    """The same for the offsets of one topic."""
     replay_offsets(group, topic, values)
     result.offsets.append((topic, values))
 
@@ -112,7 +112,7 @@ def write_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommit
 def write_pending(
     group: Group, producer: tuple[int, int], key: OffsetCommitKey, value: OffsetCommitValue, result: Result
 ) -> None:
-    """The same for a record of a transaction: all records of such a step are the same producer's (id, epoch)."""
+    """The same for a transactional record. All such records of a step have the same producer (id, epoch)."""
     replay(group, key, value, producer[0])
     result.producer = producer
     result.records.append((key, value))

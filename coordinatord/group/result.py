@@ -1,10 +1,10 @@
-"""What one step asks of the shell: records to log, replies to send once they are durable, timers to set.
+"""What one step asks of the shell: records to log, replies to send once those are durable, timers to set.
 
-`reply` answers the event's own request; None means that it is parked (or that the event was not a request). `replies`
-answer requests that were parked before, `dropped` are parked requests that will never be answered: a member that asks
-twice on two connections, or leaves while it waits, leaves its earlier request hanging, in Kafka too.
+`reply` answers the event's own request; None means that it is parked, or that the event is not a request. `replies`
+answer requests parked earlier. `dropped` are parked requests that are never answered, as in Kafka: the earlier request
+of a member that asks again on another connection, or that leaves while it waits.
 
-`changes` and `trigger` are for the rebalance ledger: who joined and why, who went and why, and what made the group
+`changes` and `trigger` go to the rebalance ledger: who joined and why, who was dropped and why, and what made the group
 rebalance. The shell adds the time.
 """
 
@@ -21,10 +21,10 @@ JOIN = "join"
 SYNC = "sync"
 
 NO_REASON = "not provided"
-"""Stands for the client's own reason (KIP-800) where it gave none."""
+"""Replaces the client's own reason (KIP-800) if it gave none."""
 
 MAX_REASON = 255
-"""Characters of a client's reason that are kept: as many as Kafka's own clients send (KIP-800)."""
+"""Maximum characters kept of a client's reason: as many as Kafka's own clients send (KIP-800)."""
 
 
 class TimerKey(NamedTuple):
@@ -43,13 +43,13 @@ class Schedule(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Unset the timer. A `TimedOut` that comes nevertheless does no harm."""
+    """Unset the timer. A `TimedOut` that arrives nevertheless does no harm."""
 
     key: TimerKey
 
 
 class Transition(NamedTuple):
-    """The group went from one state to another; `generation_id` is the one after."""
+    """The group's state changed; `generation_id` is the one after."""
 
     group_id: str
     old: GroupState
@@ -69,7 +69,7 @@ class Joined(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member, or an id that was handed out and not used, is gone from the group. `cause` is one of Cause."""
+    """A member, or a pending id, was removed from the group. `cause` is one of Cause."""
 
     member_id: str
     group_instance_id: str | None
@@ -80,8 +80,8 @@ class Trigger(NamedTuple):
     """What made a group rebalance. `kind` is one of Why, `reason` the client's own (KIP-800)."""
 
     kind: str
-    text: str  # for people: names members
-    member_id: str = ""  # "" where it was nobody in particular, or several
+    text: str  # for humans: names members
+    member_id: str = ""  # "" for none or several
     reason: str = NO_REASON
 
 
@@ -89,16 +89,16 @@ Record = tuple[Any, Any]
 """A key message of `kafka_wire.records` and its value message; None for a tombstone."""
 
 Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
-"""A topic, and the partitions of it for which an offset is committed."""
+"""A topic, and its partitions with the offsets committed."""
 
 
 @dataclass(slots=True, init=False)
 class Result:
-    """See the module. Constants of this class are shared: the shell reads results and never writes to them."""
+    """See the module's docstring. Some results are shared constants: the shell reads results and never changes them."""
 
     reply: Any
     records: list[Record]
-    offsets: list[Offsets]  # records, too, of which there are so many: without keys
+    offsets: list[Offsets]  # records too, without keys because there are so many
     producer: tuple[int, int] | None  # (producer id, epoch): the records are part of its transaction
     replies: list[tuple[Any, Any]]
     dropped: list[Any]
@@ -106,10 +106,10 @@ class Result:
     transitions: list[Transition]
     changes: list[Joined | Dropped]
     trigger: Trigger | None  # of the rebalance that began in this step
-    asked_by: Any  # the `reply_to` of the event itself: answered by `reply` when its own step completes it
+    asked_by: Any  # the `reply_to` of the event itself: `reply` answers it if this step completes it
 
     def __init__(self, reply: Any = None, *, timers: list[Schedule | Cancel] | None = None, asked_by: Any = None):
-        # By hand, since each commit makes one: half as long as with default factories.
+        # Written by hand, since each commit makes one: it takes half the time of default factories.
         self.reply = reply
         self.records = []
         self.offsets = []
@@ -123,14 +123,14 @@ class Result:
         self.asked_by = asked_by
 
     def answer(self, reply_to: Any, response: Any) -> None:
-        """Answer a request that is, or was about to be, parked."""
+        """Answer a request that is parked, or would have been."""
         if reply_to is not None and reply_to == self.asked_by:
             self.reply = response
         else:
             self.replies.append((reply_to, response))
 
     def all_records(self, group_id: str) -> list[Record]:
-        """`records`, then `offsets` as such, in the order in which the log gets them."""
+        """`records`, then `offsets` as records, in the order of the log."""
         offsets = [
             (OffsetCommitKey(group_id, topic, partition), value)
             for topic, values in self.offsets
@@ -140,4 +140,4 @@ class Result:
 
 
 NOTHING = Result()
-"""The answer to an event that changes nothing."""
+"""The result of an event that changes nothing."""

@@ -1,12 +1,12 @@
-"""What a classic group is: its members, what is committed, the settings that bound it.
+"""A classic group: its members, its committed offsets, its limits.
 
-**Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and is what the log holds. All else is
-**volatile**: written by steps, never logged, rebuilt by `restore`.
+**Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and equals what the log holds. All
+else is **volatile**: written by steps, never logged, rebuilt by `restore`.
 
-`Group.version` moves with everything that a heartbeat's or a commit's answer depends on: the state, the generation, who
-is a member, whose an instance id is, open transactions, and every record but those of plain commits. Whoever remembers
-what a member was answered compares it, and knows whether the same request has the same answer. A plain commit does not
-move it, and neither do the deadlines of sessions.
+`Group.version` increases with every change that the response to a heartbeat or a commit depends on: the state, the
+generation, the members, their instance ids, open transactions, and every record but a plain commit. If the version has
+not changed since a member's request was answered, the same request has the same answer. Plain commits and session
+deadlines do not change it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataValue, OffsetCommitValue
 
 NEVER: Final = 1 << 62
-"""A deadline in milliseconds that does not come: no timer is set."""
+"""A deadline in milliseconds that never comes: no timer is set."""
 
 NO_TIMESTAMP: Final = -1
 
 MAX_ID_CHARACTERS: Final = 8_000
-"""Ids and names that go into the log may have 32,767 bytes there and in older answers, and more in newer requests. One
-that is too long would fail whoever has to write it or hear of it: all members of the group.
+"""Ids and names that are logged may have 32,767 bytes in the log and in older responses, and more in newer requests. A
+longer one would break every write and response that contains it, for all members of the group.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Limits, under their Kafka names where Kafka has one. Milliseconds and bytes as named."""
+    """Limits, under Kafka's names where Kafka has them. Units as in the name."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
@@ -51,8 +51,8 @@ class GroupSettings:
     max_size: int = 2_147_483_647  # group.max.size
     new_member_join_timeout_ms: int = 300_000  # a constant in Kafka
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes; counted in UTF-16 units as Kafka does
-    # Kafka has no such limit, so that anybody can fill its memory with ids that are asked for and never used. Ten
-    # thousand consumers that start within one session timeout is more than a classic group can hold.
+    # Kafka has no such limit, so anybody can fill its memory with ids that are requested and never used. Ten thousand
+    # consumers that start within one session timeout are more than a classic group can hold.
     max_pending_members: int = 10_000
 
 
@@ -70,18 +70,18 @@ class Member:
     assignment: bytes = b""
     join_reply_to: Any = None  # its parked JoinGroup: it has (re)joined
     sync_reply_to: Any = None  # its parked SyncGroup
-    is_new: bool = False  # has never been answered: its parked join expires
-    session_deadline_ms: int = NEVER  # the truth about its expiry
+    is_new: bool = False  # no join of it was answered yet: its parked join expires
+    session_deadline_ms: int = NEVER  # decides whether it expires
     timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
 
     def is_alive(self, now_ms: int) -> None:
-        """A request like the member's last one, since when `Group.version` has not moved. The member's timer needs no
-        look: it fires before the last deadline.
+        """Handle a request that equals the member's last one, if `Group.version` has not changed since. The member's
+        timer stays as it is: it fires before the last deadline.
         """
         self.session_deadline_ms = now_ms + self.session_timeout_ms
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Its metadata for a protocol that it must support."""
+        """The member's metadata for a protocol, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -100,7 +100,7 @@ class Group:
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition
     pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None
-    exists: bool = False  # False: nobody created it yet, or it was deleted; the shell forgets it after the step
+    exists: bool = False  # False: not created yet, or deleted; then the shell drops it after the step
 
     # volatile
     version: int = 0  # see the module's docstring
@@ -113,11 +113,11 @@ class Group:
     leader_id: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)  # group_instance_id -> member_id
-    pending_members: dict[str, int] = field(default_factory=dict)  # ids handed out (KIP-394) -> deadline_ms
+    pending_members: dict[str, int] = field(default_factory=dict)  # ids given out (KIP-394) -> deadline_ms
     pending_sync_members: dict[str, None] = field(default_factory=dict)  # an ordered set
     supported_protocols: dict[str, int] = field(default_factory=dict)  # protocol name -> members that support it
     awaiting_join_count: int = 0
-    subscribed_topics: frozenset[str] | None = None  # None: not known
+    subscribed_topics: frozenset[str] | None = None  # None: unknown
     new_member_added: bool = False  # since the initial delay was last extended
     initial_delay_ms: int = 0
     initial_remaining_ms: int = NEVER  # NEVER: this is not the first rebalance out of Empty
@@ -126,7 +126,7 @@ class Group:
     heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
 
     def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
-        """The only way to another state. A transition that the table does not have is our bug."""
+        """The only way to change the state. A transition that the table does not have is a bug of coordinatord."""
         old = self.state
         assert state in NEXT_STATES[old], f"group {self.group_id}: no transition from {old.value} to {state.value}"
         self.version += 1
@@ -137,19 +137,19 @@ class Group:
         result.transitions.append(Transition(self.group_id, old, state, self.generation_id, reason))
 
     def has_all_members_joined(self) -> bool:
-        """Whether nobody is missing: neither a member nor an id that was handed out."""
+        """Whether no member and no pending id is missing."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for; 0 without members."""
+        """The longest rebalance timeout of any member; 0 without members."""
         return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, so that their metadata says which topics they read."""
+        """Whether the members are consumers, whose metadata names the topics that they read."""
         return self.protocol_type == "consumer"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading the topic; yes if consumers are there and we cannot tell."""
+        """Whether a member may be reading the topic; True if the group has consumers and their topics are unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics
@@ -165,9 +165,9 @@ HEARTBEAT_OK: Final = heartbeat_error(ErrorCode.NONE)
 HEARTBEAT_RESULTS: Final[dict[GroupState, Result]] = {
     EMPTY: heartbeat_error(ErrorCode.UNKNOWN_MEMBER_ID),
     PREPARING_REBALANCE: heartbeat_error(ErrorCode.REBALANCE_IN_PROGRESS),
-    # Clients heartbeat as soon as they have their JoinGroup response, before anybody has synced.
+    # Clients send heartbeats as soon as they have their JoinGroup response, before any member has synced.
     COMPLETING_REBALANCE: HEARTBEAT_OK,
     STABLE: HEARTBEAT_OK,
     DEAD: heartbeat_error(ErrorCode.COORDINATOR_NOT_AVAILABLE),
 }
-"""What a member in good standing hears, by state. Prebuilt: a heartbeat allocates nothing."""
+"""The response to a valid member's heartbeat, by state. Prebuilt: a heartbeat allocates nothing."""

@@ -1,12 +1,12 @@
-"""A classic group's states and the transitions between them; and the rebalance ledger's words for what changes them.
+"""A classic group's states and the transitions between them; and the rebalance ledger's words for causes.
 
 | state               | members                                   | leaves it when                                     |
 |---------------------|-------------------------------------------|----------------------------------------------------|
-| Empty               | none; perhaps offsets                     | somebody joins, or the group is deleted            |
+| Empty               | none; perhaps offsets                     | a member joins, or the group is deleted            |
 | PreparingRebalance  | rejoining; JoinGroups are parked          | all have rejoined, or the rebalance timeout passes |
 | CompletingRebalance | know their generation; followers parked   | the leader's SyncGroup brings the assignment       |
-| Stable              | own their assignment and heartbeat        | one joins, leaves, expires or changes              |
-| Dead                | none                                      | never: deleted, or served elsewhere from now on    |
+| Stable              | have their assignment; send heartbeats    | a member joins, leaves, expires or changes         |
+| Dead                | none                                      | never: it is deleted, or served elsewhere          |
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kafka_wire.records.rebalance_ledger import Why as Why
 
 
 class GroupState(Enum):
-    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show. `shown` is the same,
-    without what Enum does to look it up.
+    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show. `shown` is that value
+    without Enum's lookup.
     """
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
 
-    __hash__ = object.__hash__  # Enum's is written in Python
+    __hash__ = object.__hash__  # faster: Enum's is written in Python
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -48,4 +48,4 @@ NEXT_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
     STABLE: frozenset({PREPARING_REBALANCE, DEAD}),
     DEAD: frozenset({DEAD}),
 }
-"""The law: no other transition exists. A restored group starts in Empty or Stable."""
+"""All transitions: no other is allowed. A restored group starts in Empty or Stable."""

@@ -1,8 +1,8 @@
-"""SyncGroup: the leader brings the assignment, everybody takes their part of it.
+"""SyncGroup: the leader sends the assignment, and each member gets its part.
 
-Followers that come before the leader are parked. The leader's request is logged, answers them all, and makes the group
-Stable. After that a sync is answered at once. Whoever has not synced when the rebalance timeout has passed since the
-generation began is removed (`rebalance.sync_timed_out`).
+Syncs of followers that arrive before the leader's are parked. The leader's request is logged, answers them all, and
+makes the group Stable. A later sync is answered at once. A member that has not synced within the rebalance timeout
+after the generation began is removed (`rebalance.sync_timed_out`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sync(group: Group, event: Sync, now_ms: int) -> Result:
 
 
 def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result) -> None:
-    """Log the leader's assignment and hand it out. A member that it leaves out gets nothing, strangers are ignored."""
+    """Log and distribute the leader's assignment. Members that it omits get nothing; unknown ids in it are ignored."""
     by_id = {one.member_id: one.assignment for one in request.assignments}
     for member in group.members.values():
         member.assignment = by_id.get(member.member_id, b"")
@@ -52,7 +52,7 @@ def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result
     for member in group.members.values():
         if member.sync_reply_to is not None:
             answer_sync(member, _assignment_response(group, member), result)
-            # Its session may have run out while it was parked.
+            # Its session may have expired while the sync was parked.
             keep_alive(group, member, member.session_timeout_ms, now_ms, result)
 
 

@@ -1,8 +1,8 @@
-"""Offsets that are committed in transactions: TxnOffsetCommit and what the marker does.
+"""Offsets committed in transactions: TxnOffsetCommit, and the effect of the marker.
 
-The shell has asked the transaction coordinator whether the group takes part, and has checked the producer's epoch.
-Since v3 a commit tells its member and generation, so that a consumer that has been expelled cannot commit (KIP-447);
-older ones are taken from anybody. The state of the group does not matter, and the session is not kept alive by it.
+The shell has verified with the transaction coordinator that the group is in the transaction, and checked the producer's
+epoch. Since v3 a commit carries member and generation, so that a removed consumer cannot commit (KIP-447); older ones
+are accepted from any client. The group's state does not matter, and the commit does not extend the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 
 def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
-    """Log the offsets as pending; one that is too long in metadata fails by itself."""
+    """Log the offsets as pending; a partition whose metadata is too long fails by itself."""
     request = event.request
     error = _refusal(group, request)
     if error is not None:
@@ -56,7 +56,7 @@ def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
 
 
 def end_transaction(group: Group, event: EndTransaction, now_ms: int) -> Result:
-    """The marker, which is in the log already."""
+    """Apply the transaction's marker, which is already in the log."""
     replay_marker(group, event.producer_id, committed=event.committed)
     return NOTHING
 

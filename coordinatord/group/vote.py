@@ -1,8 +1,8 @@
-"""The protocol vote: which of the assignors that everybody supports will be used.
+"""The protocol vote: which of the assignors supported by all members is used.
 
-Each member votes for the first protocol on its list that all members support; most votes win. Kafka counts in a Java
-HashMap and takes the first maximum it meets, so a tie is decided by how Java hashes the names. We do the same sum, so
-that a group that moves between Kafka and us keeps its protocol.
+Each member votes for the first protocol on its list that all members support; the most votes win. Kafka counts in a
+Java HashMap and takes the first maximum in iteration order, so Java's hash of the names decides a tie. coordinatord
+computes the same, so that a group that moves between it and Kafka keeps its protocol.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafka_wire.java import string_hash
 
 
 def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
-    """Whether somebody with this type and these protocols may join: Empty takes anything that is not empty."""
+    """Whether a member with this type and these protocols may join. An Empty group accepts all that are not empty."""
     if group.state is EMPTY:
         return 0 < len(protocol_type) <= MAX_ID_CHARACTERS and bool(protocols)
     if group.protocol_type != protocol_type:
@@ -27,11 +27,11 @@ def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGro
 
 
 def select_protocol(group: Group) -> str:
-    """The winner; the group has members, and joins are only accepted as long as they have a protocol in common."""
+    """The winner. The group must have members; joins are accepted only if they share a protocol with all members."""
     size = len(group.members)
     candidates = {name for name, count in group.supported_protocols.items() if count == size}
     if len(candidates) == 1:
-        return candidates.pop()  # whoever votes can only vote for this one
+        return candidates.pop()  # all members must vote for it
     votes: dict[str, int] = {}
     for member in group.members.values():
         choice = next(name for name, _ in member.protocols if name in candidates)
@@ -43,7 +43,7 @@ def select_protocol(group: Group) -> str:
 
 
 def in_hash_map_order(names: list[str]) -> list[str]:
-    """The order in which a java.util.HashMap iterates over `names` that were put into it in this order."""
+    """The iteration order of a java.util.HashMap into which `names` were put in this order."""
     buckets = 16
     while len(names) > buckets * 3 // 4:
         buckets *= 2
