@@ -1,15 +1,15 @@
-"""Between the socket and the handlers: bytes in, frames served in order, answers out.
+"""Between the sockets and the handlers: bytes in, requests served in order, responses out.
 
-listening.py     sockets, bound before there is an event loop
+listening.py     sockets, bound before the event loop exists
 connection.py    one client: frames in, turns, back-pressure
-answers.py       its answers, in the order of its requests; those that wait for the log
-turn_end.py      what leaves at the end of the event loop's turn
-received.py      a request as it came
+answers.py       its responses in the order of its requests, including those that wait for the log
+turn_end.py      sends responses at the end of the event loop's turn
+received.py      a received request
 request.py       RequestContext: what a handler knows of a request, and how the request can end
-responses.py     a response as its frame
+responses.py     encodes a response as its frame
 router.py        from a frame to its handler
-routes.py        which handler and which shortcut serve an API in a version, and what they take
-api_versions.py  ApiVersions: what is served
-connections.py   all connections: how many, which are idle
+routes.py        which handler and shortcut serve a version of an API, and how long they take
+api_versions.py  ApiVersions: the APIs and versions served
+connections.py   all connections: their number, and which are idle
 door.py          what all connections share
 """

@@ -1,17 +1,17 @@
 """The answers of one connection, in the order of its requests.
 
-An answer that waits for the log joins the line of those that are held; whatever is answered after it queues behind.
-Answers that wait for nothing gather in a buffer, which leaves in one write: at the end of the connection's turn, or, if
-nothing of the connection is being served, at the end of the event loop's (turn_end.py).
+An answer that waits for the log is held; every later answer queues behind it. Answers that wait for nothing gather in a
+buffer and are sent in one write: at the end of the connection's turn or, if the connection is not serving, at the end
+of the event loop's turn (turn_end.py).
 
-`stops` says why the connection must not serve its next request; 0 means that it may. A request that waits for other
-members or for records is `PARKED`: Kafka processes one request of a connection at a time, and so do we where a request
-waits for anything but the log. The line may be full (`LOG`), the peer may not read (`PEER`), or the connection is
-`CLOSED`. So a connection's memory is bounded by one frame of the maximum size, what one read brings, the answers that
-are held, and the unsent bytes, plus one answer for each of the two.
+`stops` says why the connection must not serve its next request; 0 means that it may. `PARKED`: a request waits for
+other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if the request
+waits for anything but the log. `LOG`: too many answers are held. `PEER`: the peer does not read. `CLOSED`: the
+connection is closed. So a connection's memory is bounded by one frame of the maximum size, one read, the held answers,
+and the unsent bytes, plus one answer for each of the last two.
 
-Records of a fetch are not copied: `answer_in_parts` hands the transport the buffer that they were read into, at once.
-So what the peer does not take of one fetch is known before the next one is read.
+Records of a fetch are not copied: `answer_in_parts` passes the buffer that they were read into straight to the
+transport. So the next fetch is read only when the unsent bytes of the last one are known.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ CLOSED: Final = 8
 """Reasons not to serve the next request: bits of `AnswerLine.stops`."""
 
 MAX_HELD: Final = 256
-"""Answers of one connection that wait for the log before its next request is served: a disk may take its time."""
+"""Limit of a connection's answers that wait for the log before its next request is served: a disk may be slow."""
 
 MAX_HELD_BYTES: Final = 64 * 1024
-"""The same in bytes: a fetch behind a commit may be answered with megabytes, and one read brings many of them."""
+"""The same in bytes: a fetch behind a commit may be answered with megabytes, and one read may bring many fetches."""
 
 MAX_UNSENT_BYTES: Final = 64 * 1024
-"""Bytes of answers that a peer may leave unread, beyond what its socket takes, before its next request is served.
-Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand small ones cost the
-event loop's transport ten times their size: with 1 MiB, 64 clients that never read were given 1.2 GiB."""
+"""Bytes of answers that a peer may leave unread, beyond those in its socket's buffer, before its next request is
+served. Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand small ones cost
+the event loop's transport ten times their size: with 1 MiB, 64 clients that never read took 1.2 GiB."""
 
 
 Hold = Callable[[int, Callable[[], object], Callable[[], object]], object]
-"""(epoch, durable, failed): calls `durable` when the log's epoch is durable, at once if it is, or `failed` if the log
-fails first.
+"""(epoch, durable, failed): calls `durable` once the log's epoch is durable, at once if it already is, or `failed` if
+the log fails first.
 """
 
 
 class Intake(Protocol):
-    """The other half of a connection: the requests that have come."""
+    """The other half of a connection: the requests received."""
 
     @property
     def waiting_count(self) -> int: ...
@@ -65,10 +65,10 @@ class Intake(Protocol):
 
 
 class HeldAnswers:
-    """Answers that leave together: when the log's `epoch` is durable.
+    """Answers that are sent together, once the log's `epoch` is durable.
 
-    They lie one after the other in `data`. `parts` says where each ends, whose it is, and what is sent instead if the
-    log fails: None for one that does not depend on the log and is only behind others that do.
+    `data` holds their frames one after the other. `parts` has for each its end, its request, and what makes the answer
+    that replaces it if the log fails: None if the answer only queues behind others and does not depend on the log.
     """
 
     __slots__ = ("began_s", "data", "epoch", "parts")
@@ -85,7 +85,7 @@ class HeldAnswers:
         self.parts.append((len(self.data), context, failure))
 
     def failed(self, metrics: Metrics) -> bytearray:
-        """What leaves when the log has failed."""
+        """Returns the bytes to send if the log has failed."""
         out = bytearray()
         start = 0
         for stop, context, failure in self.parts:
@@ -114,21 +114,21 @@ class AnswerLine:
         self._held_count = 0
         self._parked_s = 0.0
         self._is_due = False
-        #: answers that are encoded and wait for nothing
+        #: encoded answers that wait for nothing
         self.out = bytearray()
         self.held: deque[HeldAnswers] = deque()
         self.parked: Received | None = None
-        #: the connection serves requests: what is answered leaves when it is through
+        #: the connection is serving requests: their answers are sent at the end of its turn
         self.is_serving = False
         self.stops = 0
 
     def opened(self, transport: Any) -> None:
-        """Answers have a way out."""
+        """Start to send answers to this transport."""
         self._transport = transport
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
 
     def lost(self) -> None:
-        """Nobody is there to be answered any more."""
+        """The connection is lost: drop all answers."""
         self.stops |= CLOSED
         self.parked = None
         self.held.clear()
@@ -136,35 +136,35 @@ class AnswerLine:
 
     @property
     def is_closed(self) -> bool:
-        """No answer leaves any more."""
+        """No more answers are sent."""
         return bool(self.stops & CLOSED)
 
     @property
     def held_count(self) -> int:
-        """Answers that wait for the log, or behind one that does. May be asked by other threads."""
+        """How many answers wait for the log, or behind one that does. Other threads may call this."""
         return self._held_count
 
     @property
     def is_awaited(self) -> bool:
-        """The client waits for an answer of ours: its silence is our doing."""
+        """The client waits for an answer, so it is not idle."""
         return (self.parked is not None and not self.parked.done) or bool(self.held)
 
     @property
     def has_unsent(self) -> bool:
-        """Answers are held for the log, or wait for the peer to read them."""
+        """Answers wait for the log, or for the peer to read."""
         return bool(self.held or self.out or (not self.is_closed and self._transport.get_write_buffer_size()))
 
     # Answers
 
     def park(self, context: Received) -> None:
-        """Hold back what comes after `context` until that is answered."""
+        """Serve no further request until `context` is answered."""
         context.keep()
         self.parked = context
         self._parked_s = perf_counter()
         self.stops |= PARKED
 
     def answer(self, context: Received, response: Any) -> None:
-        """Send a response, after those that are before it in line."""
+        """Send a response, after those queued before it."""
         if not self._settle(context):
             return
         if self.held:
@@ -172,13 +172,13 @@ class AnswerLine:
             return
         encode_response(context, response, self.out, self._metrics)
         if len(self.out) > MAX_UNSENT_BYTES:
-            self.flush()  # whether the peer takes it is known before more is made
+            self.flush()  # learn whether the peer reads before encoding more
         elif not self.is_serving:
             self._flush_soon()
 
     def answer_parked(self, context: Received, response: Any, now_s: float) -> None:
-        """`answer`, for one of many requests that were parked and are answered at `now_s`: in a write of its own, since
-        nothing else of this connection is on its way.
+        """`answer`, for one of many parked requests that are all answered at `now_s`: with its own write if the
+        connection has nothing else to send.
         """
         if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:
             self.answer(context, response)
@@ -195,7 +195,7 @@ class AnswerLine:
 
     def answer_in_parts(self, context: Received, response: Any) -> None:
         """`answer`, for a response with records that are too large to be copied."""
-        if self.held:  # a rare neighbour of fetches: wait in line with a copy
+        if self.held:  # rarely happens with fetches: queue a copy
             self.answer(context, response)
         elif self._settle(context):
             parts = encode_in_parts(context, response, self._metrics)
@@ -208,24 +208,24 @@ class AnswerLine:
         if not self._settle(context):
             return
         line = self.held
-        # Behind an answer that waits for more, this one waits as long. So epochs rise along the line, and all that
-        # wait for one epoch are released by one call.
+        # An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
+        # releases all answers of one epoch.
         if line and line[-1].epoch >= epoch:
             self._hold(line[-1], context, response, failure)
             return
         held = HeldAnswers(epoch, perf_counter())
         self._hold(held, context, response, failure)
         line.append(held)
-        self._gate(epoch, self._durable, self._failed)  # at once, where the log has failed already
+        self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
 
     def finish(self, context: Received) -> None:
-        """Let go of a request that gets no response."""
+        """End a request that gets no response."""
         self._settle(context)
 
     def abandon(self, context: Received) -> None:
-        """Let go of a parked request that is never answered, though its client waits. Whatever came behind it cannot be
-        answered either: clients take the next answer for the one that they wait for. Kafka leaves such a connection
-        mute until the client gives up; we hang up as soon as it has something else to say.
+        """End a parked request that is never answered, though its client waits. Later requests cannot be answered
+        either: the client would take the next response for the awaited one. Kafka leaves such a connection mute until
+        the client gives up; coordinatord closes it as soon as the client sends another request.
         """
         self._settle(context)
         if self._intake.waiting_count:
@@ -234,10 +234,10 @@ class AnswerLine:
             self.parked = context
             self.stops |= PARKED
 
-    # On their way out
+    # Sending
 
     def flush(self) -> None:
-        """Hand all encoded answers to the transport, in one write."""
+        """Write all encoded answers to the transport at once."""
         self._is_due = False
         if self.out and not self.stops & CLOSED:
             out, self.out = self.out, bytearray()
@@ -256,7 +256,7 @@ class AnswerLine:
             self.stops |= LOG
 
     def _settle(self, context: Received) -> bool:
-        """Mark a request as ended. False when there is nobody to answer."""
+        """Mark a request as ended. Returns False if the connection is closed."""
         assert not context.done, "a request is answered once"
         context.done = True
         if self.parked is context:
@@ -267,7 +267,7 @@ class AnswerLine:
         return not self.stops & CLOSED
 
     def _durable(self) -> None:
-        """The log has flushed what the first in line waits for; all of the line are told, in their order."""
+        """Send the first held answers: their epoch is durable. Epochs become durable in the line's order."""
         if not self.held:
             return  # the connection was lost meanwhile
         held = self._first_in_line()
@@ -276,13 +276,13 @@ class AnswerLine:
         if self.out or self.is_serving or self.stops & CLOSED:
             self.out += held.data
             self._flush_soon()
-        else:  # nothing goes with it: what is released is what all that asked in a turn have waited for
+        else:  # one write: these answers go alone
             metrics.bytes_sent += len(held.data)
             self._transport.write(held.data)
         self._intake.has_room()
 
     def _failed(self) -> None:
-        """The log has failed before."""
+        """Send the failures of the first held answers: the log has failed."""
         if self.held:
             self.out += self._first_in_line().failed(self._metrics)
             self._flush_soon()

@@ -1,4 +1,4 @@
-"""ApiVersions: what this server offers, which is what has a handler. Nothing is advertised that is not served."""
+"""ApiVersions: the APIs and versions served. Only those with a handler are advertised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_wire.errors import ErrorCode
 
 
 class ApiVersions:
-    """The handler. `features`: names that clients look for, and the levels that are in effect (KIP-584)."""
+    """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584)."""
 
     def __init__(self, api_keys: Iterable[int], features: Mapping[str, int]) -> None:
         self._api_keys = sorted({*api_keys, ApiKey.API_VERSIONS})
@@ -26,7 +26,7 @@ class ApiVersions:
         self.features = features
 
     def answer(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """ApiVersions v0-v4 (KIP-511: v3+ names the client's software, in characters that are safe to log)."""
+        """ApiVersions v0-v4 (KIP-511: v3+ carries the client's software name and version, both safe to log)."""
         if context.api_version >= 3 and not (
             _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
         ):
@@ -35,7 +35,7 @@ class ApiVersions:
             ErrorCode.NONE,
             self.offered,
             0,
-            # Older clients stumble over a minimum of 0 (KAFKA-17492).
+            # Older clients fail on a minimum of 0 (KAFKA-17492).
             [SupportedFeatureKey(name, 0, level) for name, level in self.features.items() if context.api_version >= 4],
             0,
             [FinalizedFeatureKey(name, level, level) for name, level in self.features.items()],
@@ -43,15 +43,15 @@ class ApiVersions:
 
     @property
     def offered(self) -> list[ApiVersion]:
-        """Each API with its versions. Made when it is first asked for: that imports every declaration."""
+        """Each API with its versions. Computed on first use, because it imports every declaration."""
         if self._offered is None:
             self._offered = [_range(api_key) for api_key in self._api_keys]
         return self._offered
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """What a client hears that asks in a version which is not served, in the shape of version 0: with the versions of
-    ApiVersions itself, so that it can come down to one of them (KIP-511).
+    """The response to an unsupported version of ApiVersions, in the format of version 0. It has the supported versions
+    of ApiVersions itself, so that the client can choose one of them (KIP-511).
     """
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(ApiKey.API_VERSIONS)])
 

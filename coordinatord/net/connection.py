@@ -1,13 +1,13 @@
-"""A client's connection: bytes in, requests served in order, and no more taken in than it can carry.
+"""A client's connection: receives bytes, serves requests in order, and bounds what it takes in.
 
-Order. Requests are served in the order in which they come. One that waits for other members (join, sync) or for records
-(fetch) is parked, and what follows waits undecoded. A response that waits only for the log does not hold up the
-requests behind it, since whatever they do comes after it in the log as well; their responses queue behind (answers.py).
+Order. Requests are served in the order received. A request that waits for other members (join, sync) or for records
+(fetch) is parked, and later ones wait undecoded. A response that waits only for the log does not delay later requests,
+since their records follow in the log; their responses queue behind it (answers.py).
 
-Back-pressure is by not reading: while more than `MAX_WAITING_BYTES` have come behind a request that is parked or a line
-that is full, and while the peer leaves answers unread (asyncio's `pause_writing`).
+Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
+line of answers, and while the peer leaves answers unread (asyncio's `pause_writing`).
 
-Turns. A read may bring thousands of requests: after `TURN_REQUESTS` of them it is the other connections' turn.
+Turns. One read may bring thousands of requests: after `TURN_REQUESTS` of them, other connections get their turn.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames, FrameSplitter
 
 MAX_WAITING_BYTES: Final = 64 * 1024
-"""Bytes that may wait behind a parked request before the connection is no longer read. A client that waits for its
-join has nothing to say; 64 KiB is one read of the event loop."""
+"""Bytes that may wait behind a parked request before reading stops. A client that waits for its join sends nothing;
+64 KiB is one read of the event loop."""
 
 TURN_REQUESTS: Final = 64
-"""Requests of one connection in one turn of the event loop: then others get theirs. A read brings thousands of small
-ones, and 64 clients that sent as much as they could made turns of seconds, with all their requests in memory."""
+"""Requests that one connection serves per turn of the event loop. One read brings thousands of small requests; 64
+clients that sent as fast as they could made turns of seconds, with all their requests in memory."""
 
 
 class Connection(asyncio.Protocol):
-    """The asyncio protocol of one client. What a request means is the router's business and that of those behind it."""
+    """The asyncio protocol of one client. The router and the handlers interpret its requests."""
 
     __slots__ = ("_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes", "client_host",
                  "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line", "listener",
@@ -48,13 +48,13 @@ class Connection(asyncio.Protocol):
         self.client_host = ""
         self._splitter = FrameSplitter(door.max_frame_bytes)
         self._transport: Any = None
-        #: requests that have come and are not served yet, and the bytes of those that must wait
+        #: received requests that are not served yet, and the bytes of those that must wait
         self._frames: Frames = []
         self._waiting_bytes = 0
         self._is_paused = False
         self._resume_due = False
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -97,11 +97,11 @@ class Connection(asyncio.Protocol):
         self.line.stops &= ~PEER
         self._resume_soon()
 
-    # What others ask of it
+    # Called by other modules
 
     @property
     def closed(self) -> bool:
-        """Nobody will read a response."""
+        """No response can be sent any more."""
         return self.line.is_closed
 
     @property
@@ -111,23 +111,23 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """It has something to serve, or to read, when it may."""
+        """Requests wait to be served, or reading is paused."""
         return bool(self._frames) or self._is_paused
 
     def has_room(self) -> None:
-        """Something that it has waited for has happened."""
+        """Resume if requests wait or reading is paused: the cause of the wait may have ended."""
         if self._frames or self._is_paused:
             self._resume_soon()
 
     def refuse(self, kind: str, reason: str, **what: Any) -> None:
-        """Close the connection because of what the peer sent: one log line, and nobody else notices."""
+        """Close the connection because of what the peer sent. Writes one log line; other connections are unaffected."""
         if not self.line.is_closed:
             self.door.connections.refused(self, kind, reason, **what)
             self.closed_for = "malformed"
             self.close()
 
     def close(self) -> None:
-        """Send what is ready and close."""
+        """Send the encoded answers and close."""
         self.line.flush()
         self.line.lost()
         self._frames.clear()
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
     # Turns and back-pressure
 
     def _serve(self) -> None:
-        """One turn: serve the first requests that have come, as many as may be. What is answered leaves together."""
+        """One turn: serve up to `TURN_REQUESTS` received requests. Their answers are sent together."""
         frames, line, serve = self._frames, self.line, self.door.router.serve
         stop = min(len(frames), TURN_REQUESTS)
         served = 0
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
             self._resume_soon()
 
     def _wait(self, frames: Frames, size: int) -> None:
-        """Requests that have come behind others, `size` bytes of them."""
+        """Queue requests received behind others; `size` is their bytes."""
         parked = self.line.parked
         if parked is not None and parked.done:
             self.close()  # see AnswerLine.abandon
@@ -180,11 +180,11 @@ class Connection(asyncio.Protocol):
             self.door.call_soon(self._resume)
 
     def _resume(self) -> None:
-        """Go on with what has waited: behind a parked request, a peer that did not read, the log, or other clients."""
+        """Continue after a wait: for a parked request, the peer, the log, or other connections."""
         self._resume_due = False
         if self.line.stops:
             return
-        self.last_active_ms = self.door.now_ms()  # requests that have waited count from now on, as in Kafka
+        self.last_active_ms = self.door.now_ms()  # idle time starts when waiting requests are served, as in Kafka
         if self._frames:
             self._serve()
         if not self._frames:

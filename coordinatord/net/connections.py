@@ -1,6 +1,4 @@
-"""The connections that there are: how many there may be, which have been silent for too long, which have answers to
-send.
-"""
+"""All connections: their limit, which of them are idle, and whether answers are unsent."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class Connections:
         return len(self.open)
 
     def connected(self, connection: Connection) -> None:
-        """A client has connected; one too many is closed again."""
+        """A client has connected. A connection over the limit is closed."""
         connection.last_active_ms = self.now_ms()
         self.open.add(connection)
         self.metrics.connections_accepted += 1
@@ -36,7 +34,7 @@ class Connections:
             connection.refuse("limit", f"more than {self.max_connections} connections (max.connections)")
 
     def disconnected(self, connection: Connection) -> None:
-        """A client's connection is no more."""
+        """A client's connection has ended."""
         self.open.discard(connection)
         self.metrics.connections_closed[connection.closed_for] += 1
 
@@ -46,9 +44,7 @@ class Connections:
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
 
     def close_idle(self, max_idle_ms: int) -> int:
-        """Close connections that have been silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns how
-        many.
-        """
+        """Close connections silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns how many."""
         oldest = self.now_ms() - max_idle_ms
         idle = [each for each in self.open if each.last_active_ms < oldest and not each.line.is_awaited]
         for connection in idle:
@@ -59,5 +55,5 @@ class Connections:
 
     @property
     def has_unsent(self) -> bool:
-        """Some client has not got all of its answers yet."""
+        """Whether any client has not received all of its answers."""
         return any(connection.line.has_unsent for connection in self.open)

@@ -22,7 +22,7 @@ class Serving(Protocol):
 
 
 class Registry(Protocol):
-    """Knows who is connected: connections.Connections."""
+    """Tracks all connections: connections.Connections."""
 
     def connected(self, connection: Any) -> None: ...
 
@@ -33,7 +33,7 @@ class Registry(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Door:
-    """`now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate."""
+    """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate."""
 
     router: Serving
     connections: Registry

@@ -1,7 +1,7 @@
-"""Sockets that clients connect to, bound before there is an event loop.
+"""Sockets that clients connect to, bound before the event loop exists.
 
-A host may stand for several addresses (none given: every interface, once in IPv4 and once in IPv6). All of them get one
-port, also where the kernel is to choose it: clients are told one number.
+A host may resolve to several addresses (no host: all interfaces, in IPv4 and in IPv6). All of them get the same port,
+even if the kernel chooses it: clients are told one port.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import socket
 from typing import Any
 
 Address = tuple[int, tuple[Any, ...]]
-"""A family, and what `bind` takes in it: host and port first."""
+"""An address family and its argument for `bind`, which starts with host and port."""
 
 ATTEMPTS = 20
-"""How often another free port is tried where one is free in IPv4 and not in IPv6."""
+"""How many free ports to try if a port that is free in IPv4 is taken in IPv6."""
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
-    """Bound, not yet listening, the first one first in getaddrinfo's order. OSError when that cannot be had."""
+    """Returns bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     addresses: list[Address] = list(dict.fromkeys((family, where) for family, _type, _protocol, _name, where in found))
     for attempt in range(1, ATTEMPTS + 1):

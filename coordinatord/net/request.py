@@ -1,14 +1,14 @@
-"""One request on its way: what a handler needs to know of it, and the ways in which it can end.
+"""One request in progress: what a handler needs to know of it, and the ways in which it can end.
 
-A handler gets a `RequestContext` and the decoded request. It returns the response (or its body as bytes, when that is
-quicker made than the message), or None when
+A handler gets a `RequestContext` and the decoded request. It returns the response (or the response's body as bytes, if
+that is faster than the message), or None when
 
 - it has called `answer_at`: the response waits for the log (the durability gate), or
 - it has called `drop`: there is no response (Produce with acks 0), or
 - it keeps the context and will call `reply` later: the request is parked. Later requests of the same connection wait
-  behind a parked one, as Kafka mutes the channel while a request is being processed.
+  behind a parked one, as Kafka mutes the channel while it processes a request.
 
-A context is the opaque `reply_to` of the group core: it is compared by identity and never looked into there.
+For the group core, a context is the opaque `reply_to`: the core compares it by identity and never inspects it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kafka_wire.registry import Codec
 
 
 class RequestContext(Received):
-    """`client_id` is None where the client sent null.
+    """`client_id` is None if the client sent null.
 
-    A context lives as long as its response waits, the decoded request does not: a thousand commits that wait for the
-    disk are some bytes each, and the next one is decoded into memory that is still in the processor's cache.
+    A context lives as long as its response waits; the decoded request does not. So a thousand commits that wait for the
+    disk take some bytes each, and the next one is decoded into memory that is still in the processor's cache.
     """
 
     __slots__ = ("client_id", "connection", "line")
@@ -48,7 +48,7 @@ class RequestContext(Received):
 
     @property
     def closed(self) -> bool:
-        """The peer has gone: nobody will read a response."""
+        """The peer has disconnected: no response can be sent."""
         return self.line.is_closed
 
     def reply(self, response: Any) -> None:
@@ -56,20 +56,20 @@ class RequestContext(Received):
         self.line.answer(self, response)
 
     def reply_in_parts(self, response: Any) -> None:
-        """The same for a response with records that are too large to be copied, parked or not."""
+        """The same, parked or not, for a response with records that are too large to copy."""
         self.line.answer_in_parts(self, response)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
-        """Answer when the log's `epoch` is durable, with what `failure` makes if the log fails first. The request goes:
-        `failure` has what it needs of it.
+        """Answer once the log's `epoch` is durable, or with the response that `failure` makes if the log fails first.
+        The decoded request is not kept: `failure` must hold what it needs of it.
         """
         self._body = NO_BODY
         self.line.answer_at(self, epoch, response, failure)
 
     def abandon(self) -> None:
-        """A parked request is never answered: the group has forgotten it."""
+        """End a parked request that is never answered: the group has dropped it."""
         self.line.abandon(self)
 
     def drop(self) -> None:
-        """There is no response to this request."""
+        """End this request without a response."""
         self.line.finish(self)

@@ -1,4 +1,4 @@
-"""A response as its frame: size, header, body."""
+"""A response as a frame: size, header, body."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coordinatord.observe.metrics import Metrics
 from kafka_wire.parts import Parts
 
 _frame_head = struct.Struct(">ii").pack
-"""A response frame's first eight bytes: its size, which is what follows, and its correlation id."""
+"""A response frame's first eight bytes: the size of what follows, and the correlation id."""
 _pack_size = struct.Struct(">i").pack_into
 
 
 def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
-    """Append a whole response frame. A `response` that is bytes is its body, without an error."""
+    """Append a whole response frame. A `response` of type bytes is the body of a response without an error."""
     codec = to.codec
     if type(response) is bytes:
         if codec.response_header_flexible:
@@ -33,13 +33,13 @@ def encode_response(to: Received, response: Any, out: bytearray, metrics: Metric
     try:
         codec.encode_response(response, out)
     except Exception:
-        del out[start:]  # what is before it is whole, and leaves
+        del out[start:]  # the frames before it are complete and are sent
         raise
     _pack_size(out, start, len(out) - start - 4)
 
 
 def encode_in_parts(to: Received, response: Any, metrics: Metrics) -> Parts:
-    """The same frame with its records left where they are."""
+    """The same frame, with its records left in their buffer."""
     out = Parts()
     encode_response(to, response, out, metrics)
     _pack_size(out, 0, out.size - 4)

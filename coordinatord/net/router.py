@@ -1,12 +1,12 @@
-"""From a frame to its handler: header, codec, and what becomes of frames that are none.
+"""From a frame to its handler: header, codec, and what to do with frames that are no valid request.
 
-A request has two ways. The shortcut of its API and version, if there is one, looks at the frame: it answers, or it has
-done nothing. Otherwise the frame goes the one ordinary way: header, decode, handler.
+A request is served in one of two ways. If its API and version have a shortcut, the shortcut is given the frame: it
+answers the request or does nothing. Otherwise the frame takes the full path: header, decode, handler.
 
-A peer's bad input never reaches a handler: a frame that cannot be decoded, or asks for an API or version that is not
-served, closes the connection with one log line that says who, what and why, as Kafka does. The exception is an
-ApiVersions request of an unknown version, which is answered in version 0 with UNSUPPORTED_VERSION, so that newer
-clients can come down to what we serve (KIP-511). Bytes behind a request's end are left unread, as Kafka leaves them.
+Invalid input never reaches a handler. A frame that cannot be decoded, or that asks for an unsupported API or version,
+closes the connection with one log line that says who, what and why, as in Kafka. The exception is an ApiVersions
+request of an unknown version: it is answered in version 0 with UNSUPPORTED_VERSION, so that newer clients can choose a
+supported version (KIP-511). Bytes after the end of a request are ignored, as in Kafka.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafka_wire.registry import Codec
 _read_correlation_id_and_size = struct.Struct(">ih").unpack_from
 CORRELATION_AT: Final = 4
 HEAD_BYTES: Final = 10
-"""API key, version, correlation id, and the length of the client id."""
+"""Bytes of API key, version, correlation id, and the length of the client id."""
 
 log = structlog.get_logger("coordinatord.net")
 
@@ -47,13 +47,13 @@ class Router:
         metrics: Metrics,
         shortcuts: Mapping[int, ShortcutMaker] | None = None,
     ) -> None:
-        """Both by API key."""
+        """`handlers` and `shortcuts` are keyed by API key."""
         self.routes = Routes(handlers, shortcuts or {}, metrics)
         self._requests = metrics.requests
 
     def serve(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
         """Serve the request `frames[first]`, and those up to `stop` that its shortcut answers with it. Returns how many
-        have been served.
+        were served.
         """
         buf, start, end = frames[first]
         try:
@@ -80,7 +80,7 @@ class Router:
         return 1
 
     def _dispatch(self, connection: Connection, route: Route, buf: bytes, start: int, end: int) -> None:
-        """The ordinary way: answer the request in `buf[start:end]`, or see to it that it is answered later."""
+        """The full path: answer the request in `buf[start:end]`, or arrange for a later answer."""
         codec = route.codec
         try:
             if end - start < HEAD_BYTES:
@@ -129,12 +129,12 @@ class Router:
 
     @staticmethod
     def failed(connection: Connection, codec: Codec) -> None:
-        """A handler has raised: ours, not the peer's. Say so in full, and do not leave the client waiting."""
+        """A handler has raised, which is a bug of coordinatord: log it in full, and do not leave the client waiting."""
         log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
         connection.close()
 
     def _undecodable(self, connection: Connection, buf: bytes, start: int, end: int, error: Exception) -> None:
-        """Answer an ApiVersions request of a version that we don't know; close the connection on all else."""
+        """Answer an ApiVersions request of an unknown version; close the connection on anything else."""
         head = buf[start : min(end, start + 8)]
         api_key = int.from_bytes(head[:2], "big", signed=True) if len(head) >= 2 else None
         api_version = int.from_bytes(head[2:4], "big", signed=True) if len(head) >= 4 else None
@@ -160,7 +160,7 @@ def _no_header(size: int) -> TruncatedError:
 
 
 def _read_client_id(connection: Connection, buf: bytes, start: int, stop: int, end: int) -> None:
-    """Read the client id, which hardly ever changes on a connection."""
+    """Read the client id, which rarely changes within a connection."""
     if stop > end:
         raise TruncatedError(f"client_id of {stop - start} bytes, {end - start} are left")
     raw = buf[start:stop]

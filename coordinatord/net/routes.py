@@ -1,7 +1,7 @@
-"""From a frame's first four bytes, API key and version, to who serves it; and how long that takes.
+"""From a frame's first four bytes, API key and version, to its handler; and how long requests take.
 
-Of each API and version the first `TIMED_ALL` requests are timed, then every sixteenth, which counts for sixteen: two
-looks at the clock and a histogram for each would be a tenth of a heartbeat. Requests that wait are timed one by one.
+Per API and version the first `TIMED_ALL` requests are timed, then every sixteenth, which counts for sixteen: two clock
+reads and a histogram per request would cost a tenth of a heartbeat. Requests that wait are timed one by one.
 """
 
 from __future__ import annotations
@@ -30,23 +30,21 @@ GROUP_APIS: Final = frozenset(
         ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE,
     }
 )  # fmt: skip
-"""Requests that are a step of a group, which Kafka measures as event-processing-time."""
+"""Requests that are steps of a group, which Kafka measures as event-processing-time."""
 
 
 class Shortcut(Protocol):
-    """Answers requests of one API and version from what the ordinary way has said before. See coordinatord.shortcuts,
-    which makes them.
-    """
+    """Answers requests of one API and version from earlier answers of the full path; see coordinatord.shortcuts."""
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """Answer `frames[first]` and as many of those behind it, up to `stop`, as are alike. Returns how many; with 0
-        nothing has happened, and the request goes the ordinary way.
+        """Answer `frames[first]`, and the similar requests that follow it, up to `stop`. Returns how many; 0 means that
+        nothing has happened and that the request takes the full path.
         """
         ...
 
     def learn(self, context: RequestContext, request: Any, buf: bytes, start: int, end: int) -> None:
-        """The request in `buf[start:end]` has gone the ordinary way. Its handler may have filled in `request`, and
-        taken out what it refused.
+        """The request in `buf[start:end]` has taken the full path. Its handler may have filled in fields of `request`
+        and removed what it refused.
         """
         ...
 
@@ -56,7 +54,7 @@ ShortcutMaker = Callable[[Codec], Shortcut | None]
 
 
 class Route:
-    """One API in one version: its codec, its handler, its shortcut, and how often it was asked for."""
+    """One version of an API: its codec, its handler, its shortcut, and the number of requests."""
 
     __slots__ = ("_processing_seconds", "_seconds", "codec", "count", "handler", "shortcut")
 
@@ -69,7 +67,7 @@ class Route:
         self._processing_seconds = metrics.event_processing_seconds if codec.api_key in GROUP_APIS else None
 
     def counted(self, requests: int) -> int:
-        """Count them. Returns for how many requests the time of one of these stands; 0: it need not be measured."""
+        """Count requests. Returns for how many requests the time of one of these counts; 0: do not measure it."""
         before = self.count
         self.count = after = before + requests
         if before < TIMED_ALL:
@@ -77,19 +75,19 @@ class Route:
         return (after // TIMED_EVERY - before // TIMED_EVERY) * TIMED_EVERY
 
     def took(self, seconds: float, times: int) -> None:
-        """Note how long a request took, for itself and for those that are not timed. It was not parked or held."""
+        """Record a request's duration, for `times` requests. The request was neither parked nor held."""
         self._seconds.observe(seconds, times)
         if self._processing_seconds is not None:
             self._processing_seconds.observe(seconds, times)
 
 
 class Routes(dict[bytes, Route]):
-    """Routes by a frame's first four bytes, made when first asked for. UnknownApiError where nothing is served."""
+    """Routes by a frame's first four bytes, made on first use. Raises UnknownApiError for an API without a handler."""
 
     def __init__(
         self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker], metrics: Metrics
     ) -> None:
-        """Both by API key."""
+        """`handlers` and `shortcuts` are keyed by API key."""
         super().__init__()
         self.handlers = handlers
         self.shortcuts = shortcuts

@@ -1,6 +1,6 @@
-"""What leaves at the end of the event loop's turn: one callback for all connections.
+"""Sends answers at the end of the event loop's turn, with one callback for all connections.
 
-A rebalance answers each member on a connection of its own; a callback for each would cost more than the answers.
+A rebalance answers each member on its own connection; a callback for each would cost more than the answers.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Protocol
 
 
 class Line(Protocol):
-    """What has answers to send."""
+    """A line with answers to send."""
 
     def flush(self) -> None: ...
 
 
 class TurnEnd:
-    """Lines whose answers leave when the turn ends. `call_soon` is the event loop's."""
+    """The lines to flush at the end of the turn. `call_soon` is the event loop's."""
 
     def __init__(self, call_soon: Callable[..., object]) -> None:
         self._call_soon = call_soon
         self._unsent: list[Line] = []
 
     def flush_soon(self, line: Line) -> None:
-        """Have the line's answers leave with those of all others."""
+        """Send the line's answers at the end of the turn, with those of all other lines."""
         if not self._unsent:
             self._call_soon(self._flush)
         self._unsent.append(line)
@@ -37,4 +37,4 @@ class TurnEnd:
             except Exception as error:
                 broken = broken or error
         if broken is not None:
-            raise broken  # when the others have got their answers
+            raise broken  # after all other lines have been flushed
