@@ -1,19 +1,19 @@
-"""Shortcuts: requests that say what was said before are answered from their bytes.
+"""Shortcuts: a request that repeats an earlier one is answered without decoding it.
 
-A consumer sends the same heartbeat over and over, and commits the same partitions with other numbers. Each shortcut is
-one module here, made for one version of an API (`Shortcut` in net/routes.py is the contract):
+A consumer sends the same heartbeat again and again, and commits the same partitions with other numbers. Each shortcut
+is one module here, made for one version of an API (`Shortcut` in net/routes.py is the contract):
 
-    answer(connection, frames, first, stop)   answers the request, or has done nothing: then it goes the ordinary way
-    learn(context, request, buf, start, end)  sees what has gone the ordinary way, once it has been handled
+    answer(connection, frames, first, stop)   answers the request, or does nothing: then it takes the full path
+    learn(context, request, buf, start, end)  is called after a request of the full path has been handled
 
-A shortcut decides nothing. It remembers a request that was accepted, with `Group.version` of that moment; the same
-bytes are accepted again as long as the version has not moved. None of the core, and no handler, knows that there are
-shortcuts: without them everything is answered the same, and the tests play whole histories both ways.
+A shortcut decides nothing. It remembers an accepted request and the `Group.version` at that moment; while the version
+is unchanged, the same bytes are accepted again. Neither the core nor any handler knows of shortcuts: without them every
+answer is the same, and the tests replay whole histories both ways.
 
-    heartbeats.py   the same bytes but for the correlation id
-    commits.py      the same bytes but for offsets and leader epochs
+    heartbeats.py   the same bytes except for the correlation id
+    commits.py      the same bytes except for offsets and leader epochs
 
-Each of them has to earn its place on what real clients send: tests/golden/traffic says how often they answer.
+Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafka_wire.commit_shape import FIRST_VERSION
 
 
 def shortcuts(coordinator: Coordinator, topics: Topics) -> Mapping[int, ShortcutMaker]:
-    """What makes them, by API key."""
+    """The makers of the shortcuts, by API key."""
     return {
         ApiKey.HEARTBEAT: lambda codec: Heartbeats(codec, coordinator),
         ApiKey.OFFSET_COMMIT: lambda codec: (

@@ -1,12 +1,11 @@
-"""Commits that are the same bytes as one before, but for offsets and leader epochs.
+"""Commits with the same bytes as an earlier one, except for offsets and leader epochs.
 
-A request is looked up by the bytes that say whose it is: group, generation and member. All bytes but the numbers are
-compared with those of a commit that was accepted in full (kafka_wire.commit_shape), and what that was accepted for must
-still hold: the group's version, and the topics.
+A request is looked up by the bytes of its group, generation and member. All bytes but the numbers are compared with
+those of a commit that was accepted in full (kafka_wire.commit_shape). Group version and topics must be unchanged since.
 
-A shape is made when a member commits for the second time in a generation, and made anew for another set of partitions
-at the fourth, eighth, sixteenth such commit and so on: making one costs as much as five commits, and some never commit
-the same partitions twice.
+A shape is made at a member's second commit in a generation. It is rebuilt for another set of partitions at the fourth,
+eighth, sixteenth … such commit: making one costs as much as five commits, and some members never commit the same
+partitions twice.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator, GroupActor
 
 MAX_KNOWN = 4096
-"""Members: 3 KB each with four partitions, 6 with as many as have a shape."""
+"""How many members to remember: 3 KB each with four partitions, 6 KB with MAX_PARTITIONS."""
 
 KEPT_MS: Final = 60_000
-"""When there is no room for another, all are forgotten, but not sooner than so long after the last time. So what is
-made for nothing stays below one in a thousand of a core.
+"""When the table is full, it is cleared, but at most once in this time. So the shapes made in vain cost less than a
+thousandth of a core.
 """
 
 HEADER_BYTES: Final = 10
-"""Of a request, before its client id."""
+"""Bytes of a request before its client id."""
 
 
 class Topics(Protocol):
-    """What is asked of the topics."""
+    """What the shortcut needs of the topics."""
 
     deletions: int
-    """Moves when one is deleted."""
+    """Changes when a topic is deleted."""
 
 
 class Known:
-    """A member in a generation: how often it went the ordinary way, and what its commits look like."""
+    """One member in one generation: how many of its commits took the full path, and their shape."""
 
     __slots__ = ("actor", "decoded", "deletions", "failure", "group", "member", "shape", "version")
 
@@ -68,7 +67,7 @@ class Known:
 
 
 class Commits:
-    """The shortcut for one version of OffsetCommit, of those that have shapes: flexible ones."""
+    """The shortcut for one version of OffsetCommit. Only flexible versions have shapes."""
 
     def __init__(self, codec: Codec, coordinator: Coordinator, topics: Topics) -> None:
         self._codec = codec
@@ -81,12 +80,12 @@ class Commits:
         return len(self._known)
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """As net.routes.Shortcut."""
+        """See net.routes.Shortcut."""
         buf, start, end = frames[first]
         try:
             pos = _body_at(connection, buf, start)
             known = self._known.get(_whose(buf, pos)) if pos else None
-        except IndexError:  # it ends before it has said whose it is
+        except IndexError:  # the request ends before its member id does
             return 0
         if known is None:
             return 0
@@ -108,7 +107,7 @@ class Commits:
         return 1
 
     def learn(self, context: RequestContext, request: OffsetCommitRequest, buf: bytes, start: int, end: int) -> None:
-        """Remember a commit that was accepted in full, and that another one like it will be."""
+        """Remember a commit that was accepted in full, if its repetition would be accepted, too."""
         actor = self._coordinator.actors.get(request.group_id)
         if actor is None or end - start > MAX_BYTES:
             return
@@ -130,7 +129,7 @@ class Commits:
                 return
             shape = CommitShape(request, self._codec.api_version)
             if shape.numbers(buf, pos, end) is None:
-                return  # some of what it asked for was refused, or it is written in a way of its own
+                return  # partly refused, or not in the usual encoding
             known.shape = shape
             known.failure = partial(refuse, request, self._codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         known.member = actor.group.members.get(request.member_id)
@@ -147,8 +146,8 @@ class Commits:
 
 
 def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
-    """Whether the group takes such a commit as long as its version stands: from a member while it is Stable, or from
-    nobody in particular while it has no members.
+    """Whether the group accepts such a commit while its version is unchanged: from a member while it is Stable, or
+    without a generation while it has no members.
     """
     if group.pending is not None or commit_refusal(group, request, ErrorCode.NONE) is not None:
         return False
@@ -166,8 +165,8 @@ def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
 
 
 def _body_at(connection: Connection, buf: bytes, start: int) -> int:
-    """Where the request begins behind its header; 0 where the header is not the one that the connection's requests have
-    had before: the ordinary way reads that. IndexError where it is cut off.
+    """Where the request begins after its header. 0 if the header differs from that of the connection's earlier
+    requests: the full path reads it. Raises IndexError if the header is cut off.
     """
     client_id = connection.client_id_bytes
     stop = start + HEADER_BYTES + len(client_id)
@@ -179,12 +178,12 @@ def _body_at(connection: Connection, buf: bytes, start: int) -> int:
 
 
 def _whose(buf: bytes, pos: int) -> bytes:
-    """Group, generation and member as they stand at the begin of a flexible request. Where a length takes two bytes it
-    is some other slice, of no request or of one that looks the same up to there.
+    """The bytes of group, generation and member at the start of a flexible request. If a length takes two bytes, they
+    are another slice, which equals none or that of a request with the same bytes up to there.
     """
-    stop = pos + buf[pos] + 4  # compact: a length of one more, which is where the text ends
+    stop = pos + buf[pos] + 4  # a compact length is one more than the text's
     return buf[pos : stop + buf[stop]]
 
 
 def _nothing() -> None:
-    """There is no shape yet."""
+    """Stands for `failure` while there is no shape."""

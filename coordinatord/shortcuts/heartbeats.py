@@ -1,8 +1,8 @@
-"""Heartbeats that are the same bytes as one before, but for the correlation id.
+"""Heartbeats with the same bytes as an earlier one, except for the correlation id.
 
-As long as nothing happens to its group, each heartbeat of a member is answered as the one before, without an error, and
-all that it does is to move its member's deadline. What could change that moves `Group.version`: another state, a member
-that goes, a record of the group's. So whatever a heartbeat would have to wait for in the log has moved it, too.
+While a member's group does not change, each heartbeat is answered like the one before, without an error, and only moves
+the member's deadline. Every change that matters increments `Group.version`: another state, a member that leaves, a
+record of the group. So anything in the log that a heartbeat would have to wait for has incremented it, too.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
 
 BODY_AT: Final = 8
-"""What is compared begins behind API key, version and correlation id: the client id is in it."""
+"""The compared bytes start after API key, version and correlation id; they include the client id."""
 
 MAX_BYTES: Final = 512
-"""Longer heartbeats are not remembered: what is kept of a member is what its client has made up: client id, unknown
-tags, what is behind the request. Consumers send about 100 bytes, with the longest usual names 300.
+"""Longer heartbeats are not remembered: the client chooses what is kept of it (client id, unknown tags, bytes after the
+request). Consumers send about 100 bytes, 300 with the longest usual names.
 """
 
 LEAST_KEPT: Final = 1024
-"""So many are kept before anybody looks which of them still hold."""
+"""How many heartbeats are kept before outdated ones are first dropped."""
 
 Known = tuple[Member, Group, int]
-"""Whose heartbeat it is, and the group's version when it was answered."""
+"""The member and the group of a heartbeat, and the group's version when it was answered."""
 
 
 class Heartbeats:
@@ -46,7 +46,7 @@ class Heartbeats:
         self._room = LEAST_KEPT
         body = bytearray(b"\0" if codec.response_header_flexible else b"")
         codec.encode_response(HeartbeatResponse(), body)
-        #: an answer is this, the correlation id, and the body
+        #: a response is the size, the correlation id, and the body
         self._size = (4 + len(body)).to_bytes(4, "big")
         self._body = bytes(body)
 
@@ -54,7 +54,7 @@ class Heartbeats:
         return len(self._known)
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """As net.routes.Shortcut."""
+        """See net.routes.Shortcut."""
         line = connection.line
         if line.held:
             return 0
@@ -81,7 +81,7 @@ class Heartbeats:
         return at - first
 
     def learn(self, context: RequestContext, request: HeartbeatRequest, buf: bytes, start: int, end: int) -> None:
-        """Remember a heartbeat that is answered without an error, by a group that is Stable and waits for nothing."""
+        """Remember a heartbeat answered without an error by a Stable group that waits for nothing."""
         actor = self._coordinator.actors.get(request.group_id)
         if actor is None or end - start > MAX_BYTES or not actor.is_settled:
             return
@@ -97,7 +97,7 @@ class Heartbeats:
         self._known[buf[start + BODY_AT : end]] = group.members[request.member_id], group, group.version
 
     def _make_room(self) -> None:
-        """Forget what does not hold any more, and groups that say more than one thing for each of their members."""
+        """Drop outdated entries, and all entries of groups that have more of them than members."""
         held = {key: known for key, known in self._known.items() if known[1].version == known[2]}
         counts = Counter(group for _, group, _ in held.values())
         self._known = {key: known for key, known in held.items() if counts[known[1]] <= len(known[1].members)}
