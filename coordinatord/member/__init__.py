@@ -1,1 +1,1 @@
-"""The other half of a group: a consumer that finds its coordinator, joins, syncs, heartbeats, polls and leaves."""
+"""The client side of a group: a consumer that finds its coordinator, joins, syncs, heartbeats, polls and leaves."""

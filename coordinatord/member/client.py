@@ -1,6 +1,6 @@
-"""A consumer that one can use: the pure member, on asyncio, with sockets and the monotonic clock.
+"""A usable consumer: the pure member on asyncio, with sockets and the monotonic clock.
 
-For tests, the demo and load. It reads uncommitted, speaks plaintext, and belongs to one task: calls don't overlap.
+For tests, the demo and load. It reads uncommitted, speaks plaintext, and belongs to one task: calls must not overlap.
 
     async with Client("localhost:9092", MemberSettings("my-group")) as consumer:
         consumer.subscribe(["t"])
@@ -44,13 +44,13 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import Record
 
 RECONNECT_BACKOFF_S = 0.05
-"""reconnect.backoff.ms: what is asked of a node that has just failed, fails after this."""
+"""reconnect.backoff.ms: a request to a node that has just failed fails after this time."""
 
 Address = tuple[str, int]
 
 
 class MemberError(Exception):
-    """What Kafka's consumer would throw."""
+    """An error that Kafka's consumer would throw."""
 
     def __init__(self, error: ErrorCode, what: str) -> None:
         super().__init__(f"{error.name}: {what}" if what else error.name)
@@ -58,7 +58,7 @@ class MemberError(Exception):
 
 
 class Client:
-    """See the module. `on_change` is told of partitions that come and go, at the moment they do."""
+    """See the module's docstring. `on_change` is called when partitions are assigned, revoked or lost."""
 
     def __init__(
         self,
@@ -84,14 +84,14 @@ class Client:
         self._committing: dict[int, asyncio.Future[ErrorCode]] = {}
         self._closing: asyncio.Future[None] | None = None
 
-    # What an application calls
+    # Called by the application
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Read these topics; none: leave the group."""
+        """Subscribe to these topics; with none, leave the group."""
         self._tell(Subscribe(topics))
 
     async def poll(self, timeout_s: float = 0.0) -> dict[TopicPartition, list[Record]]:
-        """Records, as soon as there are some; raises `MemberError` where Kafka's consumer throws."""
+        """Returns records as soon as some arrive. Raises `MemberError` where Kafka's consumer throws."""
         self._polling = self._loop.create_future()
         self._tell(Poll(int(timeout_s * 1000)))
         try:
@@ -104,7 +104,7 @@ class Client:
         return polled.records
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout_s: float = 60.0) -> None:
-        """commitSync: what was consumed, unless given; raises `MemberError` if it failed."""
+        """commitSync: commit the consumed offsets unless others are given. Raises `MemberError` on failure."""
         event = Commit(offsets, int(timeout_s * 1000))
         done = self._committing[id(event)] = self._loop.create_future()
         self._tell(event)
@@ -113,40 +113,40 @@ class Client:
             raise MemberError(error, "OffsetCommit")
 
     def commit_async(self, offsets: Mapping[TopicPartition, int] | None = None) -> asyncio.Future[ErrorCode]:
-        """commitAsync: the outcome comes while somebody reads, which is in a call or while heartbeats go on."""
+        """commitAsync. The result arrives while the network is read: during a call, or while heartbeats run."""
         event = Commit(offsets)
         done = self._committing[id(event)] = self._loop.create_future()
         self._tell(event)
         return done
 
     def seek(self, partition: TopicPartition, offset: int | str) -> None:
-        """Go on at an offset, or at "earliest" or "latest"."""
+        """Set the position to an offset, or to "earliest" or "latest"."""
         self._tell(Seek(partition, offset))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these."""
+        """Return no records of these partitions."""
         self._tell(Pause(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with these."""
+        """Return records of these partitions again."""
         self._tell(Resume(partitions))
 
     def rejoin(self, reason: str = "rebalance enforced by user") -> None:
-        """Have the group rebalanced with the next poll."""
+        """Trigger a rebalance at the next poll."""
         self._tell(Rejoin(reason))
 
     @property
     def assignment(self) -> set[TopicPartition]:
-        """What we own."""
+        """The partitions that this member owns."""
         return set(self.member.assignment)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition that has one."""
+        """The next offset of each partition with a known position."""
         return consumed(self.member)
 
     async def close(self, leave: bool | None = None, timeout_s: float = 30.0) -> None:
-        """Commit (with auto-commit), leave, hang up. `leave` as in events.Close."""
+        """Commit (with auto-commit), leave, disconnect. `leave` as in events.Close."""
         if not self.member.closed:
             self._closing = self._loop.create_future()
             self._tell(Close(int(timeout_s * 1000), leave))
@@ -154,7 +154,7 @@ class Client:
         self.abort()
 
     def abort(self) -> None:
-        """Hang up without a word, as a process that is killed."""
+        """Disconnect without leaving, like a killed process."""
         self.member.closed = True
         if self._wake is not None:
             self._wake.cancel()
@@ -180,7 +180,7 @@ class Client:
     # The shell
 
     def now_ms(self) -> int:
-        """The loop's clock."""
+        """The event loop's clock."""
         return int(self._loop.time() * 1000)
 
     def _tell(self, event: Any) -> None:
@@ -247,15 +247,15 @@ class Client:
         if self.member.closed and self._closing is None:
             return
         if isinstance(response, NoCommonVersion):
-            self._loop.call_soon(self._refused, send, str(response))  # we may be in the step that sent it
+            self._loop.call_soon(self._refused, send, str(response))  # the step that sent it may still be running
         elif response is not None:
             self._tell(Received(send, response))
         elif not send.abandoned:
-            # Not at once: nodes that refuse connections would be asked again and again.
+            # Wait: otherwise nodes that refuse connections would be asked again and again.
             self._loop.call_later(RECONNECT_BACKOFF_S, self._failed, send)
 
     def _refused(self, send: Send, sentence: str) -> None:
-        """Nothing that would pass: the application is told, as by Kafka's UnsupportedVersionException."""
+        """Tell the application of a permanent failure, like Kafka's UnsupportedVersionException."""
         if self._polling is not None and not self._polling.done():
             self._polling.set_exception(MemberError(ErrorCode.UNSUPPORTED_VERSION, sentence))
             self._tell(Wakeup())
@@ -267,7 +267,7 @@ class Client:
             self._tell(Failed(send))
 
     def _timed_out(self, send: Send) -> None:
-        """As in Kafka, one request without an answer costs the connection."""
+        """As in Kafka, a request that times out closes the connection."""
         self._timeouts.pop(send, None)
         wire = self._wires.get((send.to, send.group))
         if wire is not None:

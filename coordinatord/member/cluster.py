@@ -1,4 +1,4 @@
-"""What a member knows of the cluster: nodes, topics, leaders, racks. Never changed, so that members can share one."""
+"""A member's view of the cluster: nodes, topics, leaders, racks. Immutable, so that members can share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_wire.errors import ErrorCode, error_of
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic; tuples by partition, from 0 on. A partition without a leader has leader −1."""
+    """One topic. Its tuples are indexed by partition. A partition without a leader has leader −1."""
 
     topic_id: bytes
     leaders: tuple[int, ...]
@@ -21,7 +21,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The cluster as one Metadata response described it. `incomplete`: a topic or leader is missing, so ask again."""
+    """The cluster as in one Metadata response. `incomplete`: a topic or leader is missing, so ask again."""
 
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Cluster:
 
     @classmethod
     def of(cls, response: MetadataResponse) -> Cluster:
-        """Read a response. Partitions that are not numbered 0, 1, … make their topic unusable."""
+        """Make it from a response. A topic whose partitions are not numbered 0, 1, … is unusable."""
         rack_of = {broker.node_id: broker.rack for broker in response.brokers if broker.rack}
         topics: dict[str, TopicInfo] = {}
         incomplete = False

@@ -2,12 +2,12 @@
 
 | kind         | fails                                                                      |
 |--------------|----------------------------------------------------------------------------|
-| async        | once; its outcome is reported                                              |
-| auto         | once; after an error that may pass the next one comes after the back-off   |
-| before rejoin| tried again while errors may pass, up to the rebalance timeout             |
-| sync         | tried again while errors may pass, up to its own timeout                   |
+| async        | at the first error; the result is reported                                 |
+| auto         | at the first error; after a retriable one, the next follows the back-off   |
+| before rejoin| after retries of retriable errors, up to the rebalance timeout             |
+| sync         | after retries of retriable errors, up to its own timeout                   |
 
-A member commits under its generation and only while it is Stable: an owner that was replaced must not commit.
+A member commits with its generation and only while it is Stable: an owner that was replaced must not commit.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ Offsets = dict[TopicPartition, int]
 
 
 class Own(Enum):
-    """The member's own commits."""
+    """The commits that the member starts itself."""
 
     AUTO = "auto"
     BEFORE_REJOIN = "before rejoin"
 
 
 def consumed(member: Member) -> Offsets:
-    """How far the application has come: the next offset of every partition that has a position."""
+    """The application's progress: the next offset of every partition that has a position."""
     return {each: state.position for each, state in member.partitions.items() if state.position is not None}
 
 
 def commit(member: Member, event: Commit, now_ms: int, result: Result) -> None:
-    """The application's."""
+    """Start a commit of the application."""
     offsets = consumed(member) if event.offsets is None else dict(event.offsets)
     if any(offset < 0 for offset in offsets.values()):
         raise ValueError(f"offsets must not be negative: {offsets}")
@@ -61,7 +61,7 @@ def commit(member: Member, event: Commit, now_ms: int, result: Result) -> None:
 
 
 def send_waiting(member: Member, now_ms: int, result: Result) -> None:
-    """The search for the coordinator has ended: those that waited for it go, or fail."""
+    """Send the commits that waited for the coordinator, or fail them: the search for it has ended."""
     waiting, member.waiting_commits = member.waiting_commits, []
     for event, offsets in waiting:
         _send(member, event, offsets, now_ms, result)
@@ -78,7 +78,7 @@ def auto_commit(member: Member, now_ms: int, result: Result) -> None:
 
 
 def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether that is done, or given up. Eager members hand nothing out any more meanwhile."""
+    """Whether the commit is done or given up. Until then, eager members return no more records."""
     if not member.settings.enable_auto_commit:
         return True
     if member.prepare_deadline_ms == NEVER:
@@ -104,7 +104,7 @@ def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def drive_sync_commit(member: Member, now_ms: int, result: Result) -> None:
-    """Go on with a commit that somebody waits for."""
+    """Continue a synchronous commit."""
     sync = member.sync_commit
     if sync is None:
         return
@@ -123,7 +123,7 @@ def drive_sync_commit(member: Member, now_ms: int, result: Result) -> None:
 
 
 def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms: int, result: Result) -> None:
-    """The first error in the answer decides."""
+    """Handle the response; its first error decides."""
     codes = (each.error_code for topic in response.topics for each in topic.partitions)
     error = error_of(next((code for code in codes if code), 0))
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
@@ -142,14 +142,14 @@ def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms:
 
 
 def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Nobody knows whether it was committed."""
+    """No response came: it is unknown whether the offsets were committed."""
     _settle(member, send.context, send.request, DISCONNECTED, now_ms, result)
 
 
 def _send(
     member: Member, context: Commit | Own | SyncCommit | None, offsets: Offsets, now_ms: int, result: Result
 ) -> Send | None:
-    """The request; None if the outcome is clear without one."""
+    """Returns the request; None if the result is known without one."""
     error = None
     if not offsets:
         error = ErrorCode.NONE
@@ -193,7 +193,7 @@ def _settle(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Tell whoever wanted to know."""
+    """Report the result to the caller of the commit."""
     if error is ErrorCode.FENCED_INSTANCE_ID:
         member.failure = (error, "OffsetCommit")
     if isinstance(context, SyncCommit):

@@ -1,7 +1,7 @@
-"""What can happen to a member: what its application calls, what the network brings, and that time has passed.
+"""The events of a member: calls of its application, responses from the network, and deadlines that have passed.
 
-The shell's duties towards the network: each `Send` is followed by one `Received` or one `Failed` (its connection broke,
-or `send.timeout_ms` has passed), unless the step abandoned it (`send.abandoned`); then the shell drops the answer.
+The shell's duties: it answers each `Send` with one `Received` or one `Failed` (the connection broke, or
+`send.timeout_ms` has passed), unless the step abandoned it (`send.abandoned`); then the shell drops the response.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from coordinatord.member.send import Send
 
 @dataclass(slots=True)
 class Poll:
-    """The application polls; `Result.polled` tells when that returns, at the latest after `timeout_ms`."""
+    """The application polls; `Result.polled` says when the poll returns, at the latest after `timeout_ms`."""
 
     timeout_ms: int
 
 
 @dataclass(slots=True)
 class Wakeup:
-    """The poll under way shall return now, empty-handed."""
+    """The current poll must return now, without records."""
 
 
 @dataclass(slots=True)
 class Received:
-    """The answer to `send` (a message of kafka_wire.api). For Metadata it may be a `Cluster`, made once for all."""
+    """The response to `send` (a message of kafka_wire.api). For Metadata it may be a `Cluster` shared by members."""
 
     send: Send
     response: Any
@@ -36,29 +36,29 @@ class Received:
 
 @dataclass(slots=True)
 class Failed:
-    """`send` will not be answered: the connection is gone, or no answer came in time."""
+    """`send` gets no response: the connection has failed, or the time is up."""
 
     send: Send
 
 
 @dataclass(slots=True)
 class Woken:
-    """`next_deadline_ms` has come."""
+    """`next_deadline_ms` has passed."""
 
 
 @dataclass(slots=True)
 class Subscribe:
-    """From now on the member reads these topics; takes effect at the next poll."""
+    """Replace the subscription with these topics; takes effect at the next poll."""
 
     topics: Iterable[str]
 
 
 @dataclass(slots=True)
 class Commit:
-    """Commit offsets, those consumed unless given. `Result.committed` tells the outcome under this event.
+    """Commit offsets, by default the consumed ones. `Result.committed` reports the result with this event.
 
-    `timeout_ms`: as commitSync, which tries again for that long and reads the network while it does; None: as
-    commitAsync, which tries once.
+    `timeout_ms`: like commitSync, which retries for that long and reads the network meanwhile; None: like commitAsync,
+    which tries once.
     """
 
     offsets: Mapping[TopicPartition, int] | None = None
@@ -67,7 +67,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Seek:
-    """Go on reading a partition of ours at `offset`; `earliest` and `latest` are asked for at the next poll."""
+    """Continue an owned partition at `offset`; `earliest` and `latest` are looked up at the next poll."""
 
     partition: TopicPartition
     offset: int | str
@@ -75,30 +75,30 @@ class Seek:
 
 @dataclass(slots=True)
 class Pause:
-    """Fetch no more from these partitions of ours, and hand nothing out."""
+    """Fetch no more from these owned partitions, and return none of their records."""
 
     partitions: Iterable[TopicPartition]
 
 
 @dataclass(slots=True)
 class Resume:
-    """Go on with them."""
+    """Undo `Pause` for these partitions."""
 
     partitions: Iterable[TopicPartition]
 
 
 @dataclass(slots=True)
 class Rejoin:
-    """enforceRebalance: join again at the next poll, giving this reason (KIP-568, KIP-800)."""
+    """enforceRebalance: rejoin at the next poll, with this reason (KIP-568, KIP-800)."""
 
     reason: str = "rebalance enforced by user"
 
 
 @dataclass(slots=True)
 class Close:
-    """Commit what was consumed (with auto-commit), leave the group and stop; `Result.closed` tells when.
+    """Commit the consumed offsets (with auto-commit), leave the group and stop; `Result.closed` says when.
 
-    `leave` None: as the default, dynamic members leave and static ones do not (KIP-345, KIP-1092).
+    `leave` None: the default, by which dynamic members leave and static ones do not (KIP-345, KIP-1092).
     """
 
     timeout_ms: int = 30_000

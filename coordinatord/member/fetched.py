@@ -1,4 +1,4 @@
-"""Records that have been fetched and are kept until the application polls."""
+"""Fetched records, kept until the application polls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_wire.records.batch import Record, check_crc, iterate_batches, records
 
 
 class Fetched:
-    """What came for one partition, and how far it has been handed out."""
+    """A fetch response for one partition, and how much of it has been returned."""
 
     __slots__ = ("at", "data", "end_offset", "leader_epoch", "next_offset", "node", "partition", "records")
 
@@ -17,13 +17,13 @@ class Fetched:
         self.partition = partition
         self.next_offset = offset
         self.data = data
-        self.records: list[Record] | None = None  # not read yet
+        self.records: list[Record] | None = None  # not decoded yet
         self.at = 0
         self.end_offset = offset
         self.leader_epoch = -1
 
     def read(self) -> None:
-        """Take the batches apart; what lies before the offset that was asked for is not ours to have."""
+        """Decode the batches. Records before the requested offset are skipped."""
         raw = self.data.records or b""
         self.records = found = []
         for position, header in iterate_batches(raw, partial=True):

@@ -1,10 +1,10 @@
-"""Records: fetched per node ahead of the application, kept, and handed out up to `max.poll.records` at a time.
+"""Records: fetched per node ahead of the application, kept, and returned up to `max.poll.records` at a time.
 
-A node gets one request at a time, for all its partitions that may be fetched and of which nothing is kept; while
-something is kept from a node, nothing more is fetched from it. What is kept is handed out only if it is still ours and
-starts where the application is: not after a seek, a pause (then it is kept on) or a rebalance.
+A node gets one request at a time, for all its fetchable partitions without kept records; no request goes to a node
+while records of it are kept. Kept records are returned only if their partition is still owned and they start at its
+position: not after a seek or a rebalance. Those of a paused partition stay kept.
 
-Fetches are without a session, and read uncommitted.
+Fetches use no session and read uncommitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_wire.records.batch import Record
 
 
 def send_fetches(member: Member, now_ms: int, result: Result) -> None:
-    """A request to every leader that may be asked now."""
+    """Send a fetch to every leader that may be asked now."""
     if not member.settings.fetches:
         return
     kept = {each.partition for each in member.fetched}
@@ -66,7 +66,7 @@ def _request(member: Member, asked: dict[TopicPartition, int]) -> FetchRequest:
 
 
 def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, result: Result) -> None:
-    """Keep what came, for the application's poll."""
+    """Keep the response for the application's poll."""
     if member.fetching.get(send.to) is send:
         del member.fetching[send.to]
     if response.error_code:
@@ -81,7 +81,7 @@ def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, re
 
 
 def not_fetched(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Nobody answered."""
+    """No response came."""
     if member.fetching.get(send.to) is send:
         del member.fetching[send.to]
     _fetch_later(member, send, now_ms)
@@ -96,7 +96,7 @@ def _fetch_later(member: Member, send: Send, now_ms: int) -> None:
 
 
 def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Record]], bool]:
-    """Records to hand out, and whether a position moved (over records that nobody sees, it may move without any)."""
+    """Returns records, and whether a position moved (it may move without any, over records that are not returned)."""
     handed: dict[TopicPartition, list[Record]] = {}
     room = member.settings.max_poll_records
     moved = False
@@ -130,7 +130,7 @@ def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Reco
 
 
 def _open(member: Member, kept: Fetched, now_ms: int) -> bool:
-    """Read what came; False if it was an error."""
+    """Decode a kept response. Returns False if it is an error."""
     error = kept.data.error_code
     partition = kept.partition
     state = member.partitions[partition]
@@ -148,6 +148,6 @@ def _open(member: Member, kept: Fetched, now_ms: int) -> bool:
     else:
         member.metadata_wanted = True
         state.retry_at_ms = now_ms + member.settings.retry_backoff_ms
-    # Others first, next time.
+    # Next time, start with the other partitions.
     member.partitions[partition] = member.partitions.pop(partition)
     return False

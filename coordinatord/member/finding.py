@@ -1,4 +1,4 @@
-"""Who coordinates the group: ask any node, believe it until the coordinator fails us, then ask again after a while."""
+"""The group's coordinator: ask any node, keep the answer until it fails, then ask again after a back-off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP_KEY_TYPE = 0
 
 
 def ensure_coordinator(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether it is known; if not, see to it that somebody is asked."""
+    """Whether the coordinator is known; if not, ensure that a node is asked."""
     if member.coordinator is not None:
         return True
     if member.finding is None:
@@ -26,7 +26,7 @@ def ensure_coordinator(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def found(member: Member, send: Send, response: FindCoordinatorResponse, now_ms: int, result: Result) -> None:
-    """Before v4 the answer is in the response itself."""
+    """Handle the response. Before v4 the coordinator is in its top-level fields."""
     member.finding = None
     answer = response.coordinators[0] if response.coordinators else response
     if answer.error_code:
@@ -42,7 +42,7 @@ def found(member: Member, send: Send, response: FindCoordinatorResponse, now_ms:
 
 
 def not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Nobody answered."""
+    """No response came."""
     member.finding = None
     _try_again(member, now_ms)
 
@@ -50,7 +50,7 @@ def not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
 def mark_coordinator_unknown(
     member: Member, now_ms: int, result: Result, fail: Callable[[Member, Send, int, Result], None]
 ) -> None:
-    """It is dead, or not the coordinator any more: forget it, and whatever it was asked."""
+    """The coordinator has failed or moved: forget it, and abandon the requests sent to it."""
     if member.coordinator is None:
         return
     member.coordinator = None

@@ -1,32 +1,32 @@
-"""Heartbeats, in two policies: a thread of their own (since KIP-62), or a task in the queue of a client that polls.
+"""Heartbeats, in two policies: in their own thread (since KIP-62), or as a task of a client that runs within poll only.
 
-The thread, each time that one of its deadlines comes:
+The thread acts whenever one of its deadlines passes:
 
-| what it sees               | what it does                                                           |
+| condition                  | action                                                                 |
 |----------------------------|------------------------------------------------------------------------|
-| not joined                 | nothing: it is disabled until the next JoinGroup succeeds              |
-| coordinator unknown        | asks who it is; backs off                                              |
-| no answer for a session    | takes the coordinator for dead                                         |
-| no poll for max.poll       | leaves the group; a static member just stops (KIP-345)                 |
-| a heartbeat is due         | sends it; the next is due in an interval, answered or not              |
+| not joined                 | none: it is disabled until the next JoinGroup succeeds                 |
+| coordinator unknown        | find the coordinator; back off                                         |
+| no response for a session  | treat the coordinator as failed                                        |
+| no poll for max.poll       | leave the group; a static member just stops (KIP-345)                  |
+| a heartbeat is due         | send it; the next is due an interval later, answered or not            |
 
-and what it makes of an answer:
+Responses have these effects:
 
 | error                                         | session timer | and                                                  |
 |-----------------------------------------------|---------------|------------------------------------------------------|
-| NONE                                          | begins anew   |                                                      |
-| REBALANCE_IN_PROGRESS                         | begins anew   | when Stable: rejoin at the next poll                 |
-| COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR    | runs on       | coordinator unknown; again after the back-off        |
-| ILLEGAL_GENERATION                            | runs on       | generation forgotten, member id kept; rejoin         |
-| UNKNOWN_MEMBER_ID                             | runs on       | both forgotten; rejoin                               |
-| FENCED_INSTANCE_ID                            | runs on       | both forgotten; the next poll fails                  |
-| of an earlier generation, the last three      | begins anew   | nothing                                              |
-| any other, or none came                       | runs on       | again after the back-off                             |
+| NONE                                          | restarts      |                                                      |
+| REBALANCE_IN_PROGRESS                         | restarts      | when Stable: rejoin at the next poll                 |
+| COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR    | continues     | coordinator unknown; again after the back-off        |
+| ILLEGAL_GENERATION                            | continues     | generation dropped, member id kept; rejoin           |
+| UNKNOWN_MEMBER_ID                             | continues     | both dropped; rejoin                                 |
+| FENCED_INSTANCE_ID                            | continues     | both dropped; the next poll fails                    |
+| the last three, for an earlier generation     | restarts      | nothing                                              |
+| any other error, or no response               | continues     | again after the back-off                             |
 
-Without a thread all of this happens within poll only, so that an application that works for longer than a session
-between two polls is expelled. There REBALANCE_IN_PROGRESS is a failure like others, and there is no poll timer.
+Without a thread, all of this happens within poll only, so that an application that works longer than a session between
+two polls is removed. There REBALANCE_IN_PROGRESS is a failure like others, and there is no poll timer.
 
-Kafka's thread looks every `retry.backoff.ms` while the application does not poll; ours wakes at the deadline itself.
+Kafka's thread checks every `retry.backoff.ms` while the application does not poll; this one wakes at the deadline.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kafka_wire.errors import ErrorCode, error_of
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:
-    """One look of the heartbeat thread, and another as long as it finds something to do."""
+    """Run the heartbeat thread once, and again while it finds something to do."""
     heartbeat = member.heartbeat
     while member.heartbeats:
         if member.coordinator is None:
@@ -62,7 +62,7 @@ def tick(member: Member, now_ms: int, result: Result) -> None:
 
 
 def run_task(member: Member, now_ms: int, result: Result) -> None:
-    """The delayed task of the client without a thread. It comes back only when it is scheduled again."""
+    """Run the delayed task of the client without a thread. It runs again only when it is scheduled again."""
     heartbeat = member.heartbeat
     member.task_ms = NEVER
     if member.generation.generation_id < 0 or member.rejoin_needed or member.coordinator is None:
@@ -77,13 +77,13 @@ def run_task(member: Member, now_ms: int, result: Result) -> None:
 
 
 def schedule_task(member: Member, now_ms: int) -> None:
-    """A join is complete: begin anew, unless the answer to an earlier heartbeat will do so."""
+    """Restart the task after a join, unless the response to an earlier heartbeat will do so."""
     member.heartbeat.reset_session_timeout(now_ms)
     member.task_ms = NEVER if member.heartbeat.in_flight else now_ms
 
 
 def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: int, result: Result) -> None:
-    """See the second table."""
+    """Handle a response as in the second table."""
     if response.error_code == ErrorCode.NONE:
         _received(member, now_ms)
         return
@@ -111,7 +111,7 @@ def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: in
 
 
 def unanswered(member: Member, now_ms: int) -> None:
-    """The connection broke."""
+    """No response came: the connection broke."""
     _failed(member, now_ms)
 
 

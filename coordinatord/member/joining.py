@@ -1,14 +1,14 @@
-"""The three steps of 002 once the coordinator is known: JoinGroup, SyncGroup, and the leader's assignment in between.
+"""The steps once the coordinator is known: JoinGroup, the leader's assignment, and SyncGroup.
 
-`ensure_active_group` is a loop that goes on wherever it can and is called again when something has happened:
+`ensure_active_group` is a loop that goes as far as it can and is called again at the next event:
 
-1. `prepare` (onJoinPrepare): commit what was consumed if that is automatic, then give up what the protocol asks for:
-   everything (eager), what we don't subscribe to any more (cooperative), everything as lost if we are out of the group.
-2. JoinGroup. MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION and REBALANCE_IN_PROGRESS are followed by the
-   next one at once, other errors that may pass after a back-off, and the rest are the application's.
-3. SyncGroup at once after it, by the leader with everybody's assignment.
-4. `complete` (onJoinComplete), in the application's next poll: take the assignment; a cooperative member that gives
-   something up rejoins right away so that others can have it.
+1. `prepare` (onJoinPrepare): commit the consumed offsets if auto-commit is on, then give up partitions: all (eager),
+   those no longer subscribed to (cooperative), or all as lost if the member is out of the group.
+2. JoinGroup. After MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS the next one
+   follows at once, after other retriable errors after a back-off. All other errors go to the application.
+3. SyncGroup immediately after it; the leader sends all members' assignments.
+4. `complete` (onJoinComplete), in the application's next poll: take the assignment. A cooperative member that gives up
+   partitions rejoins at once, so that other members can get them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kafka_wire.api.sync_group import SyncGroupResponse
 from kafka_wire.errors import DecodeError, ErrorCode, error_of
 
 JOIN_TIMEOUT_LAPSE_MS: Final = 5_000
-"""A JoinGroup may be parked for the rebalance timeout, and then needs some time to come back."""
+"""A JoinGroup may be parked for the rebalance timeout, and its response needs some more time."""
 
 COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 JOIN_AT_ONCE: Final = frozenset(
@@ -49,15 +49,15 @@ SYNC_AT_ONCE: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
 AT_ONCE: Final = JOIN_AT_ONCE | SYNC_AT_ONCE
-"""Errors that are followed by the next JoinGroup without a pause."""
+"""Errors after which the next JoinGroup follows without a pause."""
 
 JOIN_ERRORS: Final = JOIN_AT_ONCE | COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 SYNC_ERRORS: Final = SYNC_AT_ONCE | COORDINATOR_GONE
-"""Those that may pass; Kafka's coordinators answer SyncGroup with no COORDINATOR_LOAD_IN_PROGRESS."""
+"""The retriable errors of SyncGroup; Kafka's coordinators never answer it with COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 def rejoin_needed_or_pending(member: Member) -> bool:
-    """Whether to join: because we were asked to, the topics changed that we assigned, or what we subscribe to."""
+    """Whether to join: a rejoin was requested, the topics of the last assignment changed, or the subscription did."""
     if not member.subscription:
         return False
     assigned_of = member.assignment_snapshot
@@ -75,7 +75,7 @@ def rejoin_needed_or_pending(member: Member) -> bool:
 
 
 def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether the group is joined and synced; if not, the next step is under way or has its time."""
+    """Whether the group is joined and synced; if not, the next step is in progress or scheduled."""
     while rejoin_needed_or_pending(member):
         if not ensure_coordinator(member, now_ms, result):
             return False
@@ -106,7 +106,7 @@ def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
-    """Whether to join again at once."""
+    """Handle a failed join. Returns whether to join again at once."""
     error = join.error
     assert error is not None
     if error is not ErrorCode.MEMBER_ID_REQUIRED:
@@ -122,14 +122,14 @@ def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
 
 
 def exception_name(error: ErrorCode) -> str:
-    """What Java calls it, as coordinators see it in the reasons of rejoins."""
+    """Java's name of the error, as coordinators see it in the reason of a rejoin."""
     if error is DISCONNECTED:
         return "DisconnectException"
     return "".join(word.capitalize() for word in error.name.split("_")) + "Exception"
 
 
 def _prepare(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether we are ready to join: what was consumed is committed, or cannot be, and what must go is given up."""
+    """Whether the member is ready to join: the commit is done or given up, and partitions have been given up."""
     if not commit_before_rejoin(member, now_ms, result):
         return False
     owned = member.assignment
@@ -188,7 +188,7 @@ def _send_join(member: Member, result: Result) -> None:
 
 
 def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int, result: Result) -> None:
-    """The answer to JoinGroup; SyncGroup follows at once, unless the leader lacks metadata."""
+    """Handle JoinGroup's response. SyncGroup follows at once, unless the leader lacks metadata."""
     error = error_of(response.error_code)
     if error is not ErrorCode.NONE:
         _not_joined(member, send, error, response.member_id, now_ms, result)
@@ -197,7 +197,7 @@ def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int,
         _end(member, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
     if member.state is not PREPARING_REBALANCE:
-        # Something threw us out of the group meanwhile (Kafka: UnjoinedGroupException, which is retriable).
+        # The member is no longer in the group (Kafka: UnjoinedGroupException, which is retriable).
         _end(member, DISCONNECTED)
         return
     settings = member.settings
@@ -217,12 +217,12 @@ def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int,
 
 
 def go_on_leading(member: Member, result: Result) -> None:
-    """Metadata came that the leader was waiting for."""
+    """Continue the assignment: the metadata that the leader waited for has arrived."""
     if member.election is None:
         return
     if member.state is not COMPLETING_REBALANCE:
-        # The heartbeat thread was told meanwhile that we are out. Kafka's client finds out by a SyncGroup without a
-        # generation; its answer is known.
+        # The heartbeat thread has learned meanwhile that the member is out of the group. Kafka's client learns this by
+        # a SyncGroup without a generation; its response is known.
         member.election = None
         _end(member, ErrorCode.UNKNOWN_MEMBER_ID)
         return
@@ -239,14 +239,14 @@ def _not_joined(member: Member, send: Send, error: ErrorCode, member_id: str, no
         _end(member, error)
         coordinator_failed(member, now_ms, result)
     elif error is ErrorCode.MEMBER_ID_REQUIRED:
-        # KIP-394: come back with the id that we were given.
+        # KIP-394: join again with the id that the coordinator gave.
         member.generation = Generation(-1, member_id)
         member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
     _end(member, error, fatal=error not in JOIN_ERRORS)
 
 
 def synced(member: Member, send: Send, response: SyncGroupResponse, now_ms: int, result: Result) -> None:
-    """The answer to SyncGroup: our assignment. The application's next poll takes it."""
+    """Handle SyncGroup's response, the assignment. The application's next poll takes it."""
     error = error_of(response.error_code)
     if error is ErrorCode.NONE:
         _synced(member, response, now_ms, result)
@@ -280,12 +280,12 @@ def _synced(member: Member, response: SyncGroupResponse, now_ms: int, result: Re
 
 
 def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """JoinGroup or SyncGroup was lost."""
+    """No response to JoinGroup or SyncGroup came."""
     _end(member, DISCONNECTED)
 
 
 def _end(member: Member, error: ErrorCode, *, fatal: bool = False) -> None:
-    """The join under way has failed; what failed first counts."""
+    """End the current join with an error; the first error counts."""
     if member.join is not None and member.join.error is None and member.join.assignment is None:
         member.join.error = error
         member.join.fatal = fatal
@@ -297,7 +297,7 @@ def _complete(member: Member, assignment: bytes, now_ms: int, result: Result) ->
     try:
         partitions = decode_assignment(assignment)
     except DecodeError:
-        # Kafka throws, too: an assignor left us out.
+        # Kafka throws, too: the assignor omitted this member.
         member.failure = (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the leader's assignment cannot be read")
         member.request_rejoin("received assignment cannot be read")
         return

@@ -1,4 +1,4 @@
-"""What the leader does between its JoinGroup and its SyncGroup: read everybody's metadata, know the topics, assign."""
+"""The leader's work between its JoinGroup and its SyncGroup: read all subscriptions, know the topics, assign."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_wire.errors import DecodeError, ErrorCode
 
 
 def lead(member: Member, response: JoinGroupResponse, result: Result) -> ErrorCode:
-    """Assign, or ask for metadata first: from now on we watch the topics of all members."""
+    """Assign, or request metadata first. From now on the leader watches the topics of all members."""
     topics: set[str] = set()
     try:
         for other in response.members:
@@ -28,7 +28,7 @@ def lead(member: Member, response: JoinGroupResponse, result: Result) -> ErrorCo
 
 
 def assign(member: Member, result: Result) -> ErrorCode:
-    """Work out who gets what, and send it. A restarted static leader is told not to (KIP-814)."""
+    """Compute the assignment and send it. A restarted static leader is told not to (KIP-814)."""
     response = member.election
     assert response is not None
     member.election = None
@@ -54,7 +54,7 @@ def assign(member: Member, result: Result) -> ErrorCode:
 
 
 def send_sync(member: Member, assignments: dict[str, bytes], result: Result) -> None:
-    """SyncGroup; a follower brings no assignments."""
+    """Send SyncGroup; a follower sends no assignments."""
     generation = member.generation
     request = SyncGroupRequest(
         member.settings.group_id,
@@ -66,7 +66,7 @@ def send_sync(member: Member, assignments: dict[str, bytes], result: Result) -> 
         [SyncGroupRequestAssignment(*each) for each in assignments.items()],
     )
     if member.coordinator is None:
-        # It was lost while the leader waited for metadata.
+        # The coordinator was lost while the leader waited for metadata.
         if member.join is not None:
             member.join.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return

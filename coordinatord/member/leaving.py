@@ -1,4 +1,4 @@
-"""LeaveGroup: tell the coordinator that we go, once, and go."""
+"""LeaveGroup: tell the coordinator once that the member leaves, and leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 
 
 def leave_group(member: Member, leave: bool | None, reason: str, result: Result) -> Send | None:
-    """Out of the group, whether or not the coordinator hears of it. `leave` as in events.Close."""
+    """Leave the group, whether or not the coordinator learns of it. `leave` as in events.Close."""
     send = None
     if leave is None:
         leave = member.settings.group_instance_id is None

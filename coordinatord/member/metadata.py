@@ -1,4 +1,4 @@
-"""Keeping up with the cluster: which topics to ask about, and when to ask again."""
+"""Metadata: which topics to ask about, and when to ask again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic, Metad
 
 
 def maintain(member: Member, now_ms: int, result: Result) -> None:
-    """Ask when there is a reason: something is missing or wrong, a new topic, or what we know is old."""
+    """Request metadata if something is missing or wrong, a topic is new, or the metadata has expired."""
     if member.metadata_send is not None:
         return
     due_ms = member.metadata_expires_ms
@@ -23,7 +23,7 @@ def maintain(member: Member, now_ms: int, result: Result) -> None:
 
 
 def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
-    """The leader watches the topics of all members; whether it knows them now. If not, it is asking."""
+    """Watch the topics of all members, as a leader does. Returns whether all are known; requests metadata if not."""
     member.group_subscription = topics
     if topics <= member.cluster.asked and not member.metadata_wanted:
         member.metadata_snapshot = _snapshot(member)
@@ -34,7 +34,7 @@ def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
 
 
 def learned(member: Member, send: Send, response: MetadataResponse | Cluster, now_ms: int, result: Result) -> bool:
-    """The answer; whether it says all that a leader which waits for it has to know."""
+    """Handle the response. Returns whether it covers all that a waiting leader needs."""
     cluster = response if isinstance(response, Cluster) else Cluster.of(response)
     member.metadata_send = None
     if cluster.error:
@@ -59,7 +59,7 @@ def learned(member: Member, send: Send, response: MetadataResponse | Cluster, no
 
 
 def not_learned(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Nobody answered. A leader that waits asks on; others when they next poll."""
+    """No response came. A waiting leader retries by itself, other members at their next poll."""
     member.metadata_send = None
     member.metadata_wanted = True
     member.metadata_again_ms = now_ms + member.backoff.after_ms(member.metadata_attempts)
@@ -72,7 +72,7 @@ def _topics(member: Member) -> frozenset[str]:
 
 
 def _snapshot(member: Member) -> dict[str, object]:
-    """What an assignment depends on: how many partitions, and where a rack matters to us, which racks."""
+    """What an assignment depends on: the partition counts and, if the member has a rack, the partitions' racks."""
     rack_matters = bool(member.settings.client_rack)
     known = member.cluster.topics
     return {

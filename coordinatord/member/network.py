@@ -1,4 +1,4 @@
-"""From an answer, or its absence, to who deals with it."""
+"""Dispatches a response, or its absence, to its handler."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ OnAnswer = Callable[[Member, Send, Any, int, Result], None]
 OnFailure = Callable[[Member, Send, int, Result], None]
 
 HANDLERS: dict[type[Any], tuple[OnAnswer, OnFailure]] = {}
-"""By the request's type; step.py fills it."""
+"""By request type; step.py fills it."""
 
 
 def coordinator_failed(member: Member, now_ms: int, result: Result) -> None:
-    """The coordinator is unknown from now on. What it was asked is answered by nobody."""
+    """Forget the coordinator. The requests sent to it get no response."""
     mark_coordinator_unknown(member, now_ms, result, fail)
 
 
 def deliver(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
-    """An answer came. None: it did not, and will not."""
+    """Handle a response. None: it did not come and never will."""
     if send.abandoned:
         return
     if response is None:
@@ -38,5 +38,5 @@ def deliver(member: Member, send: Send, response: Any, now_ms: int, result: Resu
 
 
 def fail(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No answer will come."""
+    """Handle the failure of a request: no response will come."""
     HANDLERS[type(send.request)][1](member, send, now_ms, result)

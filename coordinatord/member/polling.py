@@ -1,18 +1,18 @@
-"""The six steps of a poll (001), as far as each of them can go now.
+"""The six steps of a poll; each call goes through them as far as it can.
 
 1. coordinate: find the coordinator, join and sync, commit what is due
-2. positions: committed, else by the reset policy
-3. records that are kept: with any the poll returns, but first the next fetches go out
+2. positions: the committed offset, else by the reset policy
+3. kept records: if there are any, the poll returns them, but first the next fetches are sent
 4. fetches
-5. wait for the network, or a deadline: the step ends, and the next event goes on
+5. wait for the network, or a deadline: the step ends, and the next event continues
 6. back to 1
 
-001 describes the client of 2017, which returned empty-handed after step 5 when a rejoin was needed. Kafka 4.3 has no
-such check: step 1 takes the records of what it gives up with it, so eager members are empty-handed all the same, and
-cooperative ones go on reading what they keep. The client without a thread does have it. Its step 1 also waits for the
-join for as long as that takes, whatever the timeout of the poll.
+The client of 2017 returned no records after step 5 if a rejoin was needed. Kafka 4.3 has no such check: step 1 drops
+the records of revoked partitions, so eager members have none to return, and cooperative ones read on from those that
+they keep. The client without a thread has the check. Its step 1 also waits for the join to end, whatever the poll's
+timeout is.
 
-What is kept is handed out while the coordinator is unknown only when the poll's time is up, as in Kafka.
+While the coordinator is unknown, kept records are returned only when the poll's time is up, as in Kafka.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from coordinatord.member.timer import NEVER
 
 
 def go_on(member: Member, now_ms: int, result: Result) -> None:
-    """Go on with whatever call of the application is under way."""
+    """Continue the application's current call."""
     member.wake_ms = NEVER
     if member.sync_commit is not None:
         drive_sync_commit(member, now_ms, result)
@@ -61,7 +61,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
             _return(member, Polled(handed), now_ms, result)
             return
         if not blocked and member.settings.fetches:
-            look_up(member, now_ms, result)  # what was kept may have said that an offset is gone
+            look_up(member, now_ms, result)  # a kept response may say that an offset is out of range
     if member.failure is not None:
         error, what = member.failure
         member.failure = None
@@ -73,7 +73,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _coordinate(member: Member, now_ms: int, result: Result) -> bool:
-    """Steps 1 and 2; False if the poll has to wait here. For a join it does not (KIP-429)."""
+    """Steps 1 and 2; False if the poll must wait here. It does not wait for a join (KIP-429)."""
     if not ensure_coordinator(member, now_ms, result):
         return False
     if not ensure_active_group(member, now_ms, result):
@@ -89,7 +89,7 @@ def _return(member: Member, polled: Polled, now_ms: int, result: Result) -> None
 
 
 def _close(member: Member, now_ms: int, result: Result) -> None:
-    """Commit, give up what we own, leave, and be gone."""
+    """Commit, give up all partitions, leave, and stop."""
     closing = member.closing
     assert closing is not None
     member.wake_at(member.close_deadline_ms)
@@ -107,7 +107,7 @@ def _close(member: Member, now_ms: int, result: Result) -> None:
 
 
 def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result) -> Send | None:
-    """Give up what we own, and leave."""
+    """Give up all partitions, and leave."""
     owned = member.assignment
     if owned:
         in_order = member.state is STABLE and member.generation.generation_id >= 0
@@ -117,13 +117,13 @@ def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result)
 
 
 def wake_up(member: Member, now_ms: int, result: Result) -> None:
-    """End the poll under way, if there is one. A join goes on in the background, as far as it can."""
+    """End the current poll, if there is one. A join continues in the background as far as it can."""
     if member.in_poll:
         _return(member, Polled({}), now_ms, result)
 
 
 def begin_close(member: Member, now_ms: int, result: Result) -> None:
-    """With auto-commit what was consumed is committed first, while there is time."""
+    """With auto-commit, commit the consumed offsets first, while there is time."""
     assert member.closing is not None
     member.close_deadline_ms = now_ms + member.closing.timeout_ms
     member.in_poll = False

@@ -1,4 +1,4 @@
-"""Where to read from: the committed offset, else what `auto.offset.reset` says and ListOffsets turns into an offset."""
+"""Positions: the committed offset, else `auto.offset.reset`, which ListOffsets turns into an offset."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from kafka_wire.api.offset_fetch import (
 from kafka_wire.errors import ErrorCode, error_of
 
 TIMESTAMPS: Final = {"latest": -1, "earliest": -2}
-"""What ListOffsets is asked for."""
+"""The timestamps that ListOffsets is asked for."""
 
 CONSUMER_REPLICA_ID: Final = -1
 
 
 def assign_partitions(member: Member, partitions: Iterable[TopicPartition]) -> None:
-    """Own exactly these, in order; what we keep keeps its position."""
+    """Own exactly these partitions, sorted; those owned before keep their position."""
     owned = member.partitions
     member.partitions = {each: owned.get(each) or PartitionState() for each in sorted(partitions)}
 
 
 def update_positions(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether all committed offsets that we need are known; resets may be under way."""
+    """Whether all required committed offsets are known; resets may be in progress."""
     unknown = [each for each, state in member.partitions.items() if state.position is None and state.reset is None]
     if unknown and not _committed_known(member, unknown, now_ms, result):
         return False
@@ -43,12 +43,12 @@ def update_positions(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def _committed_known(member: Member, unknown: list[TopicPartition], now_ms: int, result: Result) -> bool:
-    """Never at once: whatever the answer says, no partition is unknown after it."""
+    """Request the committed offsets. Always returns False: once the response is handled, no partition is unknown."""
     if not ensure_coordinator(member, now_ms, result):
         return False
     waiting = member.offset_fetch
     if waiting is not None and waiting.context != unknown:
-        waiting.context = None  # for another assignment
+        waiting.context = None  # it was for another assignment
         waiting = None
     if waiting is None:
         if now_ms < member.offset_fetch_again_ms:
@@ -76,7 +76,7 @@ def _offset_fetch(member: Member, partitions: Iterable[TopicPartition]) -> Offse
 
 
 def committed(member: Member, send: Send, response: OffsetFetchResponse, now_ms: int, result: Result) -> None:
-    """The answer to OffsetFetch. Before v8 it is in the response itself."""
+    """Handle OffsetFetch's response. Before v8 the offsets are in its top-level fields."""
     if send.context is None:
         return
     member.offset_fetch = None
@@ -114,14 +114,14 @@ def _not_committed(member: Member, error: ErrorCode, now_ms: int, result: Result
 
 
 def committed_unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Ask again."""
+    """No response came: ask again."""
     if send.context is not None:
         member.offset_fetch = None
         _not_committed(member, DISCONNECTED, now_ms, result)
 
 
 def reset(member: Member, partition: TopicPartition, policy: str | None) -> None:
-    """The position is gone: look one up by the policy, which is the member's unless given."""
+    """Drop the position and look one up by `policy`, by default the member's."""
     policy = policy or member.settings.auto_offset_reset
     state = member.partitions[partition]
     state.position, state.leader_epoch, state.retry_at_ms = None, -1, 0
@@ -136,7 +136,7 @@ def reset(member: Member, partition: TopicPartition, policy: str | None) -> None
 
 
 def look_up(member: Member, now_ms: int, result: Result) -> None:
-    """ListOffsets, a request per leader."""
+    """Send ListOffsets, one request per leader."""
     by_leader: dict[int, dict[TopicPartition, str]] = {}
     for partition, state in member.partitions.items():
         if state.reset is None:
@@ -164,7 +164,7 @@ def look_up(member: Member, now_ms: int, result: Result) -> None:
 
 
 def looked_up(member: Member, send: Send, response: ListOffsetsResponse, now_ms: int, result: Result) -> None:
-    """The answer to ListOffsets: positions, for those that still want them."""
+    """Handle ListOffsets' response: set the positions that are still wanted."""
     for topic in response.topics:
         for each in topic.partitions:
             partition = (topic.name, each.partition_index)
@@ -181,7 +181,7 @@ def looked_up(member: Member, send: Send, response: ListOffsetsResponse, now_ms:
 
 
 def not_looked_up(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """Nobody answered."""
+    """No response came."""
     for partition in send.context:
         state = member.partitions.get(partition)
         if state is not None and state.reset is not None:
@@ -195,7 +195,7 @@ def _look_up_later(member: Member, state: PartitionState, now_ms: int) -> None:
 
 
 def leader_of(member: Member, partition: TopicPartition) -> int | None:
-    """The node to ask about a partition; None if nobody is known to lead it."""
+    """The node to ask about a partition; None if its leader is unknown."""
     info = member.cluster.topics.get(partition[0])
     if info is None or partition[1] >= len(info.leaders) or info.leaders[partition[1]] < 0:
         return None

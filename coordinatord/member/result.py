@@ -1,4 +1,4 @@
-"""What one step asks of the shell: requests to send; and what it has for the application."""
+"""What one step asks of the shell: requests to send, and results for the application."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kafka_wire.records.batch import Record
 
 
 class Assigned(NamedTuple):
-    """Partitions that were added (ConsumerRebalanceListener.onPartitionsAssigned); none: nothing was added."""
+    """Partitions that were added (ConsumerRebalanceListener.onPartitionsAssigned); may be empty."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class Revoked(NamedTuple):
-    """Partitions that were given up in good order."""
+    """Partitions that the member gave up while it still owned them."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -31,7 +31,7 @@ class Lost(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The member went from one state to another, `generation` being the one after; `reason` as sent with a rejoin."""
+    """The member's state changed. `generation` is the one after; `reason` is the one sent with a rejoin."""
 
     old: str
     new: str
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """A poll has returned, with records by partition; or with an error that the application has to deal with."""
+    """A poll has returned, with records by partition, or with an error for the application."""
 
     records: dict[TopicPartition, list[Record]]
     error: ErrorCode | None = None
@@ -48,7 +48,7 @@ class Polled(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """How a commit ended. `event` is the application's; None for the member's own (auto-commit)."""
+    """The result of a commit. `event` is the application's; None for the member's own commit (auto-commit)."""
 
     event: Commit | None
     offsets: dict[TopicPartition, int]
@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """See the module. `disconnect`: break the connection to the coordinator, its requests are abandoned."""
+    """See the module's docstring. `disconnect`: close the coordinator's connection; its requests are abandoned."""
 
     sends: list[Send] = field(default_factory=list)
     changes: list[Assigned | Revoked | Lost] = field(default_factory=list)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 ANY_NODE: Final = -1
-"""Send to whichever node is least busy; before the first metadata, to a bootstrap server."""
+"""Send to the least busy node; before the first metadata, to a bootstrap server."""
 
 
 class Generation(NamedTuple):
-    """Who we are in the group, as of a join."""
+    """The member's identity in the group, as of a join."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -22,12 +22,12 @@ NO_GENERATION: Final = Generation()
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """A request. `group`: on the connection to the coordinator, which is kept apart from the one for data."""
+    """A request. `group`: sent on the coordinator's connection, which is separate from the one for data."""
 
     to: int  # node id, or ANY_NODE
     group: bool
     request: Any
     timeout_ms: int
-    generation: Generation = NO_GENERATION  # what it was when this was sent
-    context: Any = None  # what its answer is for
-    abandoned: bool = False  # nobody wants the answer any more
+    generation: Generation = NO_GENERATION  # when this was sent
+    context: Any = None  # for the handler of its response
+    abandoned: bool = False  # its response must be dropped

@@ -1,13 +1,13 @@
-"""What a member is: settings, the state of its membership, what it knows of the cluster, its partitions.
+"""A member: its settings, the state of its membership, its view of the cluster, its partitions.
 
 | state               | what it waits for                          | heartbeats |
 |---------------------|--------------------------------------------|------------|
 | UNJOINED            | the application to poll                    | no         |
-| PREPARING_REBALANCE | the answer to its JoinGroup                | no         |
-| COMPLETING_REBALANCE| the answer to its SyncGroup                | yes        |
+| PREPARING_REBALANCE | the response to its JoinGroup              | no         |
+| COMPLETING_REBALANCE| the response to its SyncGroup              | yes        |
 | STABLE              | nothing: it owns its partitions            | yes        |
 
-All state is volatile. Times are milliseconds of one clock that never goes back.
+All state is volatile. Times are milliseconds of one clock that never decreases.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.errors import ErrorCode
 
 DISCONNECTED: Final = ErrorCode.NETWORK_EXCEPTION
-"""Stands for "no answer came": the connection broke, or the time for it was up."""
+"""Stands for "no response": the connection broke, or the time was up."""
 
 RETRIABLE: Final = frozenset(
     {
@@ -47,7 +47,7 @@ RETRIABLE: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Errors that may be gone when one asks again: Kafka's RetriableException, as far as groups meet them."""
+"""Errors that may pass on a retry: Kafka's RetriableException, as far as groups meet them."""
 
 
 class MemberState(Enum):
@@ -70,7 +70,7 @@ NEXT_STATES: Final[dict[MemberState, frozenset[MemberState]]] = {
     COMPLETING_REBALANCE: frozenset({STABLE, PREPARING_REBALANCE, UNJOINED}),
     STABLE: frozenset({PREPARING_REBALANCE, UNJOINED}),
 }
-"""The law. A failed join is followed by the next without a state between."""
+"""All transitions. A failed join is followed by the next one without a state between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class MemberSettings:
     fetch_max_bytes: int = 52_428_800
     fetch_max_wait_ms: int = 500
     max_partition_fetch_bytes: int = 1_048_576
-    # Not Kafka's. False: the member never fetches; who needs the group only need not pay for positions and records.
+    # Not in Kafka. False: never fetch; a test that needs the group only is spared positions and records.
     fetches: bool = True
-    # Not Kafka's. The consumer before KIP-62: heartbeats are tasks in the queue of a client that runs within poll only.
+    # Not in Kafka. The consumer before KIP-62: heartbeats are tasks in the queue of a client that runs in poll only.
     single_threaded: bool = False
 
     def __post_init__(self) -> None:
@@ -113,24 +113,24 @@ class MemberSettings:
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """One partition that is assigned to us."""
+    """One assigned partition."""
 
-    position: int | None = None  # None: not known yet
-    reset: str | None = None  # the policy by which it is being looked up
-    retry_at_ms: int = 0  # not before that
+    position: int | None = None  # None: unknown
+    reset: str | None = None  # the policy of the lookup in progress
+    retry_at_ms: int = 0  # no retry before this time
     paused: bool = False
     pending_revocation: bool = False
     leader_epoch: int = -1  # of the last record consumed
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether its records may be fetched and handed out."""
+        """Whether its records may be fetched and returned."""
         return self.position is not None and not self.paused and not self.pending_revocation
 
 
 @dataclass(slots=True, eq=False)
 class SyncCommit:
-    """A commit that the application, or a close, waits for."""
+    """A commit for which the application, or a close, waits."""
 
     event: Commit | None
     offsets: dict[TopicPartition, int]
@@ -141,13 +141,13 @@ class SyncCommit:
 
 
 class Join:
-    """How the join under way stands, from JoinGroup to the assignment: Kafka's joinFuture."""
+    """The current join, from JoinGroup to the assignment: Kafka's joinFuture."""
 
     __slots__ = ("assignment", "error", "fatal")
 
     def __init__(self) -> None:
         self.error: ErrorCode | None = None
-        self.fatal = False  # for the application, whatever else the error means
+        self.fatal = False  # goes to the application, whatever the error is
         self.assignment: bytes | None = None
 
 
@@ -160,7 +160,7 @@ class Member:
     heartbeat: Heartbeat = field(init=False)
     backoff: Backoff = field(init=False)
     assignors: dict[str, Assignor] = field(init=False)
-    cooperative: bool = field(init=False)  # all assignors are (KIP-429)
+    cooperative: bool = field(init=False)  # all its assignors are (KIP-429)
 
     # the coordinator
     coordinator: int | None = None
@@ -182,10 +182,10 @@ class Member:
     prepare_commit_error: ErrorCode | None = None
     join: Join | None = None
     join_again_ms: int = 0
-    election: JoinGroupResponse | None = None  # we lead, and need metadata before we can assign
+    election: JoinGroupResponse | None = None  # the leader needs metadata before it can assign
     is_leader: bool = False
     joined_subscription: frozenset[str] | None = None
-    assignment_snapshot: dict[str, Any] | None = None  # topics as of our assignment, if we lead
+    assignment_snapshot: dict[str, Any] | None = None  # the topics that the leader's assignment was based on
     failure: tuple[ErrorCode, str] | None = None  # for the next poll to raise
 
     # heartbeats
@@ -196,14 +196,14 @@ class Member:
     # the application
     in_poll: bool = False
     poll_until_ms: int = 0
-    poll_overdue: bool = False  # its time is up, and it goes on all the same
-    wake_ms: int = NEVER  # within a call: when there is something to do again
+    poll_overdue: bool = False  # its time is up, but it continues
+    wake_ms: int = NEVER  # within a call: when to continue
     sync_commit: SyncCommit | None = None
     closing: Close | None = None
     close_deadline_ms: int = NEVER
     leaving: Send | None = None
     closed: bool = False
-    inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # came while nobody was reading
+    inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # arrived while nobody read the network
     auto_commit_ms: int = NEVER
 
     # the cluster
@@ -236,12 +236,12 @@ class Member:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """What we own."""
+        """The owned partitions."""
         return tuple(self.partitions)
 
     @property
     def next_deadline_ms(self) -> int:
-        """When to be `Woken`; NEVER without anything to wait for. Earlier is harmless."""
+        """When to be `Woken`; NEVER if nothing is due. An earlier wake-up does no harm."""
         settings = self.settings
         if self.in_poll or self.sync_commit is not None or self.closing is not None:
             deadline_ms = min(self.wake_ms, self.poll_until_ms) if self.in_poll else self.wake_ms
@@ -260,13 +260,13 @@ class Member:
 
     @property
     def is_reading(self) -> bool:
-        """Whether anybody reads the network: a call of the application, or the heartbeat thread."""
+        """Whether the network is read: by a call of the application, or by the heartbeat thread."""
         if self.in_poll or self.sync_commit is not None or self.closing is not None:
             return True
         return self.heartbeats and not self.settings.single_threaded
 
     def transition_to(self, state: MemberState, result: Result) -> None:
-        """The only way to another state. Heartbeats go on while we know our generation."""
+        """The only way to change the state. Heartbeats continue while the generation is known."""
         old = self.state
         assert state in NEXT_STATES[old], f"no transition from {old.value} to {state.value}"
         self.state = state
@@ -276,25 +276,25 @@ class Member:
             result.transitions.append(Transition(old.value, state.value, self.generation, self.rejoin_reason))
 
     def wake_at(self, deadline_ms: int) -> None:
-        """The call under way has something to do then."""
+        """Continue the current call at this time."""
         if deadline_ms < self.wake_ms:
             self.wake_ms = deadline_ms
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again at the next poll; the coordinator is told why (KIP-800)."""
+        """Rejoin at the next poll; the coordinator is told the reason (KIP-800)."""
         self.rejoin_reason = reason[:255]
         self.rejoin_needed = True
 
     def reset_generation(self, reason: str, keep_member_id: bool, result: Result) -> None:
-        """We are out of the group, and shall join again. What we own is lost at the next poll."""
-        # After ILLEGAL_GENERATION the member id is still good, so that nobody waits for it to expire.
+        """The member is out of the group and rejoins. Its partitions are lost at the next poll."""
+        # After ILLEGAL_GENERATION the member id stays valid; keeping it means that the group need not let it expire.
         self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
         self.transition_to(UNJOINED, result)
         self.request_rejoin(reason)
         self.needs_join_prepare = True
 
     def send_to_coordinator(self, request: Any, result: Result, timeout_ms: int = 0, context: Any = None) -> Send:
-        """It must be known."""
+        """Send a request to the coordinator, which must be known."""
         assert self.coordinator is not None
         timeout_ms = timeout_ms or self.settings.request_timeout_ms
         send = Send(self.coordinator, True, request, timeout_ms, self.generation, context)

@@ -1,14 +1,14 @@
-"""`step(member, event, now_ms)` is the only way in: it decides, changes the member, and says what to send.
+"""`step(member, event, now_ms)` is the only entry point: it decides, changes the member, and returns what to send.
 
-It knows neither clock nor chance nor I/O: `now_ms` is told and never goes back, random numbers come from
-`member.random`. After each step `member.next_deadline_ms` says when the member wants to be woken if nothing else
-happens; a step costs the same however many members there are and however long nothing happened.
+It uses no clock, no randomness and no I/O: `now_ms` is passed in and never decreases, random numbers come from
+`member.random`. After each step, `member.next_deadline_ms` is when to wake the member if nothing else happens. A step's
+cost does not depend on the number of members or on the time since the last step.
 
-A consumer is two threads that share one network client: the application's, which does nothing unless it is in a call
-(poll, commitSync, close), and the one that heartbeats, which runs while the member has a generation. Either of them
-reads the network. While neither does, answers wait in `member.inbox`, as they would wait in the socket.
+A consumer is two threads that share one network client: the application's, which runs only during a call (poll,
+commitSync, close), and the heartbeat thread, which runs while the member has a generation. Either of them reads the
+network. While neither does, responses wait in `member.inbox`, as they would wait in the socket.
 
-Heartbeats are nearly all of it: when one is due the step returns it, and its answer moves a deadline.
+Nearly all steps are heartbeats: when one is due, the step returns it, and its response moves a deadline.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 
 NOTHING = Result()
-"""The answer to an event that asks for nothing; shared, so nobody writes to it."""
+"""The result of an event that asks for nothing. Shared, so it must not be changed."""
 
 
 def step(member: Member, event: Any, now_ms: int) -> Result:
-    """Decide one event of events.py."""
+    """Handle one event of events.py."""
     return HANDLERS[type(event)](member, event, now_ms)
 
 
 def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
-    """A deadline has come; too early is harmless."""
+    """A deadline has passed; a call that is too early does no harm."""
     result = Result()
     in_call = member.in_poll or member.sync_commit is not None or member.closing is not None
     if member.heartbeats and not member.settings.single_threaded:
@@ -57,12 +57,12 @@ def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
 
 
 def received(member: Member, event: events.Received, now_ms: int) -> Result:
-    """An answer."""
+    """A response arrived."""
     return _arrived(member, event.send, event.response, now_ms)
 
 
 def failed(member: Member, event: events.Failed, now_ms: int) -> Result:
-    """No answer will come."""
+    """No response will come."""
     return _arrived(member, event.send, None, now_ms)
 
 
@@ -108,14 +108,14 @@ def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
 
 
 def wakeup(member: Member, event: events.Wakeup, now_ms: int) -> Result:
-    """Somebody does not want to wait any longer."""
+    """The application wants the current poll to return."""
     result = Result()
     wake_up(member, now_ms, result)
     return result
 
 
 def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
-    """The next poll sees to it; without topics the member leaves at once."""
+    """Takes effect at the next poll; without topics the member leaves at once."""
     member.subscription = frozenset(event.topics)
     if member.subscription:
         return NOTHING
@@ -125,7 +125,7 @@ def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
 
 
 def rejoin(member: Member, event: events.Rejoin, now_ms: int) -> Result:
-    """The next poll sees to it."""
+    """Takes effect at the next poll."""
     member.request_rejoin(event.reason)
     return NOTHING
 
@@ -142,7 +142,7 @@ def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
 
 
 def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
-    """What is kept for another offset will be dropped."""
+    """Set the position. Kept records of another offset will be dropped."""
     state = _owned(member, event.partition)
     if isinstance(event.offset, str):
         positions.reset(member, event.partition, event.offset)
@@ -154,14 +154,14 @@ def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
 
 
 def pause(member: Member, event: events.Pause, now_ms: int) -> Result:
-    """Until `Resume`, or until the partition goes."""
+    """Effective until `Resume`, or until the partition is given up."""
     for partition in event.partitions:
         _owned(member, partition).paused = True
     return NOTHING
 
 
 def resume(member: Member, event: events.Resume, now_ms: int) -> Result:
-    """The next poll fetches."""
+    """The next poll fetches again."""
     for partition in event.partitions:
         _owned(member, partition).paused = False
     return NOTHING

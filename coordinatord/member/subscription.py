@@ -1,7 +1,7 @@
-"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments, as Kafka's client has them.
+"""The contents of JoinGroup and SyncGroup: subscriptions and assignments, encoded as Kafka's consumers do.
 
-Both are led by an int16 version. We write the highest that we know, as Kafka's client does, and read a higher one as if
-it were that.
+Both begin with an int16 version. As in Kafka's client, the highest known version is written, and a higher one is read
+as the highest known.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def encode_subscription(
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """What a leader makes of a member's metadata; `DecodeError` if it is none."""
+    """Read a member's metadata, as the leader does. Raises `DecodeError` if it is invalid."""
     read = _decode(ConsumerProtocolSubscription, data)
     owned = [(each.topic, number) for each in read.owned_partitions for number in each.partitions]
     return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id or None)
@@ -61,7 +61,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """What a member got; `DecodeError` if this is no assignment. An empty one is none: the leader left us out."""
+    """Read a member's assignment. Raises `DecodeError` if it is invalid or empty: the leader omitted the member."""
     read = _decode(ConsumerProtocolAssignment, data)
     return [(each.topic, number) for each in read.assigned_partitions for number in each.partitions]
 

@@ -1,6 +1,6 @@
-"""A member's three timers, as Kafka's client keeps them, and how long it waits before it tries again.
+"""A member's three timers, as Kafka's client keeps them, and the back-off before a retry.
 
-Time is told with every call and never stored but as a deadline. A timer is expired *at* its deadline.
+Every call is given the time; only deadlines are stored. A timer is expired *at* its deadline.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 NEVER: Final = 1 << 62
-"""A deadline in milliseconds that does not come."""
+"""A deadline in milliseconds that never comes."""
 
 BACKOFF_BASE: Final = 2
 BACKOFF_JITTER: Final = 0.2
 
 
 class Timer:
-    """A deadline that is set from now on."""
+    """A deadline relative to the time of its last reset."""
 
     __slots__ = ("deadline_ms",)
 
@@ -29,16 +29,16 @@ class Timer:
         self.deadline_ms = now_ms + timeout_ms
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether its time has come."""
+        """Whether the deadline has come."""
         return now_ms >= self.deadline_ms
 
     def remaining_ms(self, now_ms: int) -> int:
-        """How long it has still to go."""
+        """Milliseconds left until the deadline."""
         return max(0, self.deadline_ms - now_ms)
 
 
 class Backoff:
-    """Exponential, up to a maximum, each time spread by a fifth. `random` gives a number from 0 to below 1."""
+    """Exponential, up to a maximum, with 20 % jitter. `random` returns a number from 0 to below 1."""
 
     __slots__ = ("_initial_ms", "_max_ms", "_random")
 
@@ -48,7 +48,7 @@ class Backoff:
         self._random = random
 
     def after_ms(self, attempts: int) -> int:
-        """How long to wait after so many attempts before this one; 0 the first time."""
+        """Milliseconds to wait after a failed attempt; `attempts` counts those before it, so 0 the first time."""
         if self._max_ms <= self._initial_ms:
             return self._initial_ms
         grown = self._initial_ms
@@ -60,9 +60,9 @@ class Backoff:
 
 
 class Heartbeat:
-    """When to send one, when to take the coordinator for dead, and when to take ourselves for dead.
+    """When to send a heartbeat, when the coordinator has failed, and when the application has stopped polling.
 
-    `session` runs from the last answer, `heartbeat` from the last request, `poll` from the application's last poll.
+    `session` runs from the last response, `heartbeat` from the last request, `poll` from the application's last poll.
     """
 
     __slots__ = (
@@ -94,41 +94,41 @@ class Heartbeat:
         self.session = Timer()
         self.poll = Timer()
         self.in_flight = False
-        self.attempts = 0  # that failed since the last answer
+        self.attempts = 0  # failed since the last response
         self.last_sent_ms: int | None = None
 
     def polled(self, now_ms: int) -> None:
-        """The application is alive."""
+        """The application has polled."""
         self.poll.deadline_ms = now_ms + self.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """The next one is due in an interval, whether this one is answered or not."""
+        """A heartbeat was sent. The next one is due in an interval, whether this one is answered or not."""
         self.last_sent_ms = now_ms
         self.in_flight = True
         self.heartbeat.deadline_ms = now_ms + self.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
-        """The coordinator is alive and has us."""
+        """The coordinator has answered, and the member is in its group."""
         self.in_flight = False
         self.attempts = 0
         self.session.deadline_ms = now_ms + self.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:
-        """Try again soon; each time that it fails a little later."""
+        """A heartbeat failed: retry after a back-off, which grows with each failure."""
         self.in_flight = False
         self.heartbeat.reset(now_ms, self.backoff.after_ms(self.attempts))
         self.attempts += 1
 
     def reset_timeouts(self, now_ms: int) -> None:
-        """All three begin anew: the member has joined."""
+        """Restart all three timers: the member has joined."""
         self.session.reset(now_ms, self.session_timeout_ms)
         self.poll.reset(now_ms, self.max_poll_interval_ms)
         self.heartbeat.reset(now_ms, self.heartbeat_interval_ms)
 
     def reset_session_timeout(self, now_ms: int) -> None:
-        """Give a coordinator that was just found a whole session."""
+        """Restart the session timer: a coordinator was just found."""
         self.session.reset(now_ms, self.session_timeout_ms)
 
     def time_to_next_ms(self, now_ms: int) -> int:
-        """Until the next heartbeat is due."""
+        """Milliseconds until the next heartbeat is due."""
         return self.heartbeat.remaining_ms(now_ms)

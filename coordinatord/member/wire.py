@@ -1,4 +1,4 @@
-"""A client's connection: finds out what the broker serves, then sends requests and hands back answers in order."""
+"""A client's connection: learns which versions the broker serves, sends requests and returns responses in order."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from kafka_wire.registry import Codec, codec, versions_of
 from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES: Final = 128 << 20
-"""More than a Fetch answer can be with Kafka's default of 50 MiB."""
+"""Larger than any Fetch response with Kafka's default of 50 MiB."""
 
 API_VERSIONS_KEY: Final = 18
 FIRST_VERSION: Final = 4
 SOFTWARE_NAME: Final = "coordinatord-member"
 
 HIGHEST_USED: Final = {8: 9, 9: 9}
-"""OffsetCommit and OffsetFetch: with topic names, as Kafka's classic consumer does."""
+"""OffsetCommit and OffsetFetch: the versions with topic names, as in Kafka's classic consumer."""
 
 _correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
-"""Called with what `ask` was given, and the response; None when there will be none; or a `NoCommonVersion`."""
+"""Called with the token of `ask` and the response: None if none will come, or a `NoCommonVersion`."""
 
 
 class NoCommonVersion(Exception):
-    """The broker does not serve a request in a version that we know. A sentence for people."""
+    """The broker serves no version of a request that this client knows. Its text is a sentence for humans."""
 
 
 class Wire(asyncio.Protocol):
-    """One connection. Whatever is asked before it is ready waits; when it is lost, all is answered with None."""
+    """One connection. Requests wait until it is ready; when it is lost, all are answered with None."""
 
     def __init__(self, client_id: str, on_answer: OnAnswer, on_lost: Callable[[Wire], None]) -> None:
         self.client_id = client_id
@@ -45,20 +45,20 @@ class Wire(asyncio.Protocol):
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter(MAX_FRAME_BYTES)
-        self._versions: dict[int, tuple[int, int]] | None = None  # api key -> what the broker serves
+        self._versions: dict[int, tuple[int, int]] | None = None  # api key -> the broker's lowest and highest version
         self._waiting: deque[tuple[Any, Any]] = deque()
         self._unanswered: deque[tuple[int, Codec, Any]] = deque()
         self._count = 0
 
     async def connect(self, host: str, port: int) -> None:
-        """Try; a failure ends as a lost connection does."""
+        """Try to connect; a failure is handled like a lost connection."""
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, host, port)
         except OSError as error:
             self.connection_lost(error)
 
     def ask(self, token: Any, request: Any) -> None:
-        """Send a request, in the highest version that both sides know; `token` comes back with the answer."""
+        """Send a request in the highest version that both sides know; `token` is returned with the response."""
         if self.closed:
             self._on_answer(token, None)
         elif self._versions is None:
@@ -67,14 +67,14 @@ class Wire(asyncio.Protocol):
             self._send_in_common_version(token, request)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.abort()
         else:
             self.connection_lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for versions first."""
+        """Request the broker's versions first."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         if self.closed:
@@ -83,7 +83,7 @@ class Wire(asyncio.Protocol):
         self._send(self, ApiVersionsRequest(SOFTWARE_NAME, "1"), FIRST_VERSION)
 
     def data_received(self, data: bytes) -> None:
-        """Answers come in the order of the requests. One that cannot be read costs the connection."""
+        """Responses arrive in the order of the requests. One that cannot be decoded closes the connection."""
         try:
             for buf, start, end in self._splitter.feed(data):
                 self._answered(buf, start, end)
@@ -91,7 +91,7 @@ class Wire(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody will be answered."""
+        """Answer all waiting requests with None."""
         if self.closed:
             return
         self.closed = True
@@ -113,7 +113,7 @@ class Wire(asyncio.Protocol):
             self._send(self, ApiVersionsRequest(), 0)
             return
         response = used.decode_response(buf, start, end)
-        self._unanswered.popleft()  # not before it is known to be one
+        self._unanswered.popleft()  # only once it is known to be a response
         if token is self:
             self._learn(response)
         else:
@@ -164,5 +164,5 @@ class Wire(asyncio.Protocol):
 
 
 def _error_of(buf: bytes, start: int, end: int) -> int:
-    """A broker that does not know our ApiVersions answers in version 0, whose body begins with the error."""
+    """A broker that does not know our version of ApiVersions answers in version 0, whose body starts with the error."""
     return int.from_bytes(buf[start : min(start + 2, end)], "big", signed=True)

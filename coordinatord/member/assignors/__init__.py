@@ -1,9 +1,9 @@
 """Kafka's four assignors of the classic protocol, with its results to the last partition.
 
-base.py         subscriptions in, partitions per member out
-range.py        a run of each topic · roundrobin.py dealt out in turn
+base.py         from subscriptions to partitions per member
+range.py        one run per topic · roundrobin.py: partitions dealt in turn
 sticky.py       sticky and cooperative-sticky; constrained.py and general.py do the work, movements.py and racks.py help
-java_hash.py    the order of Java's hash tables, on which some results depend
+java_hash.py    the iteration order of Java's hash tables, which decides some results
 """
 
 from __future__ import annotations
@@ -21,4 +21,4 @@ ASSIGNORS: dict[str, Callable[[], Assignor]] = {
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
 }
-"""By the name under which members offer them."""
+"""By the name that members offer."""

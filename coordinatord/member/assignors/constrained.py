@@ -1,7 +1,7 @@
-"""The sticky assignment where all members subscribe to the same topics: everybody is to get minQuota or one more.
+"""The sticky assignment if all members have the same subscription: each gets minQuota partitions or one more.
 
-1. Members keep what they own, up to their quota. 2. With racks: members that lack some get what is near to them.
-3. What is left is dealt out in turn to those that lack some, then to those that may have one more.
+1. Members keep what they own, up to their quota. 2. With racks: members below quota get partitions with a replica in
+their rack. 3. The rest is dealt in turn to members below quota, then to those that may have one more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinatord.member.assignors.racks import RackInfo
 
 
 class ConstrainedAssignment:
-    """One run of it. `transferring` is filled with partitions that go from one owner to another member."""
+    """One run. `transferring` collects the partitions that move from one owner to another member."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ConstrainedAssignment:
         self.current = current
         self.doubly_claimed = doubly_claimed
         self.transferring = transferring
-        self.given_up: dict[TopicPartition, str] = {}  # by its owner, perhaps only to get it back
+        self.given_up: dict[TopicPartition, str] = {}  # partition -> its owner, which may get it back
         total = sum(len(partitions) for partitions in topics.values())
         self.min_quota, self.expected_over = divmod(total, len(current))
         self.max_quota = self.min_quota + (self.expected_over > 0)
@@ -39,7 +39,7 @@ class ConstrainedAssignment:
         self.assignment: Assignment = {member_id: [] for member_id in current}
 
     def build(self) -> Assignment:
-        """See the module."""
+        """Compute the assignment; see the module's docstring."""
         kept = self._keep_owned()
         unassigned = self._unassigned(kept)
         self.below.sort(key=utf16)
@@ -81,7 +81,7 @@ class ConstrainedAssignment:
         return difference([(topic, n) for topic in sorted(topics) for n in range(len(topics[topic]))], sorted(kept))
 
     def _deal_near(self, unassigned: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """What is near to a member that lacks some, round and round; returns what is left."""
+        """Deal partitions in turn to members below quota in the same rack. Returns the rest."""
         left: list[TopicPartition] = []
         turn = 0
         for partition in unassigned:
@@ -157,9 +157,9 @@ class ConstrainedAssignment:
 
 
 def difference(all_sorted: Sequence[TopicPartition], taken_sorted: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """What is in the first and not in the second, both in one order.
+    """The elements of the first sequence that are not in the second; both have the same order.
 
-    Walks both at once as Kafka does, so that a taken partition that does not exist (its topic shrank) hides all after.
+    Walks both in step, as Kafka does: a taken partition that no longer exists (its topic shrank) hides all that follow.
     """
     taken = iter(taken_sorted)
     next_taken = next(taken, None)

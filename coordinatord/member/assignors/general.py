@@ -1,9 +1,9 @@
-"""The sticky assignment where members subscribe to different topics: as balanced as subscriptions allow.
+"""The sticky assignment if subscriptions differ: as balanced as they allow.
 
-1. Members keep what they own and still subscribe to. 2. What is left goes, one by one, to the subscriber that has the
-fewest. 3. Partitions move from members with more to subscribers with at least two fewer until none can; those with the
-fewest possible owners first, back to an earlier owner where that helps, and the reverse of an earlier movement rather
-than a new one. If that moved owned partitions and did not balance better than before, it is undone.
+1. Members keep what they own and still subscribe to. 2. The rest goes, one by one, to the subscriber with the fewest
+partitions. 3. Partitions move from a member to a subscriber with at least two fewer until no such move is left: first
+those with the fewest possible owners; back to an earlier owner if that helps; and the reverse of an earlier movement
+rather than a new one. If owned partitions moved and the balance is no better than before, step 3 is undone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinatord.member.assignors.racks import RackInfo
 
 
 class _BySize:
-    """Member ids in order of how many partitions they have; a size must not change while its member is in here."""
+    """Member ids by their number of partitions; that number must not change while a member is in the set."""
 
     def __init__(self, current: Assignment) -> None:
         self._current = current
@@ -32,27 +32,27 @@ class _BySize:
         return (len(self._current[member_id]), utf16(member_id), member_id)
 
     def add(self, member_id: str) -> None:
-        """Put it where it belongs."""
+        """Insert a member at its place."""
         insort(self._sorted, self._key(member_id))
 
     def remove(self, member_id: str) -> None:
-        """Take it out, if it is there."""
+        """Remove a member, if present."""
         key = self._key(member_id)
         at = bisect_left(self._sorted, key)
         if at < len(self._sorted) and self._sorted[at] == key:
             del self._sorted[at]
 
     def fewest(self) -> int:
-        """The smallest size."""
+        """The smallest number of partitions."""
         return self._sorted[0][0]
 
     def most(self) -> int:
-        """The largest size."""
+        """The largest number of partitions."""
         return self._sorted[-1][0]
 
 
 class GeneralAssignment:
-    """One run of it."""
+    """One run."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class GeneralAssignment:
         self.previous = _previous_owners(claims, max_generation)
 
     def build(self) -> Assignment:
-        """See the module."""
+        """Compute the assignment; see the module's docstring."""
         kept = self._keep_owned()
         kept.sort(key=lambda each: (len(self.members_of[each[0]]), each))
         unassigned = difference(self.partitions, kept)
@@ -116,7 +116,7 @@ class GeneralAssignment:
         return kept
 
     def _assign(self, unassigned: Sequence[TopicPartition]) -> None:
-        """To whoever has fewest; first within the racks where that is possible."""
+        """Assign each partition to the subscriber with the fewest; first within racks, where possible."""
         left = unassigned
         if self.racks.consumer_racks:
             left = [each for each in unassigned if not self._assign_one(each, near=True)]
@@ -136,7 +136,7 @@ class GeneralAssignment:
         return False
 
     def _take_out_fixed(self, fixed_topics: set[str]) -> Assignment:
-        """Members that can neither get nor lose any: they have all that they may, and nobody else may have it."""
+        """Take out the members that can neither gain nor lose partitions: they have all they may, and no other may."""
         fixed: Assignment = {}
         for member_id in self.members:
             partitions = self.current[member_id]
@@ -150,7 +150,7 @@ class GeneralAssignment:
     def _balance(self, unassigned: Sequence[TopicPartition], initializing: bool) -> None:
         before = {member_id: list(partitions) for member_id, partitions in self.current.items()}
         if not self.must_revoke:
-            # Try first with what nobody owned: it costs nothing to move.
+            # Try first with partitions without an owner: moving them costs nothing.
             self._reassign(unassigned)
         moved = self._reassign(self.partitions)
         if not initializing and moved and _imbalance(self.current) >= _imbalance(before):
@@ -158,7 +158,7 @@ class GeneralAssignment:
             self.current.update(before)
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Until a whole pass moves nothing; whether anything moved."""
+        """Move partitions until a whole pass moves none. Returns whether any moved."""
         moved = False
         modified = True
         while modified:
@@ -173,11 +173,11 @@ class GeneralAssignment:
     def _reassign_one(self, partition: TopicPartition) -> bool:
         size = len(self.current[self.owner[partition]])
         earlier = self.previous.get(partition)
-        # One that was taken out subscribes to it no more. Kafka looks for it in vain: a NullPointerException.
+        # A member that was taken out no longer subscribes to it. Kafka's lookup then fails: a NullPointerException.
         if earlier is not None and earlier in self.current and size > len(self.current[earlier]) + 1:
             self._move(partition, earlier)
             return True
-        # Kafka looks first for one in the rack, but then moves the partition to the same member in either case.
+        # Kafka first searches the partition's rack, but moves the partition to the same member in either case.
         if any(size > len(self.current[each]) + 1 for each in self.members_of[partition[0]]):
             smallest = (each for each in self.by_size if partition[0] in self.topics_of[each])
             self._move(partition, next(smallest))
@@ -198,10 +198,10 @@ class GeneralAssignment:
             self.by_size.add(source)
 
     def _is_balanced(self) -> bool:
-        """Whether no member could take a partition from one that has at least two more."""
+        """Whether no member could take a partition from one with at least two more."""
         if self.by_size.fewest() >= self.by_size.most() - 1:
             return True
-        largest: dict[str, int] = {}  # topic -> the most that an owner of one of its partitions has
+        largest: dict[str, int] = {}  # topic -> the most partitions of any owner of one of its partitions
         for partitions in self.current.values():
             size = len(partitions)
             for topic in {topic for topic, _ in partitions}:
@@ -222,7 +222,7 @@ class GeneralAssignment:
 def _previous_owners(
     claims: Mapping[str, tuple[Sequence[TopicPartition], int | None]], max_generation: int
 ) -> dict[TopicPartition, str]:
-    """Who had a partition before the latest generation, after its claim of then."""
+    """The owner of each partition before the latest generation, from the latest earlier claim."""
     found: dict[TopicPartition, tuple[str, int]] = {}
     for member_id, (partitions, generation) in claims.items():
         if generation is None:
@@ -238,6 +238,6 @@ def _previous_owners(
 
 
 def _imbalance(assignment: Assignment) -> int:
-    """The differences in size of all pairs of members, added up."""
+    """The sum of the differences in size over all pairs of members."""
     sizes = sorted(len(partitions) for partitions in assignment.values())
     return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))

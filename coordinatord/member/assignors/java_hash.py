@@ -1,8 +1,8 @@
-"""The order in which Java's hash tables give back their keys: some assignments depend on it, so we keep to it.
+"""The iteration order of Java's hash tables, on which some assignments depend.
 
-Kafka's sticky assignors walk a HashMap of members, and who comes first may keep a partition more; its range assignor
-walks a HashMap of topics. The order follows from the keys alone: bucket by bucket, and in order of insertion within a
-bucket (we leave out that Java turns buckets of more than eight keys into trees).
+Kafka's sticky assignors iterate over a HashMap of members, where the first may keep one partition more; its range
+assignor iterates over a HashMap of topics. The order depends on the keys alone: by bucket, and by insertion within a
+bucket (not implemented: Java turns buckets of more than eight keys into trees).
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def partition_hash(partition: TopicPartition) -> int:
 
 
 def table_size(count: int, table: int = _SMALLEST_TABLE) -> int:
-    """Buckets of a table that grew to `count` keys from `table` buckets: it is at most three quarters full."""
+    """Buckets of a table that grew from `table` buckets to `count` keys: it is at most three quarters full."""
     while count > table * 3 // 4:
         table *= 2
     return table
 
 
 def bucket(hash_code: int, table: int) -> int:
-    """The bucket of a key: the upper half of its hash counts too."""
+    """The bucket of a key: the upper half of its hash counts, too."""
     return (hash_code ^ (hash_code >> 16)) & (table - 1)
 
 
 def hash_order(keys: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
-    """Distinct keys as a HashMap or HashSet that they were put into, in this order, gives them back."""
+    """Distinct keys in the iteration order of a HashMap or HashSet into which they were put in this order."""
     distinct = list(dict.fromkeys(keys))
     table = table_size(len(distinct))
     return sorted(distinct, key=lambda key: bucket(hash_of(key), table))
@@ -63,9 +63,9 @@ def string_order(keys: Iterable[str]) -> list[str]:
 
 
 def grouped_order(keys: Iterable[str]) -> list[str]:
-    """Distinct strings as a HashMap gives them back to which computeIfAbsent was applied for each of these.
+    """Distinct strings in the iteration order of a HashMap after computeIfAbsent for each of these.
 
-    Unlike put it adds a key at the front of its bucket, and looks whether to grow before it looks for the key.
+    Unlike put, it adds a key at the front of its bucket, and checks whether to grow before it looks up the key.
     """
     seen: dict[str, None] = {}
     table = _SMALLEST_TABLE
@@ -77,12 +77,12 @@ def grouped_order(keys: Iterable[str]) -> list[str]:
 
 
 def utf16(text: str) -> bytes:
-    """Sorts as String.compareTo does: by UTF-16 units, not by code points."""
+    """The sort key of String.compareTo: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 class PartitionSet:
-    """A HashSet of partitions of which only the first is asked for. Its table grows and never shrinks."""
+    """A HashSet of partitions from which only the first is read. Its table grows and never shrinks."""
 
     __slots__ = ("_partitions", "_table")
 
@@ -94,14 +94,14 @@ class PartitionSet:
         return len(self._partitions)
 
     def add(self, partition: TopicPartition) -> None:
-        """Put it in."""
+        """Add a partition."""
         self._partitions[partition] = None
         self._table = table_size(len(self._partitions), self._table)
 
     def remove(self, partition: TopicPartition) -> None:
-        """Take it out; it must be there."""
+        """Remove a partition, which must be present."""
         del self._partitions[partition]
 
     def first(self) -> TopicPartition:
-        """What Java's iterator gives first; the set must not be empty."""
+        """The first element of Java's iterator; the set must not be empty."""
         return min(self._partitions, key=lambda each: bucket(partition_hash(each), self._table))

@@ -1,22 +1,22 @@
-"""Which partitions the general sticky assignment has moved from whom to whom, so that it does not move in circles."""
+"""The movements of the general sticky assignment, recorded so that partitions do not move in circles."""
 
 from __future__ import annotations
 
 from coordinatord.member.assignors.java_hash import PartitionSet, TopicPartition
 
 Pair = tuple[str, str]
-"""From a member to a member."""
+"""From one member to another."""
 
 
 class Movements:
-    """All movements of one run: of a partition the way from its first owner to its last."""
+    """All movements of one run: for each partition, from its first owner to its last."""
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, Pair] = {}
         self._by_topic: dict[str, dict[Pair, PartitionSet]] = {}
 
     def move(self, partition: TopicPartition, source: str, target: str) -> None:
-        """Record a movement. One that leads back to where the partition came from cancels it."""
+        """Record a movement. A movement back to the first owner cancels the earlier one."""
         earlier = self._pairs.get(partition)
         if earlier is None:
             self._add(partition, (source, target))
@@ -27,7 +27,7 @@ class Movements:
             self._add(partition, (earlier[0], target))
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Of the same topic, a partition that went from `target` to `source` before, to go back; or `partition`."""
+        """A partition of the same topic that moved from `target` to `source`, so that it can return; or `partition`."""
         of_topic = self._by_topic.get(partition[0])
         if of_topic is None:
             return partition

@@ -1,4 +1,4 @@
-"""Racks in the sticky assignors (KIP-881): whom a partition is near to."""
+"""Racks in the sticky assignors (KIP-881): a partition is near to a member if it has a replica in the member's rack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 
 
 class RackInfo:
-    """Empty tables where racks cannot make a difference."""
+    """Its tables are empty if racks make no difference."""
 
     def __init__(self, topics: Topics, members: Mapping[str, Subscription]) -> None:
         consumer_racks = {member_id: member.rack_id for member_id, member in members.items() if member.rack_id}
@@ -23,22 +23,22 @@ class RackInfo:
         members_in: dict[str, int] = {}
         for rack in consumer_racks.values():
             members_in[rack] = members_in.get(rack, 0) + 1
-        # Counted, as in Kafka, as soon as one member has a rack, even where racks make no difference.
+        # As in Kafka, counted as soon as one member has a rack, even if racks make no difference.
         self.near_count = {
             partition: sum(members_in.get(rack, 0) for rack in each) for partition, each in racks.items()
         }
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack and the partition no replica there."""
+        """Whether the member has a rack without a replica of the partition."""
         rack = self.consumer_racks.get(member_id)
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def sorted_by_choice(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Those that are near to the fewest members first."""
+        """The partitions, sorted by the number of members that they are near to."""
         return sorted(partitions, key=lambda each: self.near_count.get(each, 0))
 
     def next_near(self, partition: TopicPartition, member_ids: Sequence[str], first: int) -> int:
-        """Index of the next member from `first` on, round and round, that the partition is near to; -1: none."""
+        """Index of the next member, cyclically from `first`, that the partition is near to; -1: none."""
         racks = self.partition_racks.get(partition)
         if not racks:
             return -1

@@ -1,7 +1,7 @@
-"""range: of each topic every member gets one run of partitions, the first ones a partition more.
+"""range: each member gets one run of each topic's partitions; the first members get one partition more.
 
-With racks (KIP-881) a member first gets, within the same quota, partitions with a replica in its rack; topics with the
-same members and as many partitions are then kept together, partition by partition.
+With racks (KIP-881), a member first gets partitions with a replica in its rack, within the same quota; topics with the
+same members and partition counts are co-partitioned: where racks allow, a member gets the same partitions of each.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from coordinatord.member.assignors.base import (
 
 
 class RangeAssignor(Assignor):
-    """Kafka's default, before cooperative-sticky in its list."""
+    """Kafka's default, listed before cooperative-sticky."""
 
     name = "range"
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """See the module."""
+        """See the module's docstring."""
         subscribers: dict[str, list[str]] = {}
         for member_id, member in members.items():
             for topic in member.topics:
@@ -44,7 +44,7 @@ class RangeAssignor(Assignor):
 
 
 class _Topic:
-    """How far the assignment of one topic has come."""
+    """One topic and the progress of its assignment."""
 
     def __init__(
         self, topic: str, racks: Sequence[Racks], subscribers: list[str], members: Mapping[str, Subscription]
@@ -59,16 +59,16 @@ class _Topic:
         self.rack_aware = uses_racks({rack for rack in self.consumers.values() if rack is not None}, racks)
 
     def racks_match(self, member_id: str, partition: int) -> bool:
-        """Whether the partition has a replica in the member's rack, or the member does not care."""
+        """Whether the partition has a replica in the member's rack, or the member has no rack."""
         rack = self.consumers[member_id]
         return rack is None or rack in self.racks[partition]
 
     def room(self, member_id: str) -> int:
-        """How many partitions more the member may get now."""
+        """How many more partitions the member may get now."""
         return max(0, self.quota + (self.extra > 0) - self.assigned_count[member_id])
 
     def give(self, member_id: str, partitions: Sequence[int], assignment: Assignment) -> None:
-        """Assign them."""
+        """Assign partitions to a member."""
         assignment[member_id] += [(self.topic, partition) for partition in partitions]
         self.assigned_count[member_id] += len(partitions)
         if self.assigned_count[member_id] > self.quota:
@@ -93,10 +93,10 @@ def _assign_ranges(state: _Topic, may_have: Callable[[str, int], bool], assignme
 
 
 def _assign_by_racks(states: Sequence[_Topic], assignment: Assignment) -> None:
-    """Groups of topics that are alike are independent of each other, so their order does not matter."""
+    """Groups of co-partitioned topics are independent of each other, so their order does not matter."""
     alike: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_Topic]] = {}
     for state in states:
-        # Without a rack among its members a topic counts as one of no partitions here, as in Kafka.
+        # As in Kafka, a topic whose members all have no rack counts here as having no partitions.
         partitions = len(state.racks) if any(state.consumers.values()) else 0
         alike.setdefault((tuple(state.consumers.items()), partitions), []).append(state)
     for (_, partitions), together in alike.items():

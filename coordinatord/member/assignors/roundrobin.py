@@ -1,4 +1,4 @@
-"""roundrobin: all partitions of all topics, dealt out in turn to the members that subscribe to them."""
+"""roundrobin: all partitions of all topics, dealt in turn to the members that subscribe to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinatord.member.assignors.base import Assignment, Assignor, Subscriptio
 
 
 class RoundRobinAssignor(Assignor):
-    """See the module."""
+    """See the module's docstring."""
 
     name = "roundrobin"
 

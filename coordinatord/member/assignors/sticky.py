@@ -1,10 +1,10 @@
-"""sticky and cooperative-sticky: balanced, and as many partitions as possible stay where they are.
+"""sticky and cooperative-sticky: balanced, with as few partitions moved as possible.
 
-Both work out the same assignment. They differ in how a member says what it owned: sticky members give everything up
-before they rejoin (eager), so they remember their partitions in `user_data`; cooperative members name what they still
-own. And the cooperative one takes out of its result what must first be given up by its owner, who will rejoin then.
+Both compute the same assignment. They differ in how a member reports what it owned: sticky members give up everything
+before they rejoin (eager), so they remember their partitions in `user_data`; cooperative members list what they still
+own. The cooperative assignor also withholds the partitions that their owner must give up first; it then rejoins.
 
-Where all members subscribe to the same topics, `constrained` does it in one pass; else `general` searches.
+If all members subscribe to the same topics, `constrained` assigns in one pass; otherwise `general` searches.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _INT32 = struct.Struct(">i")
 
 @message(versions="0-1")
 class StickyUserData:
-    """What a sticky member owned before it gave it up; v1 says in which generation."""
+    """The partitions that a sticky member owned before it gave them up; v1 adds their generation."""
 
     previous_assignment: list[TopicPartitions] = array(TopicPartitions, "0+")
     generation: int = int32("1+", default=NO_GENERATION)
 
 
 Owned = tuple[Sequence[TopicPartition], int | None]
-"""What a member had, and in which generation; None if it does not say."""
+"""The partitions that a member had, and in which generation; None if it does not say."""
 
 
 class AbstractStickyAssignor(Assignor):
-    """What both have in common."""
+    """The common part of both."""
 
     def __init__(self) -> None:
-        self.max_generation = NO_GENERATION  # over all assignments that this member has made as a leader
+        self.max_generation = NO_GENERATION  # over all assignments that this member computed as leader
         self.transferring: dict[TopicPartition, str] | None = {}
 
     def owned(self, subscription: Subscription) -> Owned:
-        """What the member had."""
+        """The partitions that the member had."""
         raise NotImplementedError
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """See the module."""
+        """See the module's docstring."""
         claims = {member_id: self.owned(subscription) for member_id, subscription in members.items()}
         current, doubly_claimed = self._settle_claims(topics, members, claims)
         racks = RackInfo(topics, members)
@@ -62,7 +62,7 @@ class AbstractStickyAssignor(Assignor):
     def _settle_claims(
         self, topics: Topics, members: Mapping[str, Subscription], claims: Mapping[str, Owned]
     ) -> tuple[Assignment, set[TopicPartition]]:
-        """Who owns what, one owner each: the latest generation counts; two claims in one generation cancel out."""
+        """One owner per partition: the latest generation counts; two claims in the same generation cancel out."""
         current: Assignment = {}
         doubly_claimed: set[TopicPartition] = set()
         owners: dict[TopicPartition, str] = {}
@@ -78,7 +78,7 @@ class AbstractStickyAssignor(Assignor):
                     kept.append(partition)
                     owners[partition] = member_id
                     continue
-                # Kafka looks at what the other's subscription says here, not at its user data.
+                # Here Kafka reads the generation in the other member's subscription, not in its user data.
                 theirs = members[other].generation_id
                 if mine < theirs:
                     continue
@@ -103,7 +103,7 @@ def _all_subscribe_to_the_same(members: Mapping[str, Subscription]) -> bool:
 
 
 class StickyAssignor(AbstractStickyAssignor):
-    """Eager: the member remembers what it had."""
+    """Eager: the member remembers its partitions."""
 
     name = "sticky"
 
@@ -127,12 +127,12 @@ class StickyAssignor(AbstractStickyAssignor):
         return bytes(out)
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:
-        """Remember it."""
+        """Remember the assignment."""
         self._assigned = list(partitions)
         self._generation = generation_id
 
     def owned(self, subscription: Subscription) -> Owned:
-        """From the user data; what cannot be read counts as nothing, of no generation."""
+        """Read the user data; invalid data count as no partitions, without a generation."""
         data = subscription.user_data
         if not data:
             return [], None
@@ -147,7 +147,7 @@ class StickyAssignor(AbstractStickyAssignor):
 
 
 class CooperativeStickyAssignor(AbstractStickyAssignor):
-    """Cooperative: the member says what it owns while it rejoins."""
+    """Cooperative: the member reports what it owns while it rejoins."""
 
     name = "cooperative-sticky"
     cooperative = True
@@ -157,7 +157,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self) -> bytes | None:
-        """The generation, for leaders that do not know of it in the subscription itself (before v2)."""
+        """The generation, for leaders that do not find it in the subscription itself (before v2)."""
         return _INT32.pack(self._generation)
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:
@@ -165,7 +165,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = generation_id
 
     def owned(self, subscription: Subscription) -> Owned:
-        """From the subscription; before v2 its user data has the generation."""
+        """From the subscription; before v2 the user data has the generation."""
         if subscription.generation_id >= 0:
             return subscription.owned_partitions, subscription.generation_id
         data = subscription.user_data
@@ -175,7 +175,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         return subscription.owned_partitions, generation
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Whatever has another owner is left out: nobody gets it before that one gave it up."""
+        """Leave out partitions with another owner: they are assigned once that owner has given them up."""
         assignment = super().assign_partitions(topics, members)
         moving = _moving(members, assignment) if self.transferring is None else self.transferring
         for partition, member_id in moving.items():
@@ -185,7 +185,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
 
 
 def _moving(members: Mapping[str, Subscription], assignment: Assignment) -> dict[TopicPartition, str]:
-    """Partition -> the member that gains it while another says that it owns it."""
+    """Partition -> the member that gains it while another member claims it."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member_id, partitions in assignment.items():
