@@ -1,18 +1,18 @@
-"""One log for every topic partition, the group coordinator's own and the embedded topics', in Kafka's on-disk form.
+"""One log implementation for all topic partitions, the coordinator's own and the embedded ones, in Kafka's disk format.
 
     data = DataDirectory.open(path)              # lock, checks, recovery
     [log] = data.create("events", [0], topic_id, LogConfig())
     writer = LogWriter(data, loop, on_failure)   # group commit
     base_offset, epoch = writer.append(log, batch)
-    writer.hold(epoch, reply)                    # when it is durable
+    writer.hold(epoch, reply)                    # calls reply when it is durable
     log.read(offset, max_bytes)                  # whole batches below log.high_watermark
-    for batch in replay(log): ...                # everything, once, in order
+    for batch in replay(log): ...                # all batches, once, in order
     writer.close(); data.close()
 
-data_dir.py → recovery.py (what a crash left) → partition_log.py (offsets, segments, reading) → writer.py (epochs) →
-flusher.py + journal.py (durability). cleaner.py (when) → cleaning.py (what stays; in a process of its own) → swap.py
-(how it takes the old segments' place) compact what is compacted. Files are reached only through disk.py, so that
-simulated_disk.py can stand in for them.
+data_dir.py → recovery.py (repairs after a crash) → partition_log.py (offsets, segments, reading) → writer.py (epochs) →
+flusher.py + journal.py (durability). Compaction: cleaner.py (when) → cleaning.py (which records stay; runs in its own
+process) → swap.py (replaces the old segments). Files are accessed only through disk.py, so that simulated_disk.py can
+replace it.
 """
 
 from coordinatord.log.config import LogConfig

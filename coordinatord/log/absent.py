@@ -1,4 +1,4 @@
-"""What stands for the log of a partition that another process writes."""
+"""Stands for the log of a partition that another process writes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from kafka_wire.records.batch import Records
 
 
 class AbsentLog(PartitionLog):
-    """Empty to those who look. That each partition is written by one process does not rest on every handler's asking
-    first: nothing can be appended here.
-    """
+    """An empty log that refuses appends: even if a handler does not check, one process alone writes each partition."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""The small text files beside the segments, in Kafka's forms: its broker and tools read ours and we read theirs.
+"""The small text files beside the segments, in Kafka's formats: its broker and tools can read them, and vice versa.
 
-- `meta.properties`: whose directory this is (cluster.id, node.id, version=1; others' keys are kept).
+- `meta.properties`: the directory's owner (cluster.id, node.id, version=1; unknown keys are kept).
 - `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`, `cleaner-offset-checkpoint`: version, count, then
-  `topic partition offset` a line.
+  one line `topic partition offset` each.
 - `<partition>/partition.metadata`: version and topic id.
 """
 
@@ -21,11 +21,11 @@ LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-#: Kafka skips recovery when it finds this file, and so do we.
+#: Like Kafka, skip recovery if this file exists.
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_TEXT = '{"version":0,"brokerEpoch":-1}'
 LOCK = ".lock"
-#: Where `coordinatord import` fills a data directory that nothing can be renamed to (exchange/importing.py).
+#: `coordinatord import` fills a data directory here if it cannot rename one into place (exchange/importing.py).
 IMPORTING = ".importing"
 
 TopicPartition = tuple[str, int]
@@ -37,7 +37,7 @@ def uuid_text(raw: bytes) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of Kafka's text form; ValueError when it is not one."""
+    """The 16 bytes of Kafka's text form. Raises ValueError if it is invalid."""
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except binascii.Error as error:
@@ -48,7 +48,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
-    """A Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None when there is none."""
+    """A Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None if it does not exist."""
     text = read_text(disk, path)
     if text is None:
         return None
@@ -61,7 +61,7 @@ def write_properties(disk: Disk, path: str, properties: dict[str, str]) -> None:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint. A missing file holds none; a malformed one is damage: it is only ever replaced whole."""
+    """An offset checkpoint. A missing file is empty; a malformed one is damage, because it is only replaced whole."""
     text = read_text(disk, path)
     if not text:
         return {}
@@ -86,9 +86,7 @@ def write_offsets(disk: Disk, path: str, offsets: dict[TopicPartition, int]) -> 
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes | None:
-    """The topic id that a partition's directory belongs to; None when it has no partition.metadata (Kafka before
-    2.8).
-    """
+    """The topic id in the directory's partition.metadata; None if the file does not exist (Kafka before 2.8)."""
     path = os.path.join(directory, PARTITION_METADATA)
     text = read_text(disk, path)
     if text is None:

@@ -1,19 +1,19 @@
-"""The log cleaner: looks for the dirtiest compacted log, has it rewritten, and swaps in what comes back.
+"""The log cleaner: finds the dirtiest compacted log, has it rewritten, and swaps in the new segments.
 
-Three places share the work, so that no client waits for it:
+The work is split among three places, so that no client waits for it:
 
-- the event loop looks at a few logs a turn (dirt.py), changes lists of segments, and gives new files their names;
+- the event loop checks a few logs per turn (dirt.py), changes lists of segments, and gives new files their names;
 - the cleaner's own thread renames, flushes and removes files (swap.py), and waits for
-- whoever runs `cleaning.clean`: a process of its own (cleaner_process.py), because decoding records in Python on a
-  thread would keep the interpreter's lock from the loop for milliseconds at a time.
+- the workshop that runs `cleaning.clean`: a separate process (cleaner_process.py), because a thread that decodes
+  records in Python would keep the interpreter's lock from the event loop for milliseconds at a time.
 
 ```
 loop     look ──► assess ──► Job ─────┐           ┌─► replace_segments ─┐          ┌─► finish ─┐
 thread                                └─► commit ─┘                     └─► remove ┘           └─► … checkpoint
 process   survey, map ──► group 1 ──► .cleaned        (waits)                                  group 2 …
 ```
-A log that is being cleaned keeps its segments (retention waits), and a log that somebody is reading from end to end is
-not changed until he is through. What fails loses nothing: the old segments are there until the new one is.
+A log being cleaned keeps its segments (retention waits), and a log that is being read from end to end is changed only
+after that. A failure loses nothing: the old segments exist until the new one does.
 """
 
 from __future__ import annotations
@@ -36,39 +36,40 @@ from coordinatord.log.segment import SWAP_SUFFIX, Segment
 from coordinatord.log.writer import EventLoop, LogWriter, Worker
 
 LOOKED_AT_PER_TURN = 500
-"""Segments, and some for each log: half a millisecond or so."""
+"""Segments, plus LOG_COST per log: about half a millisecond."""
 
 LOG_COST = 5
-"""What a log counts for apart from its segments."""
+"""The cost of checking one log, in segments."""
 
 PINNED_S = 0.1
-"""How long to wait before looking again whether somebody still reads a log."""
+"""Seconds until the next check whether a log is still being read from end to end."""
 
 LOST_IN_A_ROW = 5
-"""So many processes may end over one log: what kills the sixth as well is in the log, and not in the machine."""
+"""How many processes in a row may be killed over one log. If the next one is killed, too, the log is the cause, and not
+the machine."""
 
 _Result = TypeVar("_Result")
 
 
 class CleaningStopped(Exception):
-    """There is nothing to go on with: the daemon stops, or the topic is gone."""
+    """Cleaning cannot go on: the daemon is stopping, or the topic was deleted."""
 
 
 class Workshop(Protocol):
-    """Who rewrites. Called on the cleaner's thread."""
+    """Rewrites logs. Called on the cleaner's thread."""
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
-        """As `cleaning.clean`."""
+        """See `cleaning.clean`."""
 
     def rest(self) -> None:
-        """There is nothing to do for a while."""
+        """No work is expected for a while."""
 
     def close(self) -> None:
-        """From the event loop's thread: end what is being done."""
+        """End the current work. Called on the event loop's thread."""
 
 
 class Here:
-    """Rewrites on the thread that asks: for tests, and where no process can be had."""
+    """Rewrites on the calling thread: for tests, and if no process can be started."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -85,7 +86,7 @@ class Here:
 
 @dataclass(slots=True)
 class CleanerSettings:
-    """The broker's part; the topics' is in LogConfig."""
+    """The broker's settings; the topics' are in LogConfig."""
 
     map_bytes: int = 128 * 1024 * 1024
     io_bytes: int = 512 * 1024
@@ -95,7 +96,7 @@ class CleanerSettings:
 
 @dataclass(slots=True)
 class CleanerState:
-    """What there is to tell about it, for the metrics."""
+    """The cleaner's state for the metrics."""
 
     runs: int = 0
     bytes_read: int = 0
@@ -112,12 +113,12 @@ class CleanerState:
 
 @dataclass(slots=True)
 class _Run:
-    """One log being cleaned."""
+    """The cleaning of one log."""
 
     dirt: Dirt
     job: Job
     results: Iterator[Cleaned | Statistics]
-    #: a new segment has taken the place of others, and not their name
+    #: a new segment has replaced old ones, but does not have its final name yet
     swapping: bool = False
 
 
@@ -139,7 +140,7 @@ class Cleaner:
         on_failed: Callable[[PartitionLog, BaseException], object] = lambda log, error: None,
         tag: str = "0",
     ) -> None:
-        """`worker` is the cleaner's own thread. `first_unstable` tells of open transactions that are known of."""
+        """`worker` is the cleaner's own thread. `first_unstable` knows the open transactions."""
         self.state = CleanerState(looked_ms=now_ms())
         self._data = data
         self._writer = writer
@@ -158,22 +159,22 @@ class Cleaner:
         self._max_ratio = 0.0
         self._max_delay_ms = 0
         self._closed = False
-        #: logs that could not be cleaned, for good or until more of them can be read
+        #: logs that cannot be cleaned, until the next start or until more of them can be read
         self._uncleanable: set[PartitionLog] = set()
         self._in_vain: dict[PartitionLog, int] = {}
-        #: how many processes in a row have ended over a log
+        #: how many processes in a row have been killed over a log
         self._lost: dict[PartitionLog, int] = {}
-        #: how far logs went at the last look
+        #: the logs' end offsets at the last check
         self._ends: dict[PartitionLog, int] = {}
 
     @property
     def busy(self) -> bool:
         return self._run is not None or self._looking is not None
 
-    # Looking
+    # Looking for work
 
     def look(self) -> None:
-        """Clean what needs it most, and then the next, until nothing is left. Every log.cleaner.backoff.ms."""
+        """Clean the dirtiest log, then the next one, until none is due. Called every log.cleaner.backoff.ms."""
         if self.busy or self._closed or self._writer.failed:
             return
         self._uncleanable = {log for log in self._uncleanable if not log.deleted}
@@ -209,7 +210,7 @@ class Cleaner:
         if log.deleted or log.pins or log in self._uncleanable:
             return
         now_ms = self._now_ms()
-        # What is written to begins its segments by itself, by the times of its records.
+        # A log with appends rolls its segments by itself, by its records' timestamps.
         is_quiet = self._ends.get(log) == log.end_offset
         self._ends[log] = log.end_offset
         if is_quiet and roll_is_due(log, now_ms):
@@ -226,8 +227,8 @@ class Cleaner:
     # Cleaning one log, step by step
 
     def _begin(self, dirt: Dirt) -> None:
-        """Where nothing is flushed for a reply, a marker in the active segment may be lost yet: then the transaction is
-        open again, and what it has outdated must be there.
+        """If replies do not wait for a flush, a marker in the active segment may still be lost. Its transaction would
+        then be open again, and the records that it outdates must still exist.
         """
         log, config, settings, now_ms = dirt.log, dirt.log.config, self._settings, self._now_ms()
         job = Job(
@@ -265,7 +266,7 @@ class Cleaner:
         self._on_worker(run, begin, lambda result: self._got(run, result))
 
     def _next_group(self, run: _Run) -> Cleaned | Statistics:
-        """On the worker: have the next group rewritten, and commit it."""
+        """On the worker: rewrite the next group and commit it."""
         result = next(run.results)
         if isinstance(result, Cleaned):
             swap.commit(self._data.disk, run.job.directory, result, run.job.tag)
@@ -280,7 +281,7 @@ class Cleaner:
             self._on_worker(run, self._data.write_cleaned_offsets, lambda _none: self._done(run, result))
 
     def _replace(self, run: _Run, cleaned: Cleaned) -> None:
-        """The log's list of segments changes: from here on nobody opens the old files."""
+        """Replace segments in the log's list: from now on the old files are not opened any more."""
         log = run.dirt.log
         wanted = set(cleaned.replaces)
         old = [segment for segment in log.segments if segment.base_offset in wanted]
@@ -300,8 +301,8 @@ class Cleaner:
         )
 
     def _remove(self, log: PartitionLog, old: list[Segment]) -> None:
-        """On the worker: the old segments go. One at a time, because a flush may be waiting for the lock; and with it,
-        because a new topic may get this one's directory.
+        """On the worker: remove the old segments. Locked, because a new topic may get this log's directory; one at a
+        time, because a flush may be waiting for the lock.
         """
         disk = self._data.disk
         removed: list[str] = []
@@ -317,7 +318,7 @@ class Cleaner:
                 disk.unlink(path)
 
     def _finish(self, run: _Run, cleaned: Cleaned, new: Segment) -> None:
-        """The new segment's files get their names. Here, where everybody reads, so that nobody looks for the others."""
+        """Give the new segment's files their names. On the event loop's thread, which does all reading."""
         log = run.dirt.log
         try:
             swap.finish(self._data.disk, log.directory, cleaned)
@@ -344,8 +345,8 @@ class Cleaner:
         self.look()
 
     def _failed(self, run: _Run, error: BaseException) -> None:
-        """Nothing is lost by it. What a full disk has stopped, or somebody by killing the process, is tried again after
-        the next pause; a log that cannot be read, or that is stuck in a swap, is left alone until the next start.
+        """Nothing is lost. After a full disk or a killed process, the log is cleaned again after the next pause. A log
+        that cannot be read, or whose swap is unfinished, is left alone until the next start.
         """
         log = run.dirt.log
         if log.deleted or isinstance(error, CleaningStopped):
@@ -367,7 +368,7 @@ class Cleaner:
     # Between the threads
 
     def _on_worker(self, run: _Run, work: Callable[[], _Result], then: Callable[[_Result], object]) -> None:
-        """Have `work` done by the worker, and go on here with what comes of it."""
+        """Run `work` on the worker, and `then` with its result on the event loop's thread."""
 
         def finished(result: _Result) -> None:
             if self._goes_on(run):
@@ -385,7 +386,7 @@ class Cleaner:
         self._worker.submit(job)
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not needed any more
             self._loop.call_soon_threadsafe(callback)
 
     def _goes_on(self, run: _Run) -> bool:
@@ -397,7 +398,7 @@ class Cleaner:
         return True
 
     def _when_unpinned(self, run: _Run, then: Callable[[], object]) -> None:
-        """Go on when nobody reads the log from end to end."""
+        """Continue once the log is not being read from end to end."""
         if not self._goes_on(run):
             return
         if run.dirt.log.pins:
@@ -406,9 +407,7 @@ class Cleaner:
             then()
 
     def close(self) -> None:
-        """Stop; blocks until the worker has put down what it was at. A swap that is under way is finished by whoever
-        opens the directory next.
-        """
+        """Stop; blocks until the worker has ended its current task. The next start finishes a swap in progress."""
         self._closed = True
         self._workshop.close()
         self._worker.submit(self._workshop.rest)

@@ -1,13 +1,13 @@
-"""Cleaning in a process of its own, and that process: `python -m coordinatord.log.cleaner_process`.
+"""Cleaning in a separate process, and that process: `python -m coordinatord.log.cleaner_process`.
 
-It reads JSON lines, `{"job": …}` or `{"next": true}`, answers each with one (a rewritten group, the statistics at the
-end, or what went wrong), and ends with its input. One is started when there is something to clean (a tenth of a second,
-25 MiB) and ended when nothing is left. It runs at a lower priority and touches nothing but the files of the log it was
-told of; what it writes counts for nothing until its parent has swapped it in, so that it may be killed at any time.
+The process reads JSON lines, `{"job": …}` or `{"next": true}`, answers each with one line (a rewritten group, the final
+statistics, or an error), and ends at the end of its input. It is started when a log must be cleaned (a tenth of a
+second, 25 MiB) and ended when none is left. It runs at a lower priority and accesses only the files of that log; its
+output counts for nothing until the parent has swapped it in, so it may be killed at any time.
 
-Measured with heartbeats of four groups on two cores, while 58 MB were cleaned and when nothing was: the median was 0.2
-ms both times, p99 0.3 to 0.7 ms and 0.4 to 1.0 ms. With the same cleaning on a thread of the daemon the median was 8
-ms and p99 18 to 80 ms, because a thread that decodes gives the interpreter's lock away only every 5 ms.
+Measured with heartbeats of four groups on two cores, while 58 MB were cleaned and while idle: the median was 0.2 ms
+both times, p99 0.3 to 0.7 ms and 0.4 to 1.0 ms. With the same cleaning on a thread of the daemon the median was 8 ms
+and p99 18 to 80 ms, because a decoding thread gives up the interpreter's lock only every 5 ms.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NICENESS = 10
 
 
 class CleanerDied(LogError):
-    """The process failed, or said something that nobody understands."""
+    """The process failed, or its answer cannot be understood."""
 
 
 class Process:
-    """A `cleaner.Workshop` that has the work done elsewhere."""
+    """A `cleaner.Workshop` that works in another process."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
-        """As `cleaning.clean`; LogDamaged and OSError as there; CleanerLost and CleanerDied because of the process."""
+        """See `cleaning.clean`. Raises its LogDamaged and OSError, and CleanerLost or CleanerDied for the process."""
         message: dict[str, Any] = {"job": dataclasses.asdict(job)}
         while True:
             answer = self._ask(message)
@@ -60,7 +60,7 @@ class Process:
             raise CleaningStopped
         if self._process is None:
             self._process = _start()
-            if self._closed:  # meanwhile: then nobody has killed this one
+            if self._closed:  # closed meanwhile: close() has not killed this process
                 self._process.kill()  # type: ignore[unreachable]  # another thread closes
         process = self._process
         assert process.stdin is not None
@@ -80,13 +80,13 @@ class Process:
         return answer
 
     def rest(self) -> None:
-        """End it; it has nothing to do."""
+        """End the process: there is no work."""
         process, self._process = self._process, None
         if process is not None:
             _end(process)
 
     def close(self) -> None:
-        """Kill it; who waits for its answer gets CleaningStopped."""
+        """Kill the process; a thread that waits for its answer gets CleaningStopped."""
         self._closed = True
         process = self._process
         if process is not None:
@@ -96,7 +96,7 @@ class Process:
 def _start() -> subprocess.Popen[bytes]:
     package = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    # What is open here is not inherited anyway (PEP 446): closing it one by one would take its time.
+    # Open files are not inherited anyway (PEP 446), and closing them one by one would take time.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
@@ -135,7 +135,7 @@ def _error(answer: dict[str, Any]) -> Exception:
 
 
 class _Orphaned(BaseException):
-    """The parent is gone."""
+    """The parent process has ended."""
 
 
 def _serve() -> None:
@@ -169,7 +169,7 @@ def _serve() -> None:
 
 
 def _main() -> None:
-    # Ctrl-C and a supervisor's SIGTERM are for the daemon: it ends us when it has no more use for us.
+    # Ctrl-C and a supervisor's SIGTERM are meant for the daemon, which ends this process when it is not needed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)

@@ -1,22 +1,22 @@
-"""Rewriting a compacted log: of each key the last record stays. Pure but for the files that it reads and writes.
+"""Rewrites a compacted log, of which each key's last record stays. Pure, except for the files that it reads and writes.
 
-`clean(disk, job)` does what Kafka's Cleaner does, in three readings:
+`clean(disk, job)` does what Kafka's Cleaner does, in three passes:
 
-1. *Survey*, headers only: which transactions were aborted, where the first open one begins, which batch is the last of
-   each producer (survey.py).
-2. *Map*: the dirty part, oldest segment first, into an OffsetMap, until it is full.
+1. *Survey*, headers only: which transactions were aborted, where the first open one begins, and each producer's last
+   batch (survey.py).
+2. *Map*: the keys of the dirty part, oldest segment first, into an OffsetMap, until it is full.
 3. *Rewrite*: all segments from the log's first to the last mapped one, in groups that fit into one segment, each into
-   files of its own beside the old ones.
+   new files beside the old ones.
 
-What goes: records that a later one of the same key outdates; records without a key; what aborted transactions wrote;
-tombstones, and markers of transactions of which nothing is left, once their delete horizon is over. That begins with
-the first cleaning that sees them and is written into their batch (KIP-534). What stays: every offset, the last batch of
-each producer that is still active, as an empty one if need be, and the last batch of each rewritten segment, so that
-the file tells where it ends and a swap can be finished by whoever finds it half done.
+Removed: records outdated by a later one of the same key; records without a key; records of aborted transactions; and,
+after their delete horizon, tombstones and markers of transactions without any records left. The horizon starts with the
+first cleaning that sees them and is stored in their batch (KIP-534). Kept: every offset; the last batch of each active
+producer, empty if need be; and the last batch of each rewritten segment, so that the file tells where it ends and an
+interrupted swap can be finished.
 
-Nothing is swapped in here: `clean` yields each group when its files are flushed, and goes on when it is asked for the
-next. The caller replaces the old segments in between, oldest group first: a tombstone may only go when what it has
-deleted is gone.
+No segment is swapped here: `clean` yields each group once its files are flushed, and continues when asked for the next.
+In between, the caller replaces the old segments, oldest group first: a tombstone may only be removed after the records
+that it deletes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kafka_wire.records.rewrite import emptied, rewritten, spans
 
 @dataclass(slots=True, frozen=True)
 class SegmentSize:
-    """One segment of the log to be cleaned: what of its files may be read, in bytes."""
+    """One segment of the log to clean, and how many bytes of each of its files may be read."""
 
     base_offset: int
     log_bytes: int
@@ -56,14 +56,14 @@ class SegmentSize:
 
 @dataclass(slots=True)
 class Job:
-    """One log to clean, told to whoever does it: plain values, so that it can be another process."""
+    """One log to clean. Plain values, so that the work can be done in another process."""
 
     directory: str
-    #: all of them, the active one too: its headers tell what became of transactions
+    #: all segments including the active one, whose headers tell how transactions ended
     segments: list[SegmentSize]
-    #: cleaned up to here before
+    #: cleaned before, up to this offset
     first_dirty: int
-    #: the base offset of the first segment that has to stay as it is
+    #: the base offset of the first segment that must stay as it is
     first_uncleanable: int
     now_ms: int
     delete_retention_ms: int
@@ -73,17 +73,17 @@ class Job:
     index_interval_bytes: int
     map_bytes: int
     io_bytes: int
-    #: a producer that has written nothing for so long is forgotten
+    #: a producer that has written nothing for this long is dropped
     producer_expiration_ms: int
-    #: read and written together
+    #: bytes read plus bytes written
     max_bytes_per_second: float = 0.0
-    #: part of the new files' names: an orphan of a killed daemon must not write into its successor's
+    #: part of the new files' names: a killed daemon's orphan must not write into its successor's files
     tag: str = "0"
 
 
 @dataclass(slots=True)
 class Cleaned:
-    """A new segment, flushed, in `<base offset><suffix>.<tag>.cleaned`, and the old ones that it stands for."""
+    """A new segment, flushed, in `<base offset><suffix>.<tag>.cleaned`, and the old segments that it replaces."""
 
     replaces: list[int]
     log_bytes: int = 0
@@ -91,9 +91,9 @@ class Cleaned:
     time_index_bytes: int = 0
     max_timestamp: int = -1
     max_timestamp_offset: int = 0
-    #: after the last of the old ones' offsets
+    #: the offset after the last one of the old segments
     next_offset: int = 0
-    #: whether it has a transaction index
+    #: non-zero if it has a transaction index
     aborted: int = 0
 
     @property
@@ -103,9 +103,9 @@ class Cleaned:
 
 @dataclass(slots=True)
 class Statistics:
-    """Of one job, yielded when it is done (Kafka's CleanerStats)."""
+    """The result of one job, yielded at its end (Kafka's CleanerStats)."""
 
-    #: everything below is clean now
+    #: the log is clean below this offset
     end_offset: int = 0
     map_bytes_read: int = 0
     map_entries: int = 0
@@ -142,9 +142,7 @@ def clean(
 
 
 def groups(job: Job, end_offset: int) -> list[list[SegmentSize]]:
-    """The segments that begin below `end_offset`, neighbours together as far as they fit into one by their present
-    sizes.
-    """
+    """The segments that begin below `end_offset`, in groups of neighbours that fit into one at their present sizes."""
     found: list[list[SegmentSize]] = []
     sizes = (0, 0, 0)
     following = [*(segment.base_offset for segment in job.segments[1:]), job.first_uncleanable]
@@ -167,7 +165,7 @@ def groups(job: Job, end_offset: int) -> list[list[SegmentSize]]:
 
 
 class _Throttle:
-    """log.cleaner.io.max.bytes.per.second."""
+    """Enforces log.cleaner.io.max.bytes.per.second."""
 
     def __init__(self, bytes_per_second: float, pulse: Callable[[], object], sleep: Callable[[float], object]) -> None:
         self._rate = bytes_per_second
@@ -178,7 +176,7 @@ class _Throttle:
         self._next_pulse = 0
 
     def passed(self, size: int) -> None:
-        """So many bytes more were read or written."""
+        """Count bytes that were read or written."""
         self._bytes += size
         if self._bytes < self._next_pulse:
             return
@@ -192,7 +190,7 @@ class _Throttle:
 
 @dataclass(slots=True)
 class _Output:
-    """The files that a group is written into."""
+    """The files of one rewritten group."""
 
     cleaned: Cleaned
     segment: Segment
@@ -204,7 +202,7 @@ class _Output:
 
 
 class _Cleaning:
-    """One job while it is being done."""
+    """The state of one job."""
 
     def __init__(self, disk: Disk, job: Job, throttle: _Throttle) -> None:
         self.statistics = Statistics()
@@ -218,7 +216,7 @@ class _Cleaning:
             active_since_ms=job.now_ms - job.producer_expiration_ms,
             passed=throttle.passed,
         )
-        # Whole segments only, and nothing at or behind the first record whose fate is not known.
+        # Whole segments only, below the first record of an undecided transaction.
         unstable = self._survey.first_unstable
         below = [segment.base_offset for segment in job.segments if segment.base_offset <= unstable]
         if unstable < self._survey.end_offset and below:
@@ -240,7 +238,7 @@ class _Cleaning:
     # The map
 
     def build_map(self) -> int:
-        """Map the dirty part as far as the map takes it; the offset after that."""
+        """Map as much of the dirty part as fits. Returns the offset after it."""
         job, known = self._job, self._map
         known.latest = job.first_dirty - 1
         fates: Fates | None = None
@@ -253,13 +251,13 @@ class _Cleaning:
             fates = fates or Fates(self._survey.aborted, segment.base_offset)
             if not self._map_segment(segment, fates):
                 break
-            known.latest = max(known.latest, end - 1)  # compaction may have left a gap at the segment's end
+            known.latest = max(known.latest, end - 1)  # an earlier compaction may have left a gap at the segment's end
         self.statistics.map_entries = len(known.last)
         self.statistics.map_utilization = known.utilization
         return known.latest + 1
 
     def _map_segment(self, segment: SegmentSize, fates: Fates) -> bool:
-        """False when the map is full before the segment's end."""
+        """Returns False if the map is full before the segment's end."""
         known, first_dirty = self._map, self._job.first_dirty
         for _position, header, buffer, at in self._scan(segment):
             self._throttle.passed(header.size)
@@ -277,7 +275,7 @@ class _Cleaning:
     # Rewriting
 
     def rewrite(self, group: list[SegmentSize]) -> Cleaned:
-        """One group into new files, flushed on return."""
+        """Rewrite one group into new files, flushed on return."""
         out = self._open(group)
         end = sum(segment.log_bytes for segment in group)
         try:
@@ -302,7 +300,7 @@ class _Cleaning:
     def _filter(
         self, out: _Output, header: BatchHeader, buffer: bytes, at: int, *, last: bool
     ) -> bytes | bytearray | None:
-        """What stays of a batch, None for nothing. `last`: it ends the group."""
+        """The remaining bytes of a batch; None if it is removed. `last`: it is the group's last batch."""
         statistics = self.statistics
         statistics.records_read += header.record_count
         if header.producer_id < 0 and header.record_count and not header.attributes & CONTROL:
@@ -330,7 +328,7 @@ class _Cleaning:
         return None
 
     def _retain(self, header: BatchHeader, buffer: bytes, at: int, *, over: bool) -> bytes | bytearray | None:
-        """A batch with those of its records that stay; None when none does."""
+        """The batch with its remaining records; None if no record remains."""
         section = record_bytes(buffer, at, header)
         base_offset, latest, last = header.base_offset, self._map.latest, self._map.last
         kept = []
@@ -416,10 +414,10 @@ class _Cleaning:
             file.close()
 
     def _sync(self, file: File) -> None:
-        """Before anything else may lose what this file has."""
+        """Flush a file before any other file may lose the bytes that it has."""
         file.datasync()
 
 
 def cleaned_path(directory: str, base_offset: int, suffix: str, tag: str) -> str:
-    """Where a new segment's file is written."""
+    """The path of a new segment's file while it is written."""
     return f"{directory}/{segment_name(base_offset)}{suffix}.{tag}{CLEANED_SUFFIX}"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
-#: A batch may not be larger than this, whatever a topic's max.message.bytes says: it is held whole in memory when it is
-#: written, replayed or cleaned, and positions in a segment are int32. A request has at most socket.request.max.bytes
-#: (100 MiB); a group's metadata, with every member's subscription and assignment in one record, may have more.
+#: The largest batch, whatever a topic's max.message.bytes says: it is held in memory as a whole when it is written,
+#: replayed or cleaned, and positions in a segment are int32. A request has at most socket.request.max.bytes (100 MiB);
+#: a group's metadata, one record with every member's subscription and assignment, may be larger.
 MAX_BATCH_BYTES = 1 << 30
 
 LONG_MAX = (1 << 63) - 1
@@ -16,7 +16,7 @@ LONG_MAX = (1 << 63) - 1
 
 @dataclass(slots=True)
 class LogConfig:
-    """What a partition's log does with its files. Byte and millisecond values of -1 mean "no limit"."""
+    """The settings of a partition's log. For bytes and milliseconds, -1 means "no limit"."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = WEEK_MS
@@ -27,11 +27,11 @@ class LogConfig:
     cleanup_policy: str = "delete"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    #: LONG_MAX: a log is only cleaned for its ratio
+    #: LONG_MAX: the log is cleaned for its dirty ratio only
     max_compaction_lag_ms: int = LONG_MAX
-    #: of tombstones, and of markers of transactions that left nothing behind
+    #: for tombstones, and for markers of transactions without any records left
     delete_retention_ms: int = 24 * 60 * 60 * 1000
-    #: limits what cleaning puts into one segment
+    #: limits how much cleaning puts into one segment
     segment_index_bytes: int = 10 * 1024 * 1024
 
     @property
@@ -44,7 +44,7 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """Age of a segment's first record at which the next one begins: what has to be compacted by a certain time
-        must have left the active segment by then.
+        """Age of a segment's first record at which the next segment begins. Records that must be compacted by a certain
+        time must have left the active segment by then.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms

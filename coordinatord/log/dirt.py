@@ -1,4 +1,4 @@
-"""How much of a log could be cleaned, and whether it is time for that: Kafka's LogCleanerManager, without its state."""
+"""How much of a log can be cleaned, and whether that is due: Kafka's LogCleanerManager, without its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_wire.records.batch import HEADER, HEADER_BYTES, BatchHeader
 
 @dataclass(slots=True, frozen=True)
 class Dirt:
-    """One log's state. Offsets as in `cleaning.Job`; bytes are those of whole segments."""
+    """The state of one log. Offsets as in `cleaning.Job`; bytes are those of whole segments."""
 
     log: PartitionLog
     first_dirty: int
@@ -25,23 +25,23 @@ class Dirt:
 
     @property
     def ratio(self) -> float:
-        """Cleanable share of what is not to stay as it is."""
+        """The cleanable share of the bytes that do not have to stay."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     @property
     def due(self) -> bool:
-        """Whether it is to be cleaned now."""
+        """Whether the log should be cleaned now."""
         if self.delay_ms and self.cleanable_bytes:
             return True
         return self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def assess(log: PartitionLog, cleaned_to: int, first_unstable: int, now_ms: int) -> Dirt:
-    """Look at one log. `cleaned_to`: what the checkpoint says; `first_unstable`: where its first open transaction
-    begins, or its end.
+    """Assess one log. `cleaned_to`: the checkpoint's offset; `first_unstable`: where its first open transaction begins,
+    or the log's end.
 
-    Cleanable are whole segments in front of the first that is active, not in its file, not decided, or too young
+    Whole segments are cleanable, up to the first that is active, not in its file, undecided, or too young
     (min.compaction.lag.ms).
     """
     if not log.log_start_offset <= cleaned_to <= log.end_offset:
@@ -76,7 +76,7 @@ def _delay_ms(log: PartitionLog, dirty: list[Segment], now_ms: int) -> int:
 
 
 def _first_timestamp(log: PartitionLog, segment: Segment) -> int:
-    """Of a segment's first batch; read once."""
+    """The timestamp of a segment's first batch; read once."""
     if segment.first_timestamp is None:
         file = log.disk.open(segment.log_path)
         try:
@@ -87,9 +87,8 @@ def _first_timestamp(log: PartitionLog, segment: Segment) -> int:
 
 
 def roll_is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether the active segment of a quiet log is older than segment.ms (or max.compaction.lag.ms). Kafka only looks
-    when something is appended, so that a topic that has gone quiet is never compacted; people who set segment.ms expect
-    it to be.
+    """Whether the active segment of a log without appends is older than segment.ms (or max.compaction.lag.ms). Kafka
+    checks only on an append, so that it never compacts a topic without appends; users who set segment.ms expect it to.
     """
     if not log.segments:
         return False

@@ -1,7 +1,7 @@
 """A log's files as text: batches, records, index entries, journal writes.
 
 `describe(path)` takes a segment, an index, a journal, or a partition's directory (all its segments), and yields lines.
-Damage is described where it is met, never fixed.
+Damage is described where it is found, never fixed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def describe(
 
 
 def plain(key: bytes | None, value: bytes | None) -> str:
-    """Key and value of unknown meaning: as text when they are, otherwise in hexadecimal."""
+    """Key and value of unknown meaning: as text if they are text, otherwise in hexadecimal."""
     return f"key {_shown(key)} value {_shown(value)}"
 
 
@@ -76,7 +76,7 @@ def _segment_lines(file: File, path: str, with_records: bool, decoder: Decoder) 
 
 
 def batch_line(header: BatchHeader, position: int) -> str:
-    """One batch in one line."""
+    """One line about one batch."""
     parts = [
         f"batch at {position}: offsets {header.base_offset}..{header.last_offset}, {header.record_count} records,"
         f" {header.size} bytes, crc {header.crc:#010x}",

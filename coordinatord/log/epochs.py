@@ -1,6 +1,6 @@
-"""Leader epochs of a partition: (epoch, its first offset), rising. One, (0, 0), unless a Kafka broker has led the
-partition before us: then the last of its epochs goes on here, and consumers may ask where an earlier one ended
-(KIP-320). `<partition>/leader-epoch-checkpoint` has them: version, count, then `epoch first-offset` a line.
+"""Leader epochs of a partition: (epoch, its first offset), ascending. There is only (0, 0), unless a Kafka broker has
+led the partition before: then its last epoch continues, and consumers may ask where an earlier one ended (KIP-320).
+They are stored in `<partition>/leader-epoch-checkpoint`: version, count, then one line `epoch first-offset` each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _epoch = itemgetter(0)
 
 
 def read(disk: Disk, directory: str) -> LeaderEpochs:
-    """Those of the partition in `directory`; the file is only ever replaced whole, so a malformed one is damage."""
+    """The epochs of the partition in `directory`. A malformed file is damage, because it is only replaced whole."""
     path = os.path.join(directory, FILE)
     lines = (read_text(disk, path) or "0\n0").splitlines()
     try:
@@ -45,8 +45,8 @@ def write(disk: Disk, directory: str, epochs: LeaderEpochs = FIRST) -> None:
 
 
 def end_of(epochs: LeaderEpochs, epoch: int, end_offset: int) -> tuple[int, int] | None:
-    """(the last epoch up to `epoch`, where it ended) in a log that ends at `end_offset`, as Kafka's
-    LeaderEpochFileCache.endOffsetFor has it; None for an epoch that has not been.
+    """(the last epoch up to `epoch`, its end offset) in a log that ends at `end_offset`, as in Kafka's
+    LeaderEpochFileCache.endOffsetFor; None for an unknown epoch.
     """
     if epoch == epochs[-1][0]:
         return epoch, end_offset

@@ -1,4 +1,4 @@
-"""What can be wrong with a data directory. Each message names the file and says what to do."""
+"""Errors of a data directory. Each message names the file and says what to do."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import shlex
 
 _TEXT = (".json", ".properties", ".metadata", "-checkpoint")
-"""How names of files end that people can read."""
+"""Suffixes of the files that humans can read."""
 
 
 class LogError(Exception):
-    """Base of everything that the log raises about its files."""
+    """Base of all errors that the log raises about its files."""
 
 
 class LogDamaged(LogError):
-    """Bytes which were durable are not what was written. Nothing was removed."""
+    """Durable bytes differ from those that were written. Nothing was removed."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         name = os.path.basename(path)
@@ -32,13 +32,11 @@ class LogDamaged(LogError):
 
 
 class DataDirectoryError(LogError):
-    """The data directory cannot be used: held by another process, not writable, of another version or cluster."""
+    """The data directory cannot be used: locked by another process, not writable, or of another version or cluster."""
 
 
 class CleanerLost(LogError):
-    """The process that cleans has ended by itself, as one does that was killed for its memory: the next may get
-    through.
-    """
+    """The cleaning process has ended by itself, as if killed for its memory use: the next one may succeed."""
 
 
 class OffsetOutOfRange(LogError):
@@ -46,4 +44,4 @@ class OffsetOutOfRange(LogError):
 
 
 class LogFailed(LogError):
-    """A write or flush has failed: the log takes nothing more until a restart has replayed it."""
+    """A write or flush has failed. The log accepts no appends until a restart has replayed it."""

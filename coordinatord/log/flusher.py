@@ -1,13 +1,12 @@
-"""What the writer's thread does with an epoch: journal, flush, segments. See journal.py for why in this order.
+"""What the writer's thread does with an epoch: journal, flush, segments. journal.py explains the order.
 
-A journal that is full is *retired*: the next epoch begins a new one, and what the old one stands in for is flushed
-beside that, a segment at a time (`flush_some`), by another thread. With the last of them flushed their ends are the
-new recovery points, and the file is the spare one for the journal after that. There is one retired journal at most:
-where the disk is slower than the load, the current one grows to `BACKLOG` times its size and then the writer's thread
-does the rest of the flushing itself.
+A full journal is *retired*: the next epoch begins a new one, and meanwhile another thread flushes the segments that the
+old one covers, one at a time (`flush_some`). After the last one, their ends become the new recovery points, and the
+file becomes the spare for the next journal. There is at most one retired journal: if the disk is slower than the load,
+the current one grows to `BACKLOG` times its size, and then the writer's thread does the rest of the flushing itself.
 
-`lock` keeps the event loop, the writer and the flushing from renaming or dropping files under each other; it is never
-held during the flush of a retired journal's segment.
+`lock` keeps the event loop, the writer and the flushing thread from renaming or removing each other's files; it is
+never held while a retired journal's segment is flushed.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
 from coordinatord.log.segment_write import SegmentWrite, Writable
 
-#: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some more.
+#: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some spare.
 WRITE_FILES = 192
 
-#: As much of an epoch is written on the event loop's thread: some 50 µs of copying.
+#: An epoch of up to this size may be written on the event loop's thread: about 50 µs of copying.
 NOW_BYTES = 256 * 1024
 
-#: What a journal holds when the next one's file is made, if there is none.
+#: Size of the journal at which the next one's file is made, if there is none.
 SPARE_FROM_BYTES = 1024 * 1024
-#: A journal may have so many times its size before the one before it is gone.
+#: A journal may grow to this multiple of its size while the one before it is being flushed.
 BACKLOG = 2
 
 _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -39,16 +38,16 @@ _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 @dataclass(slots=True)
 class Written:
-    """What a journal stands in for. log.flush=never has none."""
+    """What one journal covers. With log.flush=never there is no journal."""
 
     journal: Journal | None = None
     #: written and not flushed: segment -> its log
     segments: dict[Segment, Writable] = field(default_factory=dict)
-    #: end offsets of what is written, per log that has such segments
+    #: end offsets of the written data, for each log with such segments
     ends: dict[Writable, int] = field(default_factory=dict)
 
     def holds(self, size: int) -> bool:
-        """Whether the journal does, in bytes."""
+        """Whether the journal has at least this many bytes."""
         return self.journal is not None and self.journal.size >= size
 
 
@@ -66,24 +65,24 @@ class Flusher:
         self.split_bytes = SPLIT_BYTES
         self._current = Written()
         self._retired: Written | None = None
-        #: the current journal began with an empty file
+        #: the current journal began as an empty file
         self._grows = True
         #: the next journal's file
         self._spare: Journal | None = None
-        #: one is to be made
+        #: a spare must be made
         self._spare_wanted = False
-        #: a clean stop keeps none
+        #: False during a clean stop
         self._keeps_spare = True
-        #: held by whoever does what is left for the background; taken before `lock`
+        #: held by the thread that flushes in the background; acquired before `lock`
         self._flushing = threading.Lock()
-        #: a spare that is being made; belongs to whoever holds `_flushing`, as all that follows
+        #: a spare in the making; needs `_flushing`, as do all below
         self._unfinished: Journal | None = None
-        #: what went wrong: it is not tried again, because the kernel may call the lost pages clean now
+        #: the first error; no retry, because the kernel may report the lost pages as clean now
         self._broken: BaseException | None = None
 
     def write(self, epoch: int, writes: list[SegmentWrite]) -> bool:
-        """Make an epoch durable (as far as the policy says) and put it into its segments. True when there is
-        something to do in the background: `flush_some` is to be called until it says that it is done.
+        """Make an epoch durable (as far as the policy says) and write it to its segments. Returns True if there is
+        background work: then call `flush_some` until it returns False.
         """
         if self._retired is not None and self._current.holds(BACKLOG * self._journal_bytes):
             self._flush_retired()
@@ -100,23 +99,23 @@ class Flusher:
             return work
 
     def _look_at_size(self) -> bool:
-        """Retire a journal that is full; whether there is something to do. The caller holds the lock and begins
-        the next one: so there is one spare file at most.
+        """Retire a full journal. Returns whether there is background work. The caller holds the lock and begins the
+        next journal, so there is at most one spare file.
         """
-        # One that grows is given up as soon as there is one that need not.
+        # Leave a journal whose file grows as soon as there is a spare, which need not grow.
         full = self._journal_bytes if self._spare is None or not self._grows else 1
         if self._retired is None and self._current.holds(full):
             self._retire()
             return True
         has_spare = self._spare is not None or self._spare_wanted or self._unfinished is not None
         if has_spare or self._retired is not None:
-            return False  # or will have
+            return False  # or will be one
         self._spare_wanted = self._current.holds(min(SPARE_FROM_BYTES, self._journal_bytes // 2))
         return self._spare_wanted
 
     def write_now(self, writes: list[SegmentWrite]) -> bool:
-        """Put an epoch that needs no journal into its segments, on the event loop's thread. False, and nothing is done,
-        where that could keep it: by much data, by a file or directory to be made or flushed, by somebody else's work.
+        """Write an epoch that needs no journal to its segments, on the event loop's thread. Returns False, with nothing
+        done, if that could block: much data, a file or directory to make or flush, or a lock held by another thread.
         """
         if self._journals or sum([write.size for write in writes]) > NOW_BYTES:
             return False
@@ -134,7 +133,7 @@ class Flusher:
         return True
 
     def _make_directories(self, writes: list[SegmentWrite]) -> None:
-        """Partitions that are made by their first write."""
+        """Make the directories of partitions at their first write."""
         made = False
         for write in writes:
             if not write.log.on_disk:
@@ -175,7 +174,7 @@ class Flusher:
             segment.on_disk = True
         if write.buffers:
             data = write.buffers[0] if len(write.buffers) == 1 else b"".join(write.buffers)
-            # Not made anew where somebody has removed it: what is told to be safe would lie behind a hole.
+            # Not recreated if another program has removed the file: data reported as durable would follow a hole.
             self._files.get(segment.log_path).pwrite(data, write.position)
             self._current.ends[write.log] = write.end_offset
             unflushed[segment] = write.log
@@ -194,23 +193,23 @@ class Flusher:
             self._files.get(segment.path + suffix).datasync()
 
     def flush_journal(self) -> None:
-        """log.flush=interval: what is written so far becomes durable."""
+        """For log.flush=interval: make durable what has been written."""
         with self.lock:
             if self._current.journal is not None:
                 self._current.journal.flush()
 
     def _retire(self) -> None:
-        """What is written so far is to be flushed; what comes next is another journal's. The caller holds the lock."""
+        """Retire the current journal; the next write begins a new one. The caller holds the lock."""
         journal = self._current.journal
         if journal is not None and self._keeps_spare:
-            # Whoever reads the next one after a power failure relies on all of this one.
+            # After a power failure, recovery of the next journal relies on all of this one.
             journal.append(journal.epoch, (), after_flush=self._flushes, last=True)
             journal.flush()
         self._retired, self._current = self._current, Written()
 
     def flush_some(self) -> bool:
-        """Flush one more of the segments that the retired journal stands in for; after the last one note how far they
-        go, and make it the spare one. On any thread. False when there is nothing to do any more.
+        """Flush one more segment of the retired journal; after the last one, store the recovery points and make the
+        file the spare. May be called on any thread. Returns False when nothing is left to do.
         """
         with self._flushing:
             if self._broken is not None:
@@ -227,7 +226,7 @@ class Flusher:
         with self.lock:
             if retired.segments:
                 segment, _log = retired.segments.popitem()
-                # Of our own: the pool may close its files, and segments go, while these are flushed.
+                # Separate from the pool, which may close its files while these are flushed, or drop segments.
                 files = [self._disk.open(segment.path + suffix) for suffix in _SUFFIXES]
             else:
                 files = []
@@ -253,7 +252,7 @@ class Flusher:
         return True
 
     def _make_spare(self) -> bool:
-        """One step of it. False when there is nothing to do."""
+        """Do one step towards a spare. Returns False if there is nothing to do."""
         spare = self._unfinished
         if spare is None:
             if not self._spare_wanted:
@@ -284,9 +283,7 @@ class Flusher:
         self._disk.sync_dir(self._data.path)
 
     def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Remove the files of segments that are no longer part of `log`, oldest first, so that what is left has no
-        gap.
-        """
+        """Remove the files of segments that are no longer part of `log`, oldest first, so that no gap arises."""
         with self.lock:
             for segment in segments:
                 self.forget_segment(segment)
@@ -298,14 +295,14 @@ class Flusher:
                 self._disk.sync_dir(log.directory)
 
     def forget_segment(self, segment: Segment) -> None:
-        """`segment` is about to be removed. The caller holds the lock."""
+        """Drop a segment before its removal. The caller holds the lock."""
         for written in self._written():
             written.segments.pop(segment, None)
         for suffix in _SUFFIXES:
             self._files.drop(segment.path + suffix)
 
     def forget(self, log: Writable) -> None:
-        """`log` is about to be removed. The caller holds the lock."""
+        """Drop a log before its removal. The caller holds the lock."""
         for written in self._written():
             written.ends.pop(log, None)
             for segment in [segment for segment, owner in written.segments.items() if owner is log]:
@@ -313,12 +310,12 @@ class Flusher:
         self._files.drop_below(log.directory)
 
     def _written(self) -> list[Written]:
-        """By the current journal and by the retired one."""
+        """What the current and the retired journal cover."""
         retired = self._retired
         return [self._current] if retired is None else [self._current, retired]
 
     def close(self) -> None:
-        """Close files; journals stay where they are unless `finish` has removed them. Nobody is flushing any more."""
+        """Close all files. Journals stay unless `finish` has removed them. No flush may be in progress."""
         with self.lock:
             self._files.close()
             journals = [self._spare, self._unfinished, *(written.journal for written in self._written())]
@@ -329,7 +326,7 @@ class Flusher:
 
 
 def _parts(writes: list[SegmentWrite], split_bytes: int) -> Iterator[list[SegmentWrite]]:
-    """An epoch's writes in their order, cut where a journal record would become too large."""
+    """Split an epoch's writes, in order, where a journal record would become too large."""
     part: list[SegmentWrite] = []
     size = 0
     for write in writes:

@@ -2,8 +2,8 @@
 
 `.index`: int32 offset relative to the segment's base, int32 position of the batch which ends with that offset.
 `.timeindex`: int64 timestamp, int32 relative offset: records up to that offset have at most that timestamp. Both
-ascend; entries come about every index.interval.bytes. Indexes are hints: never flushed for a reply, cut back and
-rebuilt after an unclean stop, so a look-up reads the file instead of keeping it in memory.
+ascend; there is an entry about every index.interval.bytes. Indexes are hints: never flushed for a reply, cut back and
+rebuilt after an unclean stop. A lookup reads the file instead of keeping it in memory.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from coordinatord.log.disk import File
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
-#: Entries are read one by one until they are within so many bytes of each other, and those together.
+#: The search reads single entries until this many bytes are left, which it reads at once.
 _READ_BYTES = 16 * 1024
 
 
 def floor_entry(
     file: File, entry: struct.Struct, count: int, field: int, value: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """(number, entry) of the last of `count` entries whose `field` is <= value; None when the first is greater."""
+    """(number, entry) of the last of `count` entries whose `field` is <= value; None if the first is greater."""
     low, high = 0, count
     size = entry.size
     while (high - low) * size > _READ_BYTES:
@@ -39,7 +39,7 @@ def floor_entry(
 
 
 def ascending(file: File, entry: struct.Struct, count: int) -> int:
-    """How many of the first `count` entries ascend in both fields, as they do where nothing is torn."""
+    """How many of the first `count` entries ascend in both fields: all, unless a write was torn."""
     data = file.pread(count * entry.size, 0)
     known = (-1, -1)
     for number, fields in enumerate(entry.iter_unpack(data[: len(data) - len(data) % entry.size])):

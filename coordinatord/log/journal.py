@@ -1,26 +1,26 @@
 """One file that is flushed instead of many.
 
-A flush of fifty dirty segments costs fifty `fdatasync`s (5 ms here), however little each got; the offsets topic has
-fifty partitions. So an epoch is first written to the journal, all of it in one record, and only the journal is
-flushed (0.13 ms): from then on the epoch is durable. The segments get the same bytes right after, unflushed. When the
-journal has grown to its limit a new one begins, and beside it the segments that the old one covers are flushed, their
-ends noted in `recovery-point-offset-checkpoint`, and the old one dropped (flusher.py); a clean stop ends without any.
-After a crash the journals are read first, the oldest first, and every write in them is done again: same file, same
-position, same bytes.
+Flushing fifty dirty segments costs fifty `fdatasync`s (5 ms here), however little was written to each; the offsets
+topic has fifty partitions. So an epoch is first written to the journal, as one record, and only the journal is flushed
+(0.13 ms): from then on the epoch is durable. Right after that the same bytes are written to the segments, unflushed.
+When the journal reaches its size limit, a new one begins. Meanwhile the segments that the old one covers are flushed,
+their ends stored in `recovery-point-offset-checkpoint`, and the old one dropped (flusher.py). A clean stop leaves none.
+After a crash the journals are read first, oldest first, and each write is repeated: same file, position and bytes.
 
-A flush of a file that has not grown writes its data and nothing else; one that has grown makes the file system commit
-its own journal, and ext4 first writes what all other files have got meanwhile: with fifty segments being written that
-is a tail of tens of milliseconds. So a journal's file grows by steps of zeros, into which the records go, and it is
-used again: when the segments are flushed it becomes `spare-journal`, and the next journal is that file under its new
-name, its records over the old ones. The first spare is made of zeros when the first journal has got a mebibyte, which
-then ends as soon as the spare is there. Where the disk has no room for a step the file grows by what is written.
+Flushing a file that has not grown writes its data and nothing else. If it has grown, the file system must commit its
+own journal, and ext4 first writes the pending data of all other files: with fifty segments being written, that is a
+tail of tens of milliseconds. So a journal's file grows by steps of zeros, which the records overwrite, and it is used
+again: once its segments are flushed it becomes `spare-journal`, and the next journal is that file under a new name, its
+records written over the old ones. The first spare is filled with zeros once the first journal has reached a mebibyte;
+that journal ends as soon as the spare is ready. If the disk has no room for a step, the file grows with each write.
 
-That also settles what a damaged byte means. Below the recovery point and in the journal everything was flushed, so it
-is damage and opening refuses; after that nothing was, so it is a torn tail and is cut off. All of a journal was
-flushed before the next one got its first record: it ends with a record that says so.
+This also decides what a damaged byte means. Below the recovery point and in the journal, everything was flushed: it is
+damage, and opening refuses. After that nothing was flushed: it is a torn tail, which is cut off. All of a journal was
+flushed before the next one got its first record; its last record says that it is the last.
 
-`journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` where several processes share the directory, see
-shares.py), a sequence of records, each starting where the one before ended. After the last there are zeros, or what the
+`journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` if several processes share the directory, see
+shares.py) is a sequence of records, each starting where the previous one ended. After the last one follow zeros, or the
+file's earlier content, whose records all have lower epochs than the one in the file's name:
 file held before, of which all records have lower epochs than the one in its name:
 ```
  0  4  "CdJ1"
@@ -51,10 +51,10 @@ PREFIX = "journal-"
 #: The journal's size at which segments are flushed and a new one begins.
 JOURNAL_BYTES = 16 * 1024 * 1024
 
-#: The file grows by as much as it holds, within these limits.
+#: A step of growth equals the file's size, within these limits.
 STEP_BYTES = 4 * 1024, 1024 * 1024
 _ZEROS = bytes(STEP_BYTES[1])
-#: no room for a step: on the disk, in the quota, under the limit of a file's size
+#: no room for a step: on the disk, in the quota, or under the file size limit
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 
 _NAME = re.compile(rf"{PREFIX}(worker-[0-9]+-)?[0-9]{{20}}")
@@ -69,16 +69,16 @@ LAST = 2
 _RECORD = struct.Struct(">4sIIQII")
 _ENTRY = struct.Struct(">16sQIIH")
 _CRC_FROM = 12
-#: An epoch with more than this is split, so that recovery does not have to hold it at once.
+#: A larger epoch is split, so that recovery need not hold all of it in memory.
 SPLIT_BYTES = 32 * 1024 * 1024
-#: Read at once where there should be no record.
+#: Bytes per read where no record is expected.
 _CHUNK_BYTES = 1 << 20
-#: The largest there can be: one partition's largest batch and what came with it.
+#: The largest possible record: one partition's largest batch and the records that share its epoch.
 MAX_RECORD_BYTES = (1 << 31) - 1
 
 
 class JournalEntry(NamedTuple):
-    """Bytes that belong at `position` of segment `base_offset` of partition `name` ("topic-partition")."""
+    """Bytes to be written at `position` of segment `base_offset` of partition `name` ("topic-partition")."""
 
     topic_id: bytes
     name: str
@@ -88,7 +88,7 @@ class JournalEntry(NamedTuple):
 
 
 class JournalWrite(NamedTuple):
-    """The same while it is being written: the data still in pieces."""
+    """The same before it is encoded: its data is still in pieces."""
 
     topic_id: bytes
     name: str
@@ -99,7 +99,7 @@ class JournalWrite(NamedTuple):
 
 
 def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, last: bool = False) -> bytearray:
-    """One record. `after_flush`: all that the journal held before is flushed. `last`: nothing comes after it."""
+    """Encode one record. `after_flush`: all earlier records of the journal are flushed. `last`: the journal ends."""
     parts: list[bytes | bytearray] = [bytes(_RECORD.size)]
     count = 0
     for topic_id, name, base_offset, position, buffers, size in writes:
@@ -116,17 +116,17 @@ def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, las
 
 
 class Journal:
-    """A journal being written, or about to be. Nothing of it may be used on two threads at a time."""
+    """A journal to be written, or a spare. Not thread-safe."""
 
     def __init__(self, disk: Disk, directory: str, first_epoch: int | None, owner: str = "") -> None:
-        """A new file. None: a spare one, until `begin` makes a journal of it."""
+        """Make a new file: a spare one if `first_epoch` is None, which `begin` turns into a journal."""
         self._disk = disk
         self._directory = directory
         self._owner = owner
         self.path = f"{directory}/{_name(first_epoch, owner)}"
-        #: of the records; what follows in the file is of no account
+        #: of the records; bytes after them do not count
         self.size = 0
-        #: the last record's
+        #: of the last record
         self.epoch = 0
         self._file_size = 0
         self._grows_by_steps = True
@@ -135,7 +135,7 @@ class Journal:
         disk.sync_dir(directory)
 
     def begin(self, first_epoch: int) -> None:
-        """Make a journal of a spare."""
+        """Turn a spare into a journal."""
         self._rename(first_epoch)
 
     def append(self, epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, last: bool = False) -> None:
@@ -149,17 +149,17 @@ class Journal:
         self.epoch = epoch
 
     def _grow(self, position: int, step: int) -> None:
-        """Zeros for records to come."""
+        """Write zeros for records to come."""
         try:
             self._file.pwrite(_ZEROS[:step], position)
             self._file_size = position + step
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            self._grows_by_steps = False  # the record itself may have room yet, or fails for want of it
+            self._grows_by_steps = False  # the record itself may still fit; if not, its write fails
 
     def fill(self, size: int) -> bool:
-        """A step towards a file of `size` bytes, flushed. False when it has them, or there is no room."""
+        """Do one step towards a file of `size` bytes, flushed. Returns False if it has them, or if there is no room."""
         step = min(size - self._file_size, STEP_BYTES[1])
         if step <= 0 or not self._grows_by_steps:
             return False
@@ -171,12 +171,12 @@ class Journal:
         self._file.datasync()
 
     def spare(self) -> None:
-        """What it held is flushed elsewhere: the file is there for another one."""
+        """Turn a journal into a spare: its content is flushed elsewhere."""
         self._rename(None)
         self.size = 0
 
     def _rename(self, first_epoch: int | None) -> None:
-        """Durably."""
+        """Rename the file, durably."""
         path = f"{self._directory}/{_name(first_epoch, self._owner)}"
         self._disk.rename(self.path, path)
         self.path = path
@@ -191,17 +191,17 @@ class Journal:
 
 
 def owner_of(worker: int) -> str:
-    """What stands in the names of a worker's journals."""
+    """The worker's part of its journals' names."""
     return f"worker-{worker}-"
 
 
 def _name(first_epoch: int | None, owner: str) -> str:
-    """A spare's name is none that a partition's directory could have: those end with a number."""
+    """A spare's name cannot be that of a partition's directory, which ends with a number."""
     return f"{owner}{SPARE}" if first_epoch is None else f"{PREFIX}{owner}{first_epoch:020d}"
 
 
 def spare_names(names: Iterable[str], worker: int | None = None) -> list[str]:
-    """Those of a data directory's names that are files for journals to come: all, or those of one worker."""
+    """Select the spare files among a data directory's names: all, or those of one worker."""
     wanted = None if worker is None else _name(None, owner_of(worker))
     return [name for name in names if _SPARE_NAME.fullmatch(name) and wanted in (None, name)]
 
@@ -229,7 +229,7 @@ def refuse_foreign(disk: Disk, directory: str, names: Iterable[str]) -> None:
 
 
 def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[JournalEntry]:
-    """What several hold, in the order of `journal_names`. LogDamaged also when one with a successor lacks its end."""
+    """The entries of journals, in the order of `journal_names`. LogDamaged also if one before another lacks its end."""
     unended: dict[str, tuple[str, int]] = {}
     for name in names:
         path = f"{directory}/{name}"
@@ -246,9 +246,9 @@ def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[
 def read_journal(
     disk: Disk, path: str, on_unended: Callable[[int], object] = lambda _position: None
 ) -> Iterator[JournalEntry]:
-    """Everything that was flushed, in the order of writing. A torn last record is left out; `on_unended` is told where
-    reading has stopped unless that was a record that says it is the last. LogDamaged when a sound one follows an
-    unsound one.
+    """All flushed entries, in the order of writing, without a torn last record. Unless the last record read is marked
+    as the last, `on_unended` is called with the position where reading stopped. Raises LogDamaged if a valid record
+    follows an invalid one.
     """
     file = disk.open(path)
     try:
@@ -274,7 +274,7 @@ def read_journal(
 
 
 def first_epoch(path: str) -> int:
-    """What is older in a journal's file is not its own. 0 for a file of another name."""
+    """The first epoch of a journal's file; older records in the file are not its own. 0 for any other name."""
     digits = _EPOCH.search(path)
     return int(digits[0]) if digits else 0
 
@@ -290,7 +290,7 @@ def _flags(record: bytes) -> int:
 
 
 def _read_record(file: File, position: int, end: int) -> bytes | None:
-    """The record at `position`, None when there is no sound one."""
+    """The record at `position`; None if there is no valid one."""
     head = file.pread(_RECORD.size, position)
     if len(head) < _RECORD.size:
         return None
@@ -304,8 +304,8 @@ def _read_record(file: File, position: int, end: int) -> bytes | None:
 
 
 def _flushed_record_after(file: File, position: int, end: int, epoch: int) -> bool:
-    """Whether a record of `epoch` or a later one begins anywhere behind `position` that was written when all before it
-    was flushed: then the one there was, too.
+    """Whether a record of `epoch` or later after `position` was written when all before it was flushed: then the record
+    at `position` was flushed, too.
     """
     while position < end:
         data = file.pread(_CHUNK_BYTES, position)

@@ -1,8 +1,8 @@
 """Replay: every record of a partition, once, in order, in one pass and bounded memory.
 
-`replay(log)` yields batches; each has its records as bytes, and as plain tuples (offset, timestamp, key, value) for
-those who ask: a start with a million commits has to be through in seconds, and does not need most of them. Only one
-chunk of the file is in memory at a time. Each CRC is checked.
+`replay(log)` yields batches. Each has its records as bytes and, on request, as plain tuples (offset, timestamp, key,
+value): a start with a million commits must take seconds, and does not need most of the tuples. Only one chunk of the
+file is in memory at a time. Every CRC is checked.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kafka_wire.records.key_values import OffsetKeyValue, key_values
 
 
 class ReplayedBatch:
-    """One batch. Whoever wants its records as tuples takes `records`; they lie in `span`. A control batch has `control`
-    (its marker's type), and its one record is not data.
+    """One batch. `records` decodes its records to tuples; `span` says where their bytes are. A control batch has
+    `control` (its marker's type), and its one record is not data.
     """
 
     __slots__ = ("_at", "_buffer", "_path", "_position", "bytes_read", "control", "header")
 
     def __init__(self, header: BatchHeader, buffer: bytes, at: int, path: str, position: int, bytes_read: int) -> None:
         self.header = header
-        #: bytes of the partition read so far, this batch included: for progress
+        #: bytes of the partition read so far, including this batch: for progress
         self.bytes_read = bytes_read
         self._buffer = buffer
         self._at = at
@@ -38,14 +38,14 @@ class ReplayedBatch:
 
     @property
     def records(self) -> list[OffsetKeyValue]:
-        """(offset, timestamp, key, value) of each; made anew by every call."""
+        """(offset, timestamp, key, value) of each record; decoded again by every call."""
         try:
             return key_values(self._buffer, self._at, self.header)
         except DecodeError as error:
             raise self.damaged(error) from None
 
     def span(self) -> tuple[bytes, int, int]:
-        """(buffer, begin, end): where the records are, decompressed."""
+        """(buffer, begin, end) of the decompressed records."""
         header, at = self.header, self._at
         if not header.attributes & CODEC_MASK:
             return self._buffer, at + HEADER_BYTES, at + header.length + LENGTH_OVERHEAD
@@ -56,7 +56,7 @@ class ReplayedBatch:
         return section, 0, len(section)
 
     def damaged(self, error: DecodeError) -> LogDamaged:
-        """What is to be raised when the records cannot be taken apart."""
+        """The error to raise if the records cannot be decoded."""
         return LogDamaged(self._path, self._position, f"the CRC matches, but the records cannot be read: {error}")
 
     def _control_type(self) -> ControlType:
@@ -68,11 +68,10 @@ class ReplayedBatch:
 
 
 def replay(log: PartitionLog, *, chunk_bytes: int = LOAD_BUFFER_BYTES) -> Iterator[ReplayedBatch]:
-    """All visible batches of `log` from its start on. LogDamaged names the file and the position of the first that is
-    not sound.
+    """All visible batches of `log` from its start. LogDamaged has the file and position of the first invalid one.
 
-    What is visible is fixed when it begins, and the cleaner leaves the log as it is until it ends. Segments are opened
-    one at a time; a generator that is dropped halfway closes its file.
+    The visible part is fixed at the beginning, and the cleaner does not change the log until the end. Segments are
+    opened one at a time; a generator that is dropped halfway closes its file.
     """
     with log.pinned():
         yield from _replay(log, chunk_bytes)

@@ -1,8 +1,8 @@
 """The cleaner's memory: the last offset of every key in the dirty part of a log, within a budget of bytes.
 
-Kafka keeps an MD5 of each key, 24 bytes an entry, and believes in it. A Python dictionary of the keys themselves takes
-more room and never takes one key for another; it holds 128 MiB / (key + 125 bytes), three quarters of a million keys of
-`__consumer_offsets`. What does not fit is left for the next cleaning, which begins where this one had to end.
+Kafka keeps an MD5 of each key, 24 bytes an entry, and trusts it. A Python dictionary of the keys takes more memory and
+never confuses two keys; it holds 128 MiB / (key + 125 bytes), three quarters of a million keys of
+`__consumer_offsets`. Keys that do not fit are left for the next cleaning, which begins where this one ended.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from kafka_wire.records.batch import BatchHeader
 from kafka_wire.records.rewrite import last_offsets
 
 ENTRY_BYTES = 125
-"""Of an entry apart from the key's own bytes: two objects and their share of a dictionary, at its emptiest (measured
+"""Bytes of an entry besides its key: two objects and their share of a dictionary at its emptiest (measured
 up to 1,500,000 entries)."""
 
 
 class OffsetMap:
-    """`latest` is the last offset that the map speaks for: what lies above it is not known to be outdated."""
+    """`latest` is the last offset that the map covers: records above it are not known to be outdated."""
 
     __slots__ = ("_key_bytes", "budget_bytes", "last", "latest")
 
@@ -32,16 +32,16 @@ class OffsetMap:
 
     @property
     def full(self) -> bool:
-        """Whether no further batch may be added. The first one always may, however large: else a key that alone
-        exceeds the budget would stop cleaning for good.
+        """Whether no further batch may be added. The first one always may, however large: otherwise a key that alone
+        exceeds the budget would prevent all cleaning.
         """
         return self.used_bytes >= self.budget_bytes
 
     @property
     def utilization(self) -> float:
-        """Used share of the budget."""
+        """The used share of the budget."""
         return self.used_bytes / self.budget_bytes
 
     def add(self, section: bytes, header: BatchHeader, first_offset: int) -> None:
-        """The keys of a batch's records, from `first_offset` on. Its offsets are greater than all before."""
+        """Add the keys of a batch's records from `first_offset` on. Its offsets must be greater than all before."""
         self._key_bytes += last_offsets(section, header, first_offset, self.last)

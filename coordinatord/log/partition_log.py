@@ -1,13 +1,13 @@
-"""One topic partition's log: segments, the offsets that have been given out, and what of it may be read.
+"""One topic partition's log: its segments, its offsets, and what of it may be read.
 
-Everything here runs on one thread, the event loop's, and never waits for a flush. An append gets its offsets and its
-place at once (`end_offset`, a segment and a position in it) and goes into `pending`; LogWriter takes that at the end
-of the turn, writes and flushes it on its own thread, and calls `written`, which moves `high_watermark` and the
-segments' visible sizes. Reads go to the files and see nothing beyond those, so that reader and writer never touch the
-same bytes, and no batch is kept in memory once it is written.
+All of this runs on the event loop's thread and never waits for a flush. An append gets its offsets and its place at
+once (`end_offset`, a segment and a position in it) and goes into `pending`. LogWriter takes that at the end of the
+turn, writes and flushes it on its own thread, and calls `written`, which moves `high_watermark` and the segments'
+visible sizes. Reads use the files and stop at those, so reader and writer never touch the same bytes, and no batch is
+kept in memory once it is written.
 
-Compaction leaves gaps: an offset is looked up as "the first batch whose last offset is at least this", here as in
-Kafka.
+Compaction leaves gaps. As in Kafka, looking up an offset means finding "the first batch whose last offset is at least
+this".
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from kafka_wire.records.batch import (
 )
 from kafka_wire.records.key_values import key_values
 
-#: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. One call's records are
-#: never split.
+#: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. The records of one call
+#: are never split.
 MAX_SHARED_BATCH_BYTES = 1_000_000
-#: One read returns at most this much, whatever is asked for: the broker's fetch.max.bytes.
+#: One read returns at most this much, whatever is requested: the broker's fetch.max.bytes.
 MAX_READ_BYTES = 55 * 1024 * 1024
 
 _base_offset = attrgetter("base_offset")
@@ -48,7 +48,7 @@ _base_offset = attrgetter("base_offset")
 
 @dataclass(slots=True, frozen=True)
 class TimestampOffset:
-    """A record's time (ms) and offset."""
+    """A record's timestamp (ms) and offset."""
 
     timestamp: int
     offset: int
@@ -100,7 +100,7 @@ class PartitionLog:
         self.disk = files.disk
         self.topic = topic
         self.partition = partition
-        #: as the directory is called
+        #: the directory's name
         self.name = f"{topic}-{partition}"
         self.topic_id = topic_id
         self.config = config
@@ -112,21 +112,21 @@ class PartitionLog:
         self.segments: list[Segment] = []
         self.pending: list[SegmentWrite] = []
         self.on_disk = on_disk
-        #: called when the high watermark has moved; set while somebody waits for that
+        #: called when the high watermark moves; set only while a reader waits for that
         self.on_visible: Callable[[], object] | None = None
-        #: called with the base offset and the end of what has been rewritten
+        #: called with the base offset and the end of the rewritten part
         self.on_replaced: Callable[[int, int], object] | None = None
         self.deleted = False
-        #: the cleaner has it in hand: no segment may be removed
+        #: the cleaner is rewriting the log: no segment may be removed
         self.cleaning = False
-        #: how many are reading all of it
+        #: number of readers of the whole log
         self.pins = 0
         self._files = files
         self._builder: BatchBuilder | None = None
-        #: entries given out to the active segment's index files, written or not
+        #: entries assigned to the active segment's index files, written or not
         self._index_entries = 0
         self._time_index_entries = 0
-        #: where the batch after the last read one lies: (offset, segment, position)
+        #: the batch after the last one read: (offset, segment, position)
         self._read_hint: tuple[int, Segment, int] | None = None
 
     @property
@@ -140,7 +140,7 @@ class PartitionLog:
         return sum(segment.visible_bytes for segment in self.segments)
 
     def adopt(self, segments: list[Segment], log_start_offset: int, end_offset: int) -> None:
-        """Take over what lies on disk (opening)."""
+        """Take over the state of the files (opening)."""
         self.segments = segments
         self.log_start_offset = log_start_offset
         self.end_offset = self.high_watermark = end_offset
@@ -151,9 +151,7 @@ class PartitionLog:
     # --- appending ----------------------------------------------------------------------------------------------------
 
     def append(self, batch: bytearray) -> int:
-        """Give one valid batch its offsets; the buffer is the log's from now on. Returns its base offset. Written
-        later.
-        """
+        """Assign offsets to one valid batch, whose buffer the log now owns. Returns its base offset. Written later."""
         if self._builder is not None:
             self.seal()
         header = read_header(batch)
@@ -164,8 +162,8 @@ class PartitionLog:
         return base_offset
 
     def append_records(self, records: Records, timestamp_ms: int) -> None:
-        """Add records to this turn's batch. All of one call are in one batch: they are replayed together or not at
-        all.
+        """Add records to this turn's batch. The records of one call share a batch: they are replayed together or not
+        at all.
         """
         if not records.count:
             return
@@ -182,7 +180,7 @@ class PartitionLog:
         return builder
 
     def seal(self) -> None:
-        """Close the turn's batch and give it its place."""
+        """Complete the turn's batch and assign its place."""
         builder = self._builder
         self._builder = None
         if builder is None:
@@ -225,7 +223,7 @@ class PartitionLog:
         return write
 
     def _rolls(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether a batch has to go into a new segment (Kafka's LogSegment.shouldRoll)."""
+        """Whether a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
         if not segment.size:
             return last_offset - segment.base_offset > MAX_INT32
         if (
@@ -242,7 +240,7 @@ class PartitionLog:
             self._finish_indexes().finish = True
         self.segments.append(Segment(self.directory, base_offset, on_disk=False))
         self._index_entries = self._time_index_entries = 0
-        # Its file exists before anything is removed: the last segment's name is what remembers the log's end.
+        # Its file must exist before any removal: the last segment's name stores the log's end.
         self._write_to(self.segments[-1])
 
     def _finish_indexes(self) -> SegmentWrite:
@@ -255,25 +253,25 @@ class PartitionLog:
         return write
 
     def roll(self) -> None:
-        """Finish the active segment now, so that all that is in the log so far may be cleaned or removed."""
+        """Finish the active segment now, so that all present records can be cleaned or removed."""
         self.seal()
         if self.segments and self.segments[-1].size:
             self._roll(self.end_offset)
 
     def finish_indexes(self) -> None:
-        """Before a clean stop: the active segment's time index gets its last entry, as Kafka's does on close."""
+        """Add the active segment's last time index entry before a clean stop, as Kafka does on close."""
         if self.segments and self.segments[-1].max_timestamp > self.segments[-1].last_indexed_timestamp:
             self._finish_indexes()
 
     def take_pending(self) -> list[SegmentWrite]:
-        """What the next flush has to write."""
+        """The writes for the next flush."""
         if self._builder is not None:
             self.seal()
         pending, self.pending = self.pending, []
         return pending
 
     def written(self, write: SegmentWrite) -> None:
-        """`write` is in the files, as durable as the flush policy makes it: let it be read."""
+        """`write` is in the files, as durable as the flush policy makes it: make it visible."""
         segment = write.segment
         segment.visible_bytes = max(segment.visible_bytes, write.position + write.size)
         segment.index_count = (write.index_position + len(write.index)) // OFFSET_ENTRY.size
@@ -285,11 +283,10 @@ class PartitionLog:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | memoryview:
-        """Whole batches from the one that holds `offset` on, from one segment, `max_bytes` at most, below the high
-        watermark.
+        """Whole batches of one segment from the one with `offset` on, below the high watermark, up to `max_bytes`.
 
-        The first batch is returned even if it is larger, unless `at_least_one` is false. b"" at the high watermark
-        and above, up to end_offset. OffsetOutOfRange outside log_start_offset .. end_offset. A batch may begin before
+        The first batch is returned even if it is larger, unless `at_least_one` is false. b"" from the high watermark up
+        to end_offset. Raises OffsetOutOfRange outside log_start_offset .. end_offset. The first batch may begin before
         `offset`: consumers skip.
         """
         if not self.log_start_offset <= offset <= self.end_offset:
@@ -314,8 +311,8 @@ class PartitionLog:
         self._remember(segment, position + size, data[size : size + 8])
         if size >= len(data):
             return data
-        # A view, since copying a megabyte costs as much as reading it. But it keeps all that was read: where the next
-        # batch is a large one, what a peer is given of many partitions would be a hundredth of what that takes.
+        # A view: copying a megabyte costs as much as reading it. But a view keeps all that was read alive: if the next
+        # batch is large, the result for many partitions could be a hundredth of the memory that it holds.
         return memoryview(data)[:size] if 2 * size >= len(data) else data[:size]
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
@@ -337,16 +334,14 @@ class PartitionLog:
         return None
 
     def _whole_batches(self, segment: Segment, position: int, data: bytes) -> int:
-        """Bytes of the whole batches in `data`, read from `position`; of the first batch when not even that is
-        whole.
-        """
+        """Bytes of the whole batches in `data`, read from `position`, or of the first batch if even that is cut off."""
         limit = len(data)
         first = read_size(data, 0)
         if not HEADER_BYTES <= first <= segment.visible_bytes - position:
             raise LogDamaged(segment.log_path, position, f"no batch header (length {first - LENGTH_OVERHEAD})")
         if first >= limit:
             return first
-        # The index saves walking: all that lies before an indexed boundary is whole.
+        # The index saves a walk: all batches before an indexed boundary are whole.
         at = max(segment.indexed_position_before(self._files, position + limit) - position, 0)
         while at + HEADER_BYTES <= limit:
             size = read_size(data, at)
@@ -358,8 +353,8 @@ class PartitionLog:
         return at
 
     def _remember(self, segment: Segment, position: int, base_offset: bytes) -> None:
-        """`position` is where a reader that goes on will look next: spare it the look-up. `base_offset`: the first
-        bytes that lie there, where they have been read already.
+        """Store `position`, where the reader will continue, to save the lookup. `base_offset`: the first bytes there,
+        if they have been read already.
         """
         if position < segment.visible_bytes:
             if len(base_offset) < 8:
@@ -371,9 +366,9 @@ class PartitionLog:
             self._read_hint = None
 
     def batches(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Headers of the visible batches from the one that holds `from_offset` on. Nothing is decoded, nothing kept.
+        """Headers of the visible batches from the one with `from_offset` on. Nothing is decoded or kept.
 
-        The generator has files of its own, so it may be left half-way and taken up again.
+        The generator has its own files, so it may be paused, resumed or dropped.
         """
         high_watermark = self.high_watermark
         first = max(bisect_right(self.segments, from_offset, key=_base_offset) - 1, 0)
@@ -414,7 +409,7 @@ class PartitionLog:
         return self._search_max_timestamp(visible)
 
     def _search_max_timestamp(self, segments: list[Segment]) -> TimestampOffset | None:
-        """The same by reading everything: the greatest that is known is not written yet, or below the log's start."""
+        """The same by reading everything: the greatest known one is not written yet, or below the log's start."""
         best: TimestampOffset | None = None
         for segment in segments:
             file = self._files.get(segment.log_path)
@@ -440,7 +435,7 @@ class PartitionLog:
     # --- removing and replacing ---------------------------------------------------------------------------------------
 
     def drop_segments(self, count: int) -> list[Segment]:
-        """Forget the oldest `count` segments; the caller removes their files."""
+        """Drop the oldest `count` segments from the list; the caller removes their files."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
             self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
@@ -448,9 +443,7 @@ class PartitionLog:
         return dropped
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """`new` has what is left of the `old` ones, which are neighbours and finished. Whoever reads, reads it from now
-        on.
-        """
+        """Replace the neighbouring, finished `old` segments with `new`, which readers use from now on."""
         at = self.segments.index(old[0])
         assert self.segments[at : at + len(old)] == list(old)
         end_offset = self.segments[at + len(old)].base_offset
@@ -460,7 +453,7 @@ class PartitionLog:
             self.on_replaced(new.base_offset, end_offset)
 
     def close_files(self, segments: Iterable[Segment]) -> None:
-        """Their files are going away, or get other names."""
+        """Close files that will be removed or renamed."""
         self._read_hint = None
         for segment in segments:
             self._files.drop(segment.log_path)
@@ -469,13 +462,13 @@ class PartitionLog:
 
     @property
     def in_use(self) -> bool:
-        """Whether its finished segments have to stay for now."""
+        """Whether finished segments must stay for now."""
         return self.cleaning or bool(self.pins)
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Somebody reads the whole log bit by bit: meanwhile no segment is removed or replaced, so that he does not
-        miss a tombstone whose record he has seen (KAFKA-19862).
+        """The whole log is being read in steps: until the end no segment is removed or replaced, so that the reader
+        does not miss a tombstone whose record it has seen (KAFKA-19862).
         """
         self.pins += 1
         try:
@@ -484,7 +477,7 @@ class PartitionLog:
             self.pins -= 1
 
     def forget_files(self) -> None:
-        """The directory is going away: close what is open, read nothing more."""
+        """The directory will be removed: close all files; no more reads."""
         self.deleted = True
         self.pending.clear()
         self._builder = None
@@ -493,5 +486,5 @@ class PartitionLog:
 
 
 def read_size(data: bytes, at: int) -> int:
-    """Bytes of the batch whose header begins at `at`."""
+    """Total bytes of the batch whose header begins at `at`."""
     return int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + 12

@@ -1,16 +1,14 @@
-"""Opening one partition's directory: which segments there are, and after an unclean stop what of the last one is to
-be trusted.
+"""Opens one partition's directory: lists its segments and, after an unclean stop, repairs the last one.
 
-Only the last segment can hold anything that was not flushed: a segment is flushed, indexes and all, before its
-successor gets a byte. In it,
+Only the last segment can hold data that was not flushed: a segment is flushed, with its indexes, before its successor
+gets a byte. In the last segment,
 
-1. the journal's writes are done again;
+1. the journal's writes are repeated;
 2. index entries at or above the recovery point are dropped, and everything from the last remaining entry on is read,
-  CRC checked and indexed anew;
-3. where that meets something that is no sound batch: below what is known to have been flushed it is damage,
-  LogDamaged, and nothing is changed; otherwise
-   it is what a crash leaves behind and is cut off, with a count for the log. Without a journal (log.flush=never)
-   nobody knows how far the system got; then bytes are only cut off when no sound batch follows them.
+  CRC checked and indexed again;
+3. an invalid batch below the offset known to be flushed is damage: LogDamaged is raised, and nothing is changed.
+   Otherwise it is left from the crash and is cut off, and its records are counted for the log. Without a journal
+   (log.flush=never) the flushed offset is unknown; then bytes are only cut off if no valid batch follows them.
 """
 
 from __future__ import annotations
@@ -37,22 +35,22 @@ from coordinatord.log.segment import (
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 
-#: How far behind a bad batch a sound one is searched for (log.flush=never only).
+#: How far after a bad batch to search for a valid one (log.flush=never only).
 SEARCH_BYTES = 1 << 20
-#: A segment of more than this has index entries, or its index is made anew.
+#: A larger segment must have index entries; otherwise its index is rebuilt.
 UNINDEXED_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
 class PartitionRecovery:
-    """What opening one partition after an unclean stop had to do. Positions are in the last segment."""
+    """The repairs of one partition after an unclean stop. Positions are in the last segment."""
 
     topic: str
     partition: int
     path: str
     journal_writes: int = 0
     truncated_bytes: int = 0
-    #: as far as their headers can be read
+    #: as far as the headers can be read
     truncated_records: int = 0
     reason: str = ""
 
@@ -65,7 +63,7 @@ class Known:
     recovery_point: int
     #: the journal's writes to it
     writes: Sequence[JournalEntry]
-    #: whether there was a journal at all: then what it does not hold was not flushed
+    #: whether there was a journal: then data that is not in it was not flushed
     has_journal: bool
     #: recovery point and journal together: everything below this offset was flushed
     flushed_offset: int = 0
@@ -79,9 +77,7 @@ class Opened:
 
 
 def list_segments(disk: Disk, directory: str) -> list[Segment]:
-    """The segments in a partition's directory, oldest first. What an interrupted removal or cleaning left behind
-    is removed or finished.
-    """
+    """The segments in a partition's directory, oldest first. Finishes or undoes an interrupted removal or cleaning."""
     swap.recover(disk, directory)
     segments = [Segment(directory, base, on_disk=True) for base in segment_bases(disk.listdir(directory))]
     for segment in segments:
@@ -92,8 +88,8 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
 
 
 def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int, *, flushed_offset: int = 0) -> Opened:
-    """After a clean stop: sizes from the files, the end from the last segment's last few headers. LogDamaged when that
-    is below `flushed_offset`: somebody else has taken something away.
+    """Open after a clean stop: sizes from the files, the end from the last segment's last headers. Raises LogDamaged if
+    the end is below `flushed_offset`: another program has removed data.
     """
     segments = list_segments(disk, directory)
     for segment in segments:
@@ -124,7 +120,7 @@ def open_recovering(
     known: Known,
     interval_bytes: int,
 ) -> Opened:
-    """After an unclean stop."""
+    """Open after an unclean stop."""
     if known.recovery_point and not known.writes:
         unchanged = _open_unchanged(disk, files, directory, known.recovery_point, interval_bytes)
         if unchanged:
@@ -146,18 +142,18 @@ def open_recovering(
 def _open_unchanged(
     disk: Disk, files: FilePool, directory: str, recovery_point: int, interval_bytes: int
 ) -> Opened | None:
-    """A partition that ends where its recovery point is, as most do after a crash, is as good as cleanly closed: all of
-    it is flushed, and nothing has to be. None when it is not so.
+    """Open a partition that ends at its recovery point, as most do after a crash, like after a clean stop: all of it is
+    flushed, and it needs no repair. None if that is not so.
     """
     try:
         opened = open_clean(disk, files, directory, interval_bytes)
         for segment in opened.segments[-1:]:
             index = files.get(segment.index_path)
             if ascending(index, OFFSET_ENTRY, segment.index_count) < segment.index_count:
-                return None  # entries for what was lost, and torn
+                return None  # entries of lost batches, or torn ones
             start = segment.indexed_position_before(files, segment.size)
             for _batch in scan(files.get(segment.log_path), segment.log_path, start, segment.size):
-                pass  # the CRCs of what was written last, and only of that
+                pass  # check the CRCs of the last writes only
     except LogDamaged:
         return None
     return opened if opened.end_offset == recovery_point else None
@@ -171,10 +167,10 @@ def _repeat_writes(
     recovery: PartitionRecovery,
     interval_bytes: int,
 ) -> int:
-    """Do the journal's writes again; returns the end offset that they reach.
+    """Repeat the journal's writes; returns the end offset after them.
 
-    Segments before the last were finished before the last was made: their writes are left out. The same order is kept
-    here, because this may be interrupted too.
+    Segments before the last were finished before the last one was made: their writes are skipped. The repair keeps that
+    order, too, because it may be interrupted.
     """
     last = segments[-1].base_offset if segments else -1
     end_offset = 0
@@ -202,7 +198,7 @@ def _repeat_writes(
 
 
 def _finish(disk: Disk, segment: Segment, interval_bytes: int) -> None:
-    """Flush a segment that gets nothing more, and its indexes."""
+    """Flush a complete segment and its indexes."""
     file = disk.open(segment.log_path)
     try:
         file.datasync()
@@ -220,9 +216,9 @@ def _headers(data: bytes) -> list[BatchHeader]:
 
 
 def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int, *, is_last: bool = False) -> None:
-    """Sizes of a finished segment and its greatest timestamp. Missing or senseless indexes are made anew: they are
-    only hints. But they tell of a segment that has lost all it had: Kafka's cleaner may leave an empty one, with empty
-    indexes; whoever finishes one that is not empty leaves an entry.
+    """Read the sizes and the greatest timestamp of a finished segment. Missing or invalid indexes are rebuilt: they are
+    only hints. But they show that a segment has lost all its data: Kafka's cleaner may leave an empty one, with empty
+    indexes, whereas the indexes of a finished segment with data have an entry.
     """
     segment.size = segment.visible_bytes = files.get(segment.log_path).size()
     if not segment.size and not is_last and _has_index(disk, segment):
@@ -256,8 +252,8 @@ def _has_index(disk: Disk, segment: Segment) -> bool:
 
 
 def _indexes_sound(files: FilePool, segment: Segment) -> bool:
-    """Whether the last offset entry points at a batch that ends with it, and the last timestamp is none that is
-    already surpassed by the first batch.
+    """Whether the last offset entry points to a batch that ends with it, and the last timestamp is at least that of the
+    first batch.
     """
     if segment.size < HEADER_BYTES:
         return False
@@ -269,13 +265,13 @@ def _indexes_sound(files: FilePool, segment: Segment) -> bool:
     data = files.get(segment.index_path).pread(OFFSET_ENTRY.size, (segment.index_count - 1) * OFFSET_ENTRY.size)
     relative, position = OFFSET_ENTRY.unpack(data)
     if position + HEADER_BYTES > segment.size or (segment.index_count > 1 and not position):
-        return False  # zeros at the end: Kafka allots its index files in advance and trims them when it stops cleanly
+        return False  # zeros at the end: Kafka preallocates index files and trims them on a clean stop
     header = BatchHeader._make(HEADER.unpack(files.get(segment.log_path).pread(HEADER_BYTES, position)))
     return bool(header.last_offset - segment.base_offset == relative)
 
 
 def rebuild_indexes(disk: Disk, segment: Segment, interval_bytes: int) -> None:
-    """Read the whole segment and write both indexes anew."""
+    """Read the whole segment and rewrite both indexes."""
     segment.max_timestamp = segment.last_indexed_timestamp = NO_TIMESTAMP
     segment.bytes_since_index = 0
     file = disk.open(segment.log_path)
@@ -290,7 +286,7 @@ def rebuild_indexes(disk: Disk, segment: Segment, interval_bytes: int) -> None:
 
 
 def _find_end(files: FilePool, segment: Segment) -> int:
-    """The offset after the last batch of a soundly closed segment. Also finds the first timestamp, for segment.ms."""
+    """The offset after the last batch of a cleanly closed segment. Also sets the first timestamp, for segment.ms."""
     file, path = files.get(segment.log_path), segment.log_path
     end_offset = segment.base_offset
     start = segment.indexed_position_before(files, segment.size)
@@ -304,7 +300,7 @@ def _find_end(files: FilePool, segment: Segment) -> int:
 
 
 class _Indexer:
-    """Gathers index entries while a segment is read."""
+    """Collects index entries while a segment is read."""
 
     def __init__(self, segment: Segment, interval_bytes: int) -> None:
         self._segment = segment
@@ -325,7 +321,7 @@ class _Indexer:
         self.time_index += self._segment.time_index_entry()
 
     def write(self, disk: Disk, index_count: int, time_index_count: int) -> None:
-        """Put the entries behind those that are kept, and cut off the rest."""
+        """Write the entries after those that are kept, and cut off the rest."""
         segment = self._segment
         _overwrite(disk, segment.index_path, index_count * OFFSET_ENTRY.size, self.index)
         _overwrite(disk, segment.time_index_path, time_index_count * TIME_ENTRY.size, self.time_index)
@@ -345,7 +341,7 @@ def _overwrite(disk: Disk, path: str, position: int, data: bytearray) -> None:
 
 
 def _recover_last(disk: Disk, segment: Segment, recovery: PartitionRecovery, known: Known, interval_bytes: int) -> int:
-    """Check, cut and index the last segment; returns the partition's end offset. Everything is flushed on return."""
+    """Check, cut and index the last segment. Returns the partition's end offset. Everything is flushed on return."""
     path = recovery.path = segment.log_path
     file = disk.open(path)
     try:
@@ -392,7 +388,7 @@ def _judge(file: File, damage: LogDamaged, end_offset: int, known: Known, size: 
 
 
 def _sound_batch_after(file: File, position: int, size: int, next_offset: int) -> bool:
-    """Whether a batch with a matching CRC begins soon after `position`."""
+    """Whether a batch with a valid CRC begins soon after `position`."""
     data = file.pread(min(SEARCH_BYTES, size - position), position)
     at = data.find(MAGIC, 17)
     while at >= 0:
@@ -409,7 +405,7 @@ def _sound_batch_after(file: File, position: int, size: int, next_offset: int) -
 
 
 def _records_in(file: File, position: int, size: int) -> int:
-    """How many records the headers in a torn tail announce."""
+    """The number of records according to the headers in a torn tail."""
     count = 0
     while position + HEADER_BYTES <= size:
         header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, position)))
@@ -425,8 +421,8 @@ def _records_in(file: File, position: int, size: int) -> int:
 
 
 def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: int) -> tuple[int, int, int, int]:
-    """Index entries which were flushed, as those below the recovery point are: (offset entries, time entries,
-    position to read on from, offset expected there).
+    """The index entries below the recovery point, which are flushed: (offset entries, time entries, position from which
+    to read on, offset expected there).
     """
     if (
         recovery_point <= segment.base_offset
@@ -450,13 +446,13 @@ def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: in
         if len(head) < HEADER_BYTES:
             return 0, 0, 0, segment.base_offset
         header = BatchHeader._make(HEADER.unpack(head))
-        # A torn entry of zeros may point at zeros.
+        # A torn entry of zeros may point to zeros.
         if header.magic != MAGIC or header.last_offset - segment.base_offset != relative:
             return 0, 0, 0, segment.base_offset
         time_number = _take_times(segment, time_index, relative)
         first = log.pread(HEADER_BYTES, 0)
         segment.first_timestamp = BatchHeader._make(HEADER.unpack(first)).base_timestamp
-        # That entry's own batch is read again, so it is written again too.
+        # The batch of that entry is read again, so the entry is written again, too.
         return number, time_number, position, header.base_offset
     finally:
         for file in (log, index, time_index):
@@ -464,7 +460,7 @@ def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: in
 
 
 def _take_times(segment: Segment, time_index: File, relative: int) -> int:
-    """Keep the time entries below `relative` and what they say of the segment; returns how many."""
+    """Keep the time entries below `relative` and take the segment's timestamps from them; returns how many."""
     count = ascending(time_index, TIME_ENTRY, time_index.size() // TIME_ENTRY.size)
     found = floor_entry(time_index, TIME_ENTRY, count, 1, relative - 1)
     if found is None:

@@ -1,12 +1,12 @@
-"""Giving up the rest of a damaged partition, so that a start can go on with what lies before the damage.
+"""Gives up the rest of a damaged partition, so that it can be opened with what precedes the damage.
 
-`plan` only looks: what would be kept and what would go, of which records can still be read. `carry_out` does it:
+`plan` only reads: what would be kept and removed, and which removed records are still readable. `carry_out` does it:
 
-1. the segment's bytes from the position on are copied into a side file, later segments are renamed into side files;
-2. the journals lose what they hold of it, the checkpoints what they say of it: or the next start would demand it;
-3. the segment is cut, its indexes are made anew, snapshots and epochs from beyond the new end go.
+1. the segment's bytes from the position on are copied into a side file, later segments are renamed to side files;
+2. the journals and checkpoints lose what they have of it; otherwise the next start would demand it;
+3. the segment is cut, its indexes are rebuilt, snapshots and epochs beyond the new end are removed.
 
-Each step leaves something that can be repaired again. Side files (`….removed`) are nobody's: they can be looked into
+After each step the partition can still be repaired. Nothing uses the side files (`….removed`): they can be inspected
 with `coordinatord log dump`, and deleted.
 """
 
@@ -42,18 +42,18 @@ _MAGIC_AT = 16
 
 
 class RepairRefused(LogError):
-    """What was asked for cannot be done; the message says why and what can."""
+    """The repair cannot be done; the message says why and what can be done."""
 
 
 @dataclass(slots=True)
 class Share:
-    """Bytes of one segment, and the records that can be read in them."""
+    """A range of bytes in one segment, and the records that can be read in it."""
 
     path: str
     begin: int
     end: int
     record_count: int = 0
-    #: of the batches that can be read: the first and the last
+    #: offsets in the readable batches: the first and the last
     first_offset: int | None = None
     last_offset: int | None = None
 
@@ -66,7 +66,7 @@ class Share:
 
 @dataclass(slots=True)
 class Plan:
-    """What a repair would do. `removed` begins with the damaged segment's share."""
+    """The effect of a repair. `removed` begins with the damaged segment's share."""
 
     data_path: str
     directory: str
@@ -82,12 +82,12 @@ class Plan:
         return os.path.basename(self.directory)
 
 
-#: told (key, value) of each record that goes and can be read
+#: called with (key, value) of each readable record that is removed
 Witness = Callable[[bytes | None, bytes | None], object]
 
 
 def lock(disk: Disk, segment_path: str) -> Lock:
-    """The data directory that a segment lies in, for us alone. RepairRefused when it is in use, or is none."""
+    """Lock the data directory of a segment. Raises RepairRefused if it is in use, or no data directory."""
     data_path = os.path.dirname(os.path.dirname(segment_path))
     for path in (segment_path, os.path.dirname(segment_path)):
         if disk.kind(path) == "symbolic link":
@@ -102,7 +102,7 @@ def lock(disk: Disk, segment_path: str) -> Lock:
 
 
 def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda _key, _value: None) -> Plan:
-    """What giving up everything from `position` of a segment on would mean. The caller holds the lock."""
+    """Plan to give up everything from `position` of a segment on. The caller holds the lock."""
     directory, name = os.path.split(segment_path)
     base_offset = segment_base(name)
     if base_offset is None or not name.endswith(LOG_SUFFIX) or partition_of(os.path.basename(directory)) is None:
@@ -131,7 +131,7 @@ def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda
 
 
 def _kept(file: File, share: Share, made: Plan) -> Share:
-    """What is kept has to be sound and to end where a batch does."""
+    """Check that what is kept is valid and ends with a whole batch."""
     end = 0
     try:
         for batch in scan(file, share.path, 0, share.end):
@@ -160,7 +160,7 @@ def _removed(file: File, share: Share, witness: Witness) -> Share:
 
 
 def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Every batch between two positions whose CRC is right, wherever it begins."""
+    """Every batch with a valid CRC between two positions, wherever it begins."""
     at = begin
     while at + HEADER_BYTES <= end:
         header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, at)))
@@ -178,7 +178,7 @@ def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, byt
 
 
 def _next_candidate(file: File, at: int, end: int) -> int:
-    """The next position at which a batch's magic would be right."""
+    """The next position where a batch's magic would be valid."""
     while at + HEADER_BYTES <= end:
         data = file.pread(min(_SEARCH_BYTES, end - at - _MAGIC_AT), at + _MAGIC_AT)
         found = data.find(MAGIC)
@@ -189,7 +189,7 @@ def _next_candidate(file: File, at: int, end: int) -> int:
 
 
 def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
-    """Do it, durably; the side files. The caller holds the lock. Prior to `truncate` nothing is lost."""
+    """Execute a plan, durably. Returns the side files. The caller holds the lock. Nothing is lost before `truncate`."""
     side_files = _set_aside(disk, made)
     side_files += _clear_journals(disk, made)
     _lower_checkpoints(disk, made)
@@ -229,7 +229,7 @@ def _set_aside(disk: Disk, made: Plan) -> list[str]:
             source.close()
             copy.close()
         side_files.append(target)
-    # From the last one back: what is left has no gap at any time.
+    # Backwards from the last one, so that the remaining segments never have a gap.
     for share in reversed(made.removed[1:]):
         target = _free_name(disk, f"{share.path}.0")
         disk.rename(share.path, target)
@@ -246,7 +246,7 @@ def _free_name(disk: Disk, base: str) -> str:
 
 
 def _clear_journals(disk: Disk, made: Plan) -> list[str]:
-    """Take out of the journals what they hold of the partition from the position on. What no segment has is kept."""
+    """Remove the partition's entries from the position on from the journals. Side files keep what no segment has."""
     side_files = []
     sizes = {share.path: share.end for share in made.removed}
     for name in journal_names(disk.listdir(made.data_path)):
@@ -273,7 +273,7 @@ def _clear_journals(disk: Disk, made: Plan) -> list[str]:
 
 
 def _shortened(entry: JournalEntry, made: Plan) -> JournalEntry | None:
-    """What of a journal's write is kept."""
+    """The part of a journal entry that is kept."""
     if entry.name != made.name or entry.base_offset < made.segment.base_offset:
         return entry
     if entry.base_offset > made.segment.base_offset or entry.position >= made.position:

@@ -1,7 +1,7 @@
-"""Which of a log's oldest segments may go: by age, by size, or because everything in them was deleted.
+"""Which of a log's oldest segments can be removed: by age, by size, or because all their records were deleted.
 
-Never the active one, never one whose successor is not in the directory yet, because the last segment's name is what
-remembers the log's end; and none while the cleaner is at work on the log, or somebody reads all of it.
+Never the active one; never one whose successor is not in the directory yet, because the last segment's name stores the
+log's end; and none while the cleaner rewrites the log, or while it is being read from end to end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from coordinatord.log.segment import Segment
 
 
 def expired(log: PartitionLog, now_ms: int) -> int:
-    """How many retention.ms and retention.bytes let go."""
+    """How many segments retention.ms and retention.bytes expire."""
     config = log.config
     if not config.deletes or log.in_use:
         return 0
@@ -31,7 +31,7 @@ def expired(log: PartitionLog, now_ms: int) -> int:
 
 
 def below(log: PartitionLog, offset: int) -> int:
-    """How many hold nothing at or above `offset`."""
+    """How many segments have no records at or above `offset`."""
     if log.in_use:
         return 0
     count = 0
@@ -43,7 +43,7 @@ def below(log: PartitionLog, offset: int) -> int:
 
 
 def _latest_ms(log: PartitionLog, segment: Segment) -> int:
-    """The time of a segment's latest record; where records have none, when the file was written, as in Kafka."""
+    """The time of a segment's latest record; if records have no time, the file's modification time, as in Kafka."""
     if segment.max_timestamp >= 0:
         return segment.max_timestamp
     return log.disk.modified_ms(segment.log_path)

@@ -1,7 +1,7 @@
-"""Walking a segment's batches from one position to another, in chunks of bounded size.
+"""Walks a segment's batches from one position to another, in chunks of bounded size.
 
-Two walks: `scan` reads everything and checks every CRC (recovery, replay); `find_position` reads headers only, over
-the few kilobytes between an index entry and the batch that is looked for.
+There are two walks: `scan` reads everything and checks every CRC (recovery, replay); `find_position` reads headers
+only, over the few kilobytes between an index entry and the batch that it searches.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ WALK_BYTES = 4096 + 1024
 
 
 class Scanned(NamedTuple):
-    """One batch: `buffer[at : at + header.size]`, which lies at `position` in the file. The buffer is valid beyond
-    the next step.
-    """
+    """One batch: `buffer[at : at + header.size]`, at `position` in the file. The buffer outlives the next step."""
 
     position: int
     header: BatchHeader
@@ -52,8 +50,8 @@ def scan(
     next_offset: int = 0,
     chunk_bytes: int = LOAD_BUFFER_BYTES,
 ) -> Iterator[Scanned]:
-    """Every batch in [position, end), CRC checked, offsets ascending from `next_offset`. LogDamaged at the first
-    that is not whole and sound.
+    """Every batch in [position, end), CRC checked, offsets ascending from `next_offset`. Raises LogDamaged at the first
+    incomplete or invalid one.
     """
     size = chunk_bytes
     new, unpack = tuple.__new__, HEADER.unpack_from
@@ -65,7 +63,7 @@ def scan(
         at = 0
         size = chunk_bytes
         while at < have:
-            # Written out, as a log may be of batches with one record: read_header and check_crc say what is wrong.
+            # Inlined, as each batch may have only one record: read_header and check_crc report the errors.
             header = BatchHeader._make(unpack(buffer, at)) if have - at >= HEADER_BYTES else None
             if (
                 header is None
@@ -95,8 +93,8 @@ def scan(
 
 
 def _more_of(buffer: bytes, at: int, path: str, position: int, end: int) -> int:
-    """How many bytes the batch at `at` has when it is only cut off by the buffer's end. LogDamaged when it is unsound
-    or cut off by the file's end.
+    """The size of the batch at `at` if only the buffer's end cuts it off. Raises LogDamaged if it is invalid or cut off
+    by the file's end.
     """
     try:
         check_crc(buffer, at, read_header(buffer, at, len(buffer)))
@@ -111,15 +109,15 @@ def _more_of(buffer: bytes, at: int, path: str, position: int, end: int) -> int:
 
 
 def _whole_batch_bytes(buffer: bytes, at: int) -> int:
-    """How many bytes the batch which begins at `at` and is not wholly in `buffer` says it has."""
+    """The size in the header of the batch that begins at `at` and is not wholly in `buffer`."""
     if len(buffer) - at < LENGTH_OVERHEAD:
         return HEADER_BYTES
     return LENGTH_OVERHEAD + int.from_bytes(buffer[at + 8 : at + LENGTH_OVERHEAD], "big", signed=True)
 
 
 def find_position(file: File, path: str, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
-    """Where the first batch lies whose last offset is at least `offset`, walking headers from `position`. None
-    when there is none before `end`.
+    """The position of the first batch whose last offset is at least `offset`, walking headers from `position`. None if
+    there is none before `end`.
     """
     for at, header in walk(file, path, position, end):
         if header.last_offset >= offset:

@@ -1,6 +1,4 @@
-"""One segment of a partition's log: the files `<base offset, 20 digits>.log`, `.index` and `.timeindex`, and what
-is known of them.
-"""
+"""One segment of a partition's log: the files `<base offset, 20 digits>.log`, `.index`, `.timeindex`, and its state."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry, last_e
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-#: Written by the topics, which know of transactions; it goes when the segment goes.
+#: Written by the topics, which know the transactions; removed with the segment.
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
-#: A file that is being written aside, that is about to replace others, that is about to be removed: Kafka's three
-#: suffixes
+#: Kafka's three suffixes: a file being written, one about to replace others, one about to be removed
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 DELETED_SUFFIX = ".deleted"
@@ -29,8 +26,8 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment:
-    """Sizes come in two kinds: `size` counts what has been given a place, `visible_bytes` and the index counts
-    what is in the files and may be read.
+    """Sizes come in two kinds: `size` counts everything with an assigned place; `visible_bytes` and the index counts
+    count what is in the files and may be read.
     """
 
     __slots__ = (
@@ -62,15 +59,15 @@ class Segment:
         self.time_index_count = 0
         self.bytes_since_index = 0
         self.last_indexed_timestamp = NO_TIMESTAMP
-        #: the greatest timestamp and the last offset of the first batch that has it (as Kafka's time index has it)
+        #: the greatest timestamp, and the last offset of the first batch that has it (as in Kafka's time index)
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        #: of the first batch, for segment.ms; None until it is known
+        #: of the first batch, for segment.ms; None if unknown
         self.first_timestamp: int | None = None
 
     def named(self, suffix: str) -> None:
-        """Its files have this after their names: SWAP_SUFFIX while it is taking the place of others (swap.py)."""
-        # Made once, so that they are hashed once: files are looked up by them at every write and read.
+        """Set the suffix of its file names: SWAP_SUFFIX while it replaces others (swap.py)."""
+        # Made once, so that each is hashed once: every read and write looks up a file by them.
         self.log_path = self.path + LOG_SUFFIX + suffix
         self.index_path = self.path + INDEX_SUFFIX + suffix
         self.time_index_path = self.path + TIME_INDEX_SUFFIX + suffix
@@ -82,7 +79,7 @@ class Segment:
     def index_entries(
         self, position: int, last_offset: int, batch_bytes: int, interval_bytes: int
     ) -> tuple[bytes, bytes]:
-        """The offset and time index entries due for the batch that goes to `position`; b"" for none."""
+        """The offset and time index entries due for the batch at `position`; b"" for none."""
         entry = time_entry = b""
         if self.bytes_since_index > interval_bytes:
             entry = OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
@@ -92,23 +89,21 @@ class Segment:
         return entry, time_entry
 
     def time_index_entry(self) -> bytes:
-        """An entry for the greatest timestamp so far unless the index has it. Also written when a segment is
-        finished.
-        """
+        """The entry for the greatest timestamp so far, unless the index has it. Also written at a segment's end."""
         if self.max_timestamp <= self.last_indexed_timestamp:
             return b""
         self.last_indexed_timestamp = self.max_timestamp
         return TIME_ENTRY.pack(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def position_at_or_before(self, files: FilePool, offset: int) -> int:
-        """A batch's position from which walking forward meets `offset`."""
+        """The position of a batch from which a forward walk finds `offset`."""
         if not self.index_count:
             return 0
         found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 0, offset - self.base_offset)
         return found[1][1] if found else 0
 
     def indexed_position_before(self, files: FilePool, position: int) -> int:
-        """The last batch boundary that the index knows at or before `position`."""
+        """The last batch boundary in the index at or before `position`."""
         if not self.index_count:
             return 0
         found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 1, position)

@@ -1,4 +1,4 @@
-"""What a flush does to one segment."""
+"""The writes of one flush to one segment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinatord.log.segment import Segment
 
 
 class Writable(Protocol):
-    """The log that a write is for: partition_log.PartitionLog."""
+    """The log of a write: partition_log.PartitionLog."""
 
     name: str
     directory: str
@@ -24,7 +24,7 @@ class Writable(Protocol):
 
 @dataclass(slots=True)
 class SegmentWrite:
-    """What one flush puts into one segment, and how the log stands after it."""
+    """The writes of one flush to one segment, and the log's state after them."""
 
     log: Writable
     segment: Segment
@@ -35,7 +35,7 @@ class SegmentWrite:
     index_position: int = 0
     time_index: bytes = b""
     time_index_position: int = 0
-    #: the segment gets nothing after this: flush it, indexes too, before its successor exists
+    #: nothing more is written to the segment: flush it and its indexes before its successor exists
     finish: bool = False
-    #: the log's end with this written; 0 when there are only index entries
+    #: the log's end after this write; 0 if it has index entries only
     end_offset: int = 0

@@ -1,13 +1,13 @@
-"""One data directory for several processes: who may write what in it.
+"""One data directory for several processes: which of them may write what.
 
-The supervisor opens the directory as any single process does, which recovers whatever is there, whoever wrote it. Then
-it hands out the checkpoints, each worker the part about its own partitions, and takes away the common ones: a worker
-that removes a partition takes it out of its own, and no older word about it is left. From then on each process writes
-the partitions that it owns, journals under its own name, and its own checkpoints; `DataDirectory.open_share` opens
-that much and no more. When all workers have closed their logs, `put_together` makes the common checkpoints again.
+The supervisor opens the directory as a single process does, which recovers all of it. Then it hands out the
+checkpoints: each worker gets the part about its own partitions, and the common ones are removed. A worker that deletes
+a partition removes it from its own part, and no older entry is left. From then on each process writes its own
+partitions, journals under its own name, and its own checkpoints; `DataDirectory.open_share` opens exactly these. When
+all workers have closed their logs, `put_together` restores the common checkpoints.
 
-A crash at any moment leaves checkpoints of workers, common ones, or both, which say the same then; every start reads
-all of them and takes the higher word.
+A crash at any moment leaves the workers' checkpoints, the common ones, or both, which then agree. Every start reads all
+of them and takes the highest value.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from coordinatord.log.disk import Disk, replace_text
 from coordinatord.log.journal import journal_names
 
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
-"""Files of offsets by partition that are handed out."""
+"""Checkpoints of offsets by partition that are handed out."""
 
 _SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one worker has of the directory. `is_recovered`: nothing has been written since it was handed out."""
+    """One worker's part of the directory. `is_recovered`: nothing was written since it was handed out."""
 
     worker: int
     owns: Callable[[str, int], bool]
@@ -38,7 +38,7 @@ class Share:
 
 
 def checkpoint_name(name: str, worker: int) -> str:
-    """A worker's part of a checkpoint."""
+    """The file name of a worker's part of a checkpoint."""
     return f"{name}.worker-{worker}"
 
 
@@ -50,7 +50,7 @@ def is_checkpoint(name: str) -> bool:
 def read_checkpoint(
     disk: Disk, path: str, names: Iterable[str], name: str, worker: int | None
 ) -> dict[TopicPartition, int]:
-    """A worker's part of a checkpoint; for None the whole of it, from wherever it is."""
+    """A worker's part of a checkpoint; for None all entries, from all files."""
     if worker is not None:
         return checkpoint.read_offsets(disk, f"{path}/{checkpoint_name(name, worker)}")
     offsets = checkpoint.read_offsets(disk, f"{path}/{name}")
@@ -62,7 +62,7 @@ def read_checkpoint(
 
 
 def hand_out(disk: Disk, path: str, workers: int, worker_of: Callable[[str, int], int]) -> None:
-    """Give each worker its part of the checkpoints of a directory that has just been opened, durably."""
+    """Give each worker its part of the checkpoints of a directory that was just opened, durably."""
     names = disk.listdir(path)
     for name in CHECKPOINTS:
         offsets = read_checkpoint(disk, path, names, name, None)
@@ -73,7 +73,7 @@ def hand_out(disk: Disk, path: str, workers: int, worker_of: Callable[[str, int]
 
 
 def put_together(disk: Disk, path: str) -> bool:
-    """Leave what one process leaves, now that all logs are closed. False when a journal shows that one is not."""
+    """Restore the state that a single process leaves; all logs are closed. False if a journal shows that one is not."""
     names = disk.listdir(path)
     if journal_names(names):
         return False

@@ -1,12 +1,11 @@
-"""A disk in memory that crashes. Tests put it under the real log; so may anyone who runs the server on a virtual clock.
+"""A disk in memory that crashes. For tests of the real log, and for a server on a virtual clock.
 
-What the operating system promises is modelled, and nothing more. A written byte is *seen* at once and *durable* after
-datasync of its file; a name that was created, renamed or removed is seen at once and durable after sync_dir of its
-directory. `crash("power")` throws dice for everything seen and not durable: each write since the last datasync is
-kept, dropped, or torn at any byte, each independently of the others, and each directory keeps a random part of its
-latest changes, in order. `crash("kill")` keeps all that was seen: the kernel survives a killed process. Give
-`crash_after` operations, and the one after that stops halfway and raises SimulatedCrash, as does everything from then
-on.
+It promises only what the operating system promises. A written byte is *seen* at once and *durable* after a datasync of
+its file. A created, renamed or removed name is seen at once and durable after sync_dir of its directory. For all that
+is seen and not durable, `crash("power")` decides at random: each write since the last datasync is kept, dropped, or
+torn at any byte, independently of the others, and each directory keeps a random prefix of its latest changes.
+`crash("kill")` keeps everything seen: the kernel survives a killed process. With `crash_after` set, the operation after
+that many stops halfway and raises SimulatedCrash, as do all later ones.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ CrashKind = Literal["power", "kill"]
 
 
 class SimulatedCrash(BaseException):
-    """The machine is off. Not an Exception: nothing may handle it and go on."""
+    """The machine is off. Not an Exception, so that no handler catches it and continues."""
 
 
 class _Inode:
-    """A file's bytes as seen, as durable, and what happened in between."""
+    """A file's seen bytes, its durable bytes, and the changes between them."""
 
     __slots__ = ("changes", "durable", "modified_ms", "seen")
 
@@ -65,7 +64,7 @@ class _Inode:
 
 
 class _Directory:
-    """Names as seen, and per durable state the changes since."""
+    """The seen names and, since the last durable state, the changes."""
 
     __slots__ = ("durable", "history", "names")
 
@@ -96,14 +95,12 @@ def _resize(content: bytearray, size: int) -> None:
 
 
 class SimulatedDisk:
-    """See the module's docstring. `capacity` is in bytes of file content; beyond it writes get ENOSPC after a part
-    of them.
-    """
+    """See the module's docstring. `capacity` is in bytes of file content; a write beyond it is cut short by ENOSPC."""
 
     def __init__(self, seed: int = 0, *, capacity: int | None = None) -> None:
         self.chance = random.Random(seed)
         self.capacity = capacity
-        #: operations that change something, so far
+        #: number of operations so far that changed something
         self.operations = 0
         #: crash in the operation after this many; None for never
         self.crash_after: int | None = None
@@ -117,7 +114,7 @@ class SimulatedDisk:
     # --- the test's side ----------------------------------------------------------------------------------------------
 
     def crash(self, kind: CrashKind = "power") -> None:
-        """Turn off and on again: what is seen from now on is what survived."""
+        """Restart: from now on, what survived is what is seen."""
         if kind == "power":
             self._lose(self._root)
         self.crashed = False
@@ -126,7 +123,7 @@ class SimulatedDisk:
         self._locked.clear()
 
     def content(self, path: str) -> bytearray:
-        """A file's bytes as seen; change them to damage it."""
+        """A file's seen bytes; change them to damage the file."""
         node = self._find(path)
         assert isinstance(node, _Inode)
         return node.seen
@@ -154,7 +151,7 @@ class SimulatedDisk:
                 node.seen, node.durable, node.changes = bytearray(content), content, []
 
     def _step(self, halfway: Callable[[], None] | None = None) -> None:
-        """Count an operation; crash in it if it is its turn, with `halfway` done."""
+        """Count an operation. If it is the one to crash in, run `halfway` and crash."""
         if self.crashed:
             raise SimulatedCrash
         if self.crash_after is not None and self.operations >= self.crash_after:
@@ -265,11 +262,11 @@ class SimulatedDisk:
         return self._file(path).modified_ms
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """There is no clock here: a file's time is what somebody sets, else 0."""
+        """Set a file's time. There is no clock here; the default is 0."""
         self._file(path).modified_ms = modified_ms
 
     def space(self, path: str) -> tuple[int, int]:
-        """A disk without a capacity has room for what is on it."""
+        """A disk without a capacity reports room for its content only."""
         self._directory(path)
         total = self.used() if self.capacity is None else self.capacity
         return total, total - self.used()

@@ -1,7 +1,7 @@
-"""What a cleaning has to know of a log before it judges a single batch: read from the batch headers alone.
+"""What a cleaning must know of a log before it judges any batch, read from the batch headers alone.
 
-It is read from the log itself, to its end, and not taken from the indexes of aborted transactions or from the producers
-in memory: so it needs nobody's attention, and it is right about logs that nobody has loaded yet.
+It reads the log itself, to its end, not the indexes of aborted transactions or the producers in memory. So it works for
+logs that were never loaded, and nothing must be kept up to date for it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Aborted(NamedTuple):
 
 
 class LastBatch(NamedTuple):
-    """A producer's last: the last offset of its last batch of data, -1 when a marker of a newer epoch came after it."""
+    """The last offset of a producer's last data batch; -1 if a marker of a newer epoch follows it."""
 
     epoch: int
     last_offset: int
@@ -54,18 +54,18 @@ class LastBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """What `survey` finds."""
+    """The result of `survey`."""
 
     #: in the order of their markers
     aborted: list[Aborted] = field(default_factory=list)
-    #: of every producer that is still active
+    #: by producer id, of every active producer
     last: dict[int, LastBatch] = field(default_factory=dict)
-    #: where the first open transaction begins, or the end
+    #: where the first open transaction begins, or the log's end
     first_unstable: int = 0
     end_offset: int = 0
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether only this batch tells an active producer's last sequence number, or its epoch."""
+        """Whether an active producer's last sequence number, or its epoch, is stored in this batch alone."""
         last = self.last.get(header.producer_id)
         if last is None:
             return False
@@ -82,7 +82,7 @@ def survey(
     active_since_ms: int,
     passed: Callable[[int], object] = lambda size: None,
 ) -> Survey:
-    """Read the headers of (base offset, bytes) segments. `passed` is told how much was read."""
+    """Read the headers of (base offset, bytes) segments. `passed` is called with the bytes read."""
     reading = _Reading()
     for base_offset, size in segments:
         if not size:
@@ -105,7 +105,7 @@ def survey(
 
 
 class _Reading:
-    """The state between two batches."""
+    """The state between batches."""
 
     def __init__(self) -> None:
         self.found = Survey()
@@ -113,7 +113,7 @@ class _Reading:
         self.last: dict[int, LastBatch] = {}
 
     def chunk(self, buffer: bytes, path: str, position: int) -> int:
-        """Look at the batches in `buffer`, which lies at `position`; bytes to go on behind."""
+        """Read the batches in `buffer`, whose position is `position`; returns the bytes consumed."""
         at, have, unpack = 0, len(buffer), _FIELDS.unpack_from
         while at + HEADER_BYTES <= have:
             base_offset, length, attributes, delta, timestamp, producer_id, epoch = unpack(buffer, at)
@@ -139,7 +139,7 @@ class _Reading:
         try:
             header = read_header(buffer, at)
             if not header.record_count:
-                return  # a marker whose transaction was cleaned away
+                return  # the marker of a transaction whose records were removed
             marker = control_type(buffer, at, header)
         except DecodeError as error:
             raise LogDamaged(path, position + at, f"no transaction marker: {error}") from None
@@ -156,23 +156,21 @@ class _Reading:
 
 
 class Fates:
-    """Which batches of a log may go because of their transaction, told one after the other from some offset on
-    (Kafka's CleanedTransactionMetadata).
+    """Decides which batches their transaction allows to remove. Batches are passed one after the other from some offset
+    on (Kafka's CleanedTransactionMetadata).
     """
 
     def __init__(self, aborted: Iterable[Aborted], begin: int) -> None:
-        """`begin`: where the batches begin that will be judged."""
+        """`begin`: the offset of the first batch that will be judged."""
         coming = (each for each in aborted if each.last_offset >= begin)
         self._coming = sorted(coming, key=lambda each: each.first_offset, reverse=True)
         self._under_way: dict[int, tuple[Aborted, bool]] = {}
         self._committed: set[int] = set()
-        #: the aborted transaction that the last judged batch has ended, if something of it was there
+        #: the aborted transaction ended by the last judged batch, if the log still had records of it
         self.ended: Aborted | None = None
 
     def judge(self, header: BatchHeader, buffer: bytes, at: int) -> bool:
-        """Whether the batch need not stay: it is part of an aborted transaction, or a marker that ends nothing any
-        more.
-        """
+        """Whether the batch may be removed: it is part of an aborted transaction, or its marker ends none now."""
         self.ended = None
         if header.producer_id < 0:
             return False

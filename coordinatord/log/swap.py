@@ -1,6 +1,6 @@
-"""Putting a rewritten segment in the place of the old ones, in steps of which each can be the last.
+"""Replaces old segments with a rewritten one, in steps; a crash may follow any of them.
 
-| step | on disk | who reads what |
+| step | on disk | readers use |
 |---|---|---|
 | 1 written aside, flushed | `A.log.….cleaned` beside `A.log`, `B.log`, … | the old ones |
 | 2 `commit`: renamed, indexes first, directory flushed | `A.log.swap` beside the old ones | the old ones |
@@ -8,10 +8,10 @@
 | 4 `set_aside`: renamed to `….deleted`, directory flushed | `A.log.swap` alone | |
 | 5 `finish`: renamed, the log last | `A.log` | the new one |
 
-Steps 3 and 5 are done by the event loop's thread, which also does all reading: a reader never sees half. A crash before
-step 2 is over leaves the old segments, one after it the new one: `recover`, called before a directory is read,
-removes what is half written and finishes what is committed. The file itself tells which old segments it stands for,
-because cleaning keeps the last batch of what it replaces: those that begin within its offsets.
+The event loop's thread does steps 3 and 5, and also all reading: a reader never sees a half-done swap. A crash before
+the end of step 2 leaves the old segments, a later one the new segment: `recover`, called before a directory is read,
+removes unfinished files and completes a committed swap. The new file itself says which old segments it replaces, those
+that begin within its offsets, because cleaning keeps the last batch of what it replaces.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from coordinatord.log.segment import (
     segment_name,
 )
 
-#: The order in which a segment's files get their names: with the last one it is there.
+#: The order in which a segment's files are renamed: with the last one the segment exists.
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 
 
@@ -43,7 +43,7 @@ def _present(cleaned: Cleaned) -> list[str]:
 
 
 def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
-    """Step 2: from now on the new segment counts. Its files are flushed already."""
+    """Step 2: from now on the new segment counts. Its files must be flushed."""
     base_offset = cleaned.base_offset
     for suffix in _present(cleaned):
         path = f"{directory}/{segment_name(base_offset)}{suffix}{SWAP_SUFFIX}"
@@ -52,7 +52,7 @@ def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
 
 
 def set_aside(disk: Disk, directory: str, base_offset: int) -> list[str]:
-    """Step 4, one old segment: its files lose their names; what to unlink when there is time."""
+    """Step 4, for one old segment: rename its files. Returns the paths to unlink later."""
     renamed = []
     for suffix in _SUFFIXES:
         path = f"{directory}/{segment_name(base_offset)}{suffix}"
@@ -63,14 +63,14 @@ def set_aside(disk: Disk, directory: str, base_offset: int) -> list[str]:
 
 
 def finish(disk: Disk, directory: str, cleaned: Cleaned) -> None:
-    """Step 5. Nobody has to flush this: `recover` would do it again."""
+    """Step 5. No flush is needed: `recover` would repeat it."""
     for suffix in _present(cleaned):
         path = f"{directory}/{segment_name(cleaned.base_offset)}{suffix}"
         disk.rename(path + SWAP_SUFFIX, path)
 
 
 def discard(disk: Disk, directory: str) -> None:
-    """Remove what an earlier cleaning has begun and not brought to step 3."""
+    """Remove the files of an earlier cleaning that did not reach step 3."""
     for name in disk.listdir(directory):
         if file_names.is_aside(name) and name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
             with contextlib.suppress(FileNotFoundError):
@@ -78,8 +78,8 @@ def discard(disk: Disk, directory: str) -> None:
 
 
 def recover(disk: Disk, directory: str) -> None:
-    """Bring a directory into the state before or after a swap. LogDamaged, and nothing removed, when a committed
-    segment is not sound.
+    """Bring a directory into the state before or after a swap. Raises LogDamaged, with nothing removed, if a committed
+    segment is invalid.
     """
     names = disk.listdir(directory)
     aside = [name for name in names if file_names.is_aside(name)]
@@ -119,7 +119,7 @@ def _base(name: str) -> int:
 
 
 def _end(disk: Disk, directory: str, base_offset: int) -> int:
-    """The offset after a committed segment's last batch; every byte of it is checked before anything is removed."""
+    """The offset after a committed segment's last batch. Checks every byte of it before anything is removed."""
     path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
     file = disk.open(path)
     try:

@@ -1,9 +1,9 @@
-"""Which version a data directory has, and how an older one is brought up to ours.
+"""Versions of data directories, and migration from older ones.
 
-The version is Kafka's, in meta.properties: 1 is what brokers since KRaft write, and we. A change of ours that an older
-program must not touch raises it and adds a step to MIGRATIONS: a function of the version that it starts from, given
-the disk, the directory and the properties, that changes files and returns the properties as they are afterwards. A step
-may be cut short by a crash and is done again then: it has to get along with what it has done already.
+The version is Kafka's, in meta.properties: brokers since KRaft write 1, and so does coordinatord. A change that an
+older program must not touch increments it and adds a step to MIGRATIONS: a function, keyed by the version it starts
+from, that is given the disk, the directory and the properties, changes files, and returns the new properties. A crash
+may interrupt a step, which is then repeated: it must cope with its own partial result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Properties = dict[str, str]
 Migration = Callable[[Disk, str, Properties], Properties]
 
 MIGRATIONS: dict[int, Migration] = {}
-"""By the version that they start from. There has been no other version of ours yet."""
+"""By the version that they start from. So far there has been only one version."""
 
 
 def brought_up(
@@ -29,8 +29,8 @@ def brought_up(
     migrations: Mapping[int, Migration] = MIGRATIONS,
     current: int = checkpoint.META_VERSION,
 ) -> Properties:
-    """The properties of the directory `path` in our version, durably. DataDirectoryError when there is no way to it.
-    The caller holds the lock.
+    """Migrate the directory `path` to the current version, durably. Returns its properties. DataDirectoryError if there
+    is no migration. The caller holds the lock.
     """
     file = f"{path}/{checkpoint.META_PROPERTIES}"
     text = properties.get("version", "")
@@ -51,7 +51,7 @@ def brought_up(
     while version < current:
         properties = migrations[version](disk, path, dict(properties))
         version += 1
-        # After each step: a crash in the next one must not have this one done to its own result without need.
+        # After each step: a crash in the next one should not repeat this one on its own result.
         properties["version"] = str(version)
         checkpoint.write_properties(disk, file, properties)
     return properties

@@ -1,4 +1,4 @@
-"""Group commit: what one turn of the event loop appends is one *epoch*, written and flushed together on another thread.
+"""Group commit: the appends of one turn of the event loop form one *epoch*, written and flushed on another thread.
 
 ```
 loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed_epoch = 7: high watermarks move,
@@ -6,16 +6,16 @@ loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed
 worker:                             +--> journal, flush, segments ----+
 background:                                                 (a journal was full: flush its segments, drop it)
 ```
-One epoch is in flight at a time; what arrives meanwhile is the next. So an idle log commits at once, and a busy one
-commits whatever has gathered, without any linger to tune. `hold(epoch, callback)` is the durability gate.
+One epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy one
+commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate.
 
-`log.flush` says when an epoch counts as done. *always*: in the journal and flushed, so it survives a power failure.
+`log.flush` says when an epoch is durable. *always*: in the journal and flushed, so it survives a power failure.
 *interval*: written; the journal is flushed every `log.flush.interval.ms`. *never*: written to the segments, which the
 system flushes when it likes (Kafka's default). All three survive a kill of this process.
 
-Fail-stop: the first write or flush that fails ends it. Held callbacks get their `failed`, `on_failure` runs once, and
-every later append raises LogFailed: a file whose flush has failed may have lost pages that the kernel calls clean, so
-only a restart, which reads what is there, may go on.
+Fail-stop: the first failed write or flush stops the writer. Held callbacks get their `failed`, `on_failure` runs once,
+and every later append raises LogFailed. A file whose flush has failed may have lost pages that the kernel reports as
+clean, so only a restart may continue, which reads the files.
 """
 
 from __future__ import annotations
@@ -54,18 +54,16 @@ class EventLoop(Protocol):
 
 
 class Worker(Protocol):
-    """Runs jobs one after the other, away from the event loop."""
+    """Runs jobs one after the other, off the event loop."""
 
     def submit(self, job: Callable[[], None]) -> None: ...
 
     def stop(self) -> None:
-        """Finish what was submitted; blocks."""
+        """Finish the submitted jobs; blocks."""
 
 
 class ThreadWorker:
-    """One thread. The queue and call_soon_threadsafe are all the machinery: a future per flush would cost more
-    than the write.
-    """
+    """One thread with a queue and call_soon_threadsafe: a future per flush would cost more than the write."""
 
     def __init__(self, name: str = "log-writer") -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -86,7 +84,7 @@ class ThreadWorker:
 
 @dataclass(slots=True)
 class FlushStats:
-    """What one epoch was, for the metrics."""
+    """The metrics of one epoch."""
 
     epoch: int
     partitions: int
@@ -96,11 +94,11 @@ class FlushStats:
 
 @dataclass(slots=True)
 class _Epoch:
-    """One epoch's share of everything."""
+    """One epoch: its writes, its held callbacks, and its result."""
 
     number: int
     writes: list[SegmentWrite] = field(default_factory=list)
-    #: log start offsets changed: the checkpoint is written with this epoch
+    #: log start offsets changed: write the checkpoint with this epoch
     start_offsets: bool = False
     holds: list[tuple[Callback, Callback | None]] = field(default_factory=list)
     #: set by the worker
@@ -124,9 +122,9 @@ class LogWriter:
         worker: Worker | None = None,
         background: Worker | None = None,
     ) -> None:
-        """`background` does the flushing that no epoch waits for. Where only `worker` is given that does both."""
+        """`background` does the flushing that no epoch waits for; without it, `worker` does both."""
         self.failed: BaseException | None = None
-        #: everything appended in this epoch or before is as durable as the policy promises
+        #: this epoch and all before it are as durable as the policy promises
         self.flushed_epoch = 0
         self._data = data
         self._loop = loop
@@ -150,13 +148,11 @@ class LogWriter:
 
     @property
     def epoch(self) -> int:
-        """The epoch that an append made now would belong to."""
+        """The epoch of an append made now."""
         return self._forming.number
 
     def append(self, log: PartitionLog, batch: bytearray) -> tuple[int, int]:
-        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced); it belongs to the log
-        from now on.
-        """
+        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log."""
         if self.failed or self._closed:
             raise self._has_stopped()
         base_offset = log.append(batch)
@@ -164,7 +160,7 @@ class LogWriter:
         return base_offset, self._schedule()
 
     def append_records(self, log: PartitionLog, records: Records, timestamp_ms: int) -> int:
-        """Epoch. The records of one call are in one batch, which calls of the same turn share."""
+        """Returns the epoch. The records of one call share one batch, also with other calls of the same turn."""
         if self.failed or self._closed:
             raise self._has_stopped()
         log.append_records(records, timestamp_ms)
@@ -177,7 +173,7 @@ class LogWriter:
         return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
 
     def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
-        """Call `callback` when `epoch` is durable, at once if it is; `failed` instead when the log fails first."""
+        """Call `callback` once `epoch` is durable, at once if it already is; or `failed` if the log fails first."""
         if epoch <= self.flushed_epoch:
             callback()
         elif self.failed:
@@ -204,7 +200,7 @@ class LogWriter:
             self._seal()
 
     def _seal(self) -> None:
-        """Hand the forming epoch to the worker."""
+        """Pass the current epoch to the worker."""
         epoch = self._forming
         for log in self._dirty:
             epoch.writes += log.take_pending()
@@ -217,8 +213,8 @@ class LogWriter:
             self._worker.submit(lambda: self._execute(epoch))
 
     def _written_now(self, epoch: _Epoch) -> bool:
-        """Write what is small and need not be flushed: it goes into the system's memory, in less time than it takes to
-        tell another thread. False where it is better left to that.
+        """Write a small epoch that needs no flush into the system's memory, faster than another thread could be told.
+        Returns False if the worker should do it.
         """
         begin = time.perf_counter()
         try:
@@ -230,7 +226,7 @@ class LogWriter:
         return True
 
     def _execute(self, epoch: _Epoch) -> None:
-        """On the worker's thread: make the epoch durable and say so."""
+        """On the worker's thread: make the epoch durable and report that."""
         begin = time.perf_counter()
         try:
             if epoch.start_offsets:
@@ -244,7 +240,7 @@ class LogWriter:
         self._tell(lambda: self._executed(epoch))
 
     def _flush_some(self) -> None:
-        """On the background's thread: what a retired journal stands in for, a segment a time."""
+        """On the background thread: flush what a retired journal covers, one segment at a time."""
         try:
             if self._flusher.flush_some():
                 self._background.submit(self._flush_some)
@@ -253,8 +249,8 @@ class LogWriter:
             self._tell(lambda: self._fail(error, None))
 
     def _tell(self, callback: Callback) -> None:
-        """From the worker's thread to the loop's."""
-        # RuntimeError: the loop was closed and we were not; nobody waits any more
+        """Call the event loop's thread from the worker's."""
+        # RuntimeError: the loop was closed before the writer; nothing waits for the call any more
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
@@ -263,7 +259,7 @@ class LogWriter:
 
     def _executed(self, epoch: _Epoch) -> None:
         if self._closed or self.failed:
-            return  # close() has seen to it, or nothing will
+            return  # close() has handled it, or the log has failed
         self._in_flight = None
         if epoch.error is not None:
             self._fail(epoch.error, epoch)
@@ -286,7 +282,7 @@ class LogWriter:
                 callback()
             except Exception as error:
                 broken = broken or error
-        # The next turn's end seals what the callbacks append; what gathered during the flush has waited enough.
+        # The next turn's end seals what the callbacks append; appends made during the flush are sealed now.
         if (
             self._is_idle()
             and not self._turn_end_due
@@ -295,10 +291,10 @@ class LogWriter:
         ):
             self._seal()
         if broken is not None:
-            raise broken  # when everybody else has heard: whoever waits for this flush did not break it
+            raise broken  # after all other callbacks, which are not to blame
 
     def _flush_journal(self) -> None:
-        """On the worker's thread: log.flush=interval."""
+        """On the worker's thread, for log.flush=interval."""
         try:
             self._flusher.flush_journal()
         except BaseException as failure:
@@ -333,9 +329,7 @@ class LogWriter:
     # --- removing -----------------------------------------------------------------------------------------------------
 
     def delete(self, logs: Sequence[PartitionLog]) -> None:
-        """The partitions are gone, durably, on return. Waits for a flush in flight; files are removed in the
-        background.
-        """
+        """Delete partitions, durably on return. Waits for a flush in flight; the background removes the files."""
         for log in logs:
             self._dirty.pop(log, None)
         with self._flusher.lock:
@@ -345,9 +339,7 @@ class LogWriter:
         self._in_background(lambda: self._data.remove_trees(renamed))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> int:
-        """Move the log's start to `before_offset` (at most the high watermark); returns the epoch that makes it
-        durable.
-        """
+        """Move the log's start to `before_offset` (at most the high watermark); returns the epoch that persists it."""
         offset = min(before_offset, log.high_watermark)
         if offset > log.log_start_offset:
             log.log_start_offset = offset
@@ -359,8 +351,8 @@ class LogWriter:
         return self._forming.number
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop whole segments by retention.ms and retention.bytes, and below the log's start; how many. For every
-        log.retention.check.interval.ms.
+        """Drop whole segments by retention.ms and retention.bytes, and below the log's start; returns how many. Called
+        every log.retention.check.interval.ms.
         """
         return sum(
             self._remove_segments(log, max(retention.expired(log, now_ms), retention.below(log, log.log_start_offset)))
@@ -368,7 +360,7 @@ class LogWriter:
         )
 
     def roll(self, log: PartitionLog) -> None:
-        """Begin a new segment, so that what there is may be cleaned."""
+        """Begin a new segment, so that the present records can be cleaned."""
         if not self.failed and not self._closed:
             log.roll()
             self._dirty[log] = None
@@ -381,7 +373,7 @@ class LogWriter:
         return len(segments)
 
     def _in_background(self, job: Callable[[], object]) -> None:
-        """A removal: an error there loses nothing, the next start tries again."""
+        """Run a removal. An error loses nothing: the next start tries again."""
 
         def run() -> None:
             with contextlib.suppress(OSError):
@@ -391,25 +383,25 @@ class LogWriter:
 
     @property
     def is_durable(self) -> bool:
-        """Whether what can be read survives a power failure."""
+        """Whether visible records survive a power failure."""
         return self._flush_policy == "always"
 
     @property
     def lock(self) -> threading.Lock:
-        """Held while files are written, and while directories come and go."""
+        """Held while files are written, and while directories are made or removed."""
         return self._flusher.lock
 
     def forget_segment(self, segment: Segment) -> None:
-        """It is about to be removed, by somebody who holds the lock."""
+        """Drop a segment before its removal. The caller holds the lock."""
         self._flusher.forget_segment(segment)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write and flush everything, then mark the directory as cleanly stopped. Blocks; held callbacks run before
-        it returns.
+        """Write and flush everything, then mark the directory as cleanly stopped. Blocks; held callbacks run before the
+        return.
 
-        After a failure nothing is written any more, and the next start recovers.
+        After a failure nothing more is written, and the next start recovers.
         """
         if self._closed:
             return
@@ -422,8 +414,8 @@ class LogWriter:
             self._flusher.close()
             return
         try:
-            # A flush that ended after the loop's last turn: its completion is still queued there, and will find
-            # nothing left to do.
+            # A flush ended after the loop's last turn: its completion is still queued there, and will find nothing to
+            # do.
             if epoch is not None:
                 if epoch.error is not None:
                     self._fail(epoch.error, epoch)
