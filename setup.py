@@ -19,8 +19,9 @@ HOT = {
     "coordinatord/clocks": "timers timer_wheel",
     "coordinatord/coordinator": "groups ledger_writer",
     "coordinatord/coordinator/apis": "membership offsets",
-    "coordinatord/group": "classic events joining leaving members offsets pending rebalance replay result "
-    "state subscription syncing vote",
+    "coordinatord/group": "events replay result state",
+    "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
+    "coordinatord/group/offsets": "committed pending",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
     "coordinatord/net": "answers connection received request responses router routes turn_end",
     "coordinatord/observe": "ledger",

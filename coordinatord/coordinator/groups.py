@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from coordinatord.coordinator.partition_load import PartitionLoad
-from coordinatord.group.classic import step
+from coordinatord.group.classic.step import step
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Cancel, Dropped, Result, TimerKey
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from coordinatord.group.classic import restore
+from coordinatord.group.classic.step import restore
 from coordinatord.group.events import TopicDeleted
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
 from coordinatord.group.result import Dropped, Result

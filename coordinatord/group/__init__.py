@@ -1,9 +1,12 @@
-"""The classic group's decisions: pure functions over plain data. Start at `classic.step`; its docstring explains them.
+"""What a group decides: pure functions over plain data. Start at `classic/step.py`; its docstring explains it.
 
-state.py    a group: its members, offsets and settings; states.py: its states and their transitions
-events.py   the events that a group handles
-result.py   what a step asks the shell to do
-pending.py  offsets of open transactions; transactional.py: how they are committed
-replay.py   the one writer of durable state
-classic.py  step, heartbeat, timeouts, restore
+state.py     a group: its members, offsets and settings
+states.py    its states and their transitions
+events.py    the events that a group handles
+result.py    what a step asks the shell to do
+replay.py    the one writer of durable state
+bury.py      the end of a group
+describe.py  what admin clients see of a group
+classic/     the classic protocol: join, sync, heartbeat, leave
+offsets/     committed offsets, of members, of others and of transactions
 """

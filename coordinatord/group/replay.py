@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.group.pending import PendingOffsets
+from coordinatord.group.offsets.pending import PendingOffsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import Group
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coordinatord.group.pending import PendingOffsets
+from coordinatord.group.offsets.pending import PendingOffsets
 from coordinatord.group.result import Result, Transition
 from coordinatord.group.states import (
     COMPLETING_REBALANCE,

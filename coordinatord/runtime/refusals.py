@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.group.commit_answers import commit_error
-from coordinatord.group.transactional import txn_commit_error
+from coordinatord.group.offsets.commit_answers import commit_error
+from coordinatord.group.offsets.transactional import txn_commit_error
 from coordinatord.net.received import Body
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response, for_version
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from coordinatord.group.commit_answers import metadata_is_too_long
-from coordinatord.group.offsets import commit_like_before, commit_refusal
+from coordinatord.group.offsets.commit_answers import metadata_is_too_long
+from coordinatord.group.offsets.committed import commit_like_before, commit_refusal
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import EMPTY, STABLE
 from coordinatord.net.connection import Connection

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from coordinatord.group.members import refusal
+from coordinatord.group.classic.members import refusal
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import STABLE
 from coordinatord.net.connection import Connection

@@ -13,8 +13,8 @@ from typing import Any
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.clocks.timers import TICK_MS
 from coordinatord.group import events
-from coordinatord.group.classic import step
-from coordinatord.group.commit_answers import written_out
+from coordinatord.group.classic.step import step
+from coordinatord.group.offsets.commit_answers import written_out
 from coordinatord.group.result import Cancel, Result, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.member.cluster import Cluster, TopicInfo

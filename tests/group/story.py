@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.group import events
-from coordinatord.group.commit_answers import written_out
-from coordinatord.group.offsets import fetch_offsets
+from coordinatord.group.offsets.commit_answers import written_out
+from coordinatord.group.offsets.committed import fetch_offsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import NEVER
 from kafka_wire.api.delete_groups import DeletableGroupResult

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinatord.group import events
-from coordinatord.group.classic import HANDLERS
+from coordinatord.group.classic.step import HANDLERS
 from coordinatord.group.result import TimerKey
 from coordinatord.group.states import NEXT_STATES, GroupState
 from kafka_wire.api.heartbeat import HeartbeatRequest

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from coordinatord.group import events
-from coordinatord.group.classic import HEARTBEAT_ILLEGAL_GENERATION, HEARTBEAT_REFUSALS, step
+from coordinatord.group.classic.step import HEARTBEAT_ILLEGAL_GENERATION, HEARTBEAT_REFUSALS, step
 from coordinatord.group.result import Result, Schedule, TimerKey
 from coordinatord.group.state import HEARTBEAT_OK, HEARTBEAT_RESULTS, NEVER
 from coordinatord.group.states import Cause

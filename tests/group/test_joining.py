@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.group import events
-from coordinatord.group.classic import step
+from coordinatord.group.classic.step import step
 from coordinatord.group.states import Cause
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.group import events
-from coordinatord.group.classic import step
+from coordinatord.group.classic.step import step
 from coordinatord.group.states import Cause
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.errors import ErrorCode

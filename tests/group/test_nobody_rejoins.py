@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinatord.group.classic import step
+from coordinatord.group.classic.rebalance import LOOK_AGAIN_MS
+from coordinatord.group.classic.step import step
 from coordinatord.group.events import Join, Leave, TimedOut
-from coordinatord.group.rebalance import LOOK_AGAIN_MS
 from coordinatord.group.result import JOIN, Schedule, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.group.states import PREPARING_REBALANCE

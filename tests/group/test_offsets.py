@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coordinatord.group import events
-from coordinatord.group.classic import step
-from coordinatord.group.offsets import fetch_offsets
+from coordinatord.group.classic.step import step
+from coordinatord.group.offsets.committed import fetch_offsets
 from coordinatord.group.result import NOTHING
 from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinatord.group import events
-from coordinatord.group.classic import restore, step
+from coordinatord.group.classic.step import restore, step
 from coordinatord.group.describe import describe
 from coordinatord.group.replay import replay
 from coordinatord.group.result import JOIN, SESSION, Dropped, TimerKey

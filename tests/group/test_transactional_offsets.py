@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinatord.group import events
-from coordinatord.group.offsets import fetch_offsets
-from coordinatord.group.pending import PendingOffsets
+from coordinatord.group.offsets.committed import fetch_offsets
+from coordinatord.group.offsets.pending import PendingOffsets
 from coordinatord.group.states import EMPTY
 from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinatord.group.subscription import topics_of
-from coordinatord.group.vote import in_hash_map_order
+from coordinatord.group.classic.subscription import topics_of
+from coordinatord.group.classic.vote import in_hash_map_order
 from kafka_wire.compiler import encoder
 from kafka_wire.records.consumer import ConsumerProtocolSubscription, TopicPartition
 from tests.group.world import World, subscription

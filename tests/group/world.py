@@ -15,8 +15,8 @@ from typing import Any
 
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
-from coordinatord.group.classic import heartbeat, restore, step
-from coordinatord.group.commit_answers import written_out
+from coordinatord.group.classic.step import heartbeat, restore, step
+from coordinatord.group.offsets.commit_answers import written_out
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.group.result import Cancel, Record, Result, Schedule, TimerKey
 from coordinatord.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Member

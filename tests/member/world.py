@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.group import events as group_events
-from coordinatord.group.classic import step as group_step
-from coordinatord.group.commit_answers import written_out
+from coordinatord.group.classic.step import step as group_step
+from coordinatord.group.offsets.commit_answers import written_out
 from coordinatord.group.states import STABLE as GROUP_STABLE
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.events import Failed, Poll, Received, Subscribe, Woken

@@ -59,7 +59,7 @@ ALLOWED = (
         "Kafka bounds neither the ids that it hands out to members that never come back, nor the length of a group id "
         "beyond what its log takes, nor a member's metadata; we refuse what passes our limits: GROUP_MAX_SIZE_REACHED, "
         "INVALID_GROUP_ID and POLICY_VIOLATION",
-        "coordinatord/group/joining.py",
+        "coordinatord/group/classic/joining.py",
     ),
     Known(
         "before the first FindCoordinator",

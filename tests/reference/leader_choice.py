@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from coordinatord.group import members, rebalance
+from coordinatord.group.classic import members, rebalance
 from coordinatord.group.state import Group, Member
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from coordinatord.group import classic
+from coordinatord.group.classic import step as classic
 from coordinatord.group.events import TimedOut
 from coordinatord.group.result import JOIN, SESSION, Result
 from coordinatord.group.state import Group

@@ -15,7 +15,8 @@ from unittest import mock
 
 import pytest
 
-from coordinatord.group import classic, joining, leaving, rebalance
+from coordinatord.group.classic import joining, leaving, rebalance
+from coordinatord.group.classic import step as classic
 from coordinatord.group.state import Group, heartbeat_error
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences as known

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.coordinator.groups import GroupActor
-from coordinatord.group.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.events import Commit
-from coordinatord.group.offsets import fetch_offsets, find_offsets
+from coordinatord.group.offsets.commit_answers import ALL_COMMITTED, written_out
+from coordinatord.group.offsets.committed import fetch_offsets, find_offsets
 from coordinatord.group.states import DEAD
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse

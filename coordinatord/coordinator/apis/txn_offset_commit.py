@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.group.events import TxnCommit
-from coordinatord.group.transactional import txn_commit_error
+from coordinatord.group.offsets.transactional import txn_commit_error
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.names import OFFSETS_TOPIC

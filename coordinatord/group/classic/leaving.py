@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from coordinatord.group.classic.members import answer_join, join_error, refusal, remove_member
+from coordinatord.group.classic.rebalance import maybe_complete_join, prepare_rebalance
 from coordinatord.group.events import Leave
-from coordinatord.group.members import answer_join, join_error, refusal, remove_member
-from coordinatord.group.rebalance import maybe_complete_join, prepare_rebalance
 from coordinatord.group.result import MAX_REASON, NO_REASON, Result, Trigger
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE, Cause, Why

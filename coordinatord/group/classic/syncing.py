@@ -7,9 +7,9 @@ after the generation began is removed (`rebalance.sync_timed_out`).
 
 from __future__ import annotations
 
+from coordinatord.group.classic.members import answer_sync, keep_alive, refusal
+from coordinatord.group.classic.rebalance import cancel_sync_timer, write_metadata
 from coordinatord.group.events import Sync
-from coordinatord.group.members import answer_sync, keep_alive, refusal
-from coordinatord.group.rebalance import cancel_sync_timer, write_metadata
 from coordinatord.group.result import Result
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE

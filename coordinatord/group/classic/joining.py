@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from coordinatord.group.events import Join
-from coordinatord.group.members import (
+from coordinatord.group.classic.members import (
     add_member,
     answer_join,
     join_error,
@@ -28,18 +27,19 @@ from coordinatord.group.members import (
     replace_static_member,
     update_member,
 )
-from coordinatord.group.rebalance import (
+from coordinatord.group.classic.rebalance import (
     generation_response,
     maybe_complete_join,
     members_for_leader,
     prepare_rebalance,
     write_metadata,
 )
+from coordinatord.group.classic.vote import select_protocol, supports_protocols
+from coordinatord.group.events import Join
 from coordinatord.group.replay import write
 from coordinatord.group.result import MAX_REASON, NO_REASON, SESSION, Joined, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import MAX_ID_CHARACTERS, NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, Why
-from coordinatord.group.vote import select_protocol, supports_protocols
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_wire.errors import ErrorCode
 from kafka_wire.make import maker

@@ -27,9 +27,9 @@ from typing import Any
 
 from coordinatord.group import events
 from coordinatord.group.bury import bury
-from coordinatord.group.joining import join
-from coordinatord.group.leaving import leave
-from coordinatord.group.members import (
+from coordinatord.group.classic.joining import join
+from coordinatord.group.classic.leaving import leave
+from coordinatord.group.classic.members import (
     add_member,
     answer_join,
     answer_sync,
@@ -38,14 +38,14 @@ from coordinatord.group.members import (
     refusal,
     remove_member,
 )
-from coordinatord.group.offsets import commit, delete, delete_offsets, expire, topic_deleted
-from coordinatord.group.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
+from coordinatord.group.classic.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
+from coordinatord.group.classic.subscription import subscribed_topics
+from coordinatord.group.classic.syncing import sync
+from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
+from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
 from coordinatord.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
-from coordinatord.group.subscription import subscribed_topics
-from coordinatord.group.syncing import sync
-from coordinatord.group.transactional import commit_transactional, end_transaction
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.offset_delete import OffsetDeleteRequest
 from kafka_wire.api.sync_group import SyncGroupResponse

@@ -7,13 +7,13 @@ join, the rebalance timer, a leave or an expiry calls it. The first rebalance ou
 
 from __future__ import annotations
 
-from coordinatord.group.members import answer_sync, keep_alive, remove_member
+from coordinatord.group.classic.members import answer_sync, keep_alive, remove_member
+from coordinatord.group.classic.subscription import subscribed_topics
+from coordinatord.group.classic.vote import select_protocol
 from coordinatord.group.replay import write
 from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
-from coordinatord.group.subscription import subscribed_topics
-from coordinatord.group.vote import select_protocol
 from kafka_wire.api.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kafka_wire.api.sync_group import SyncGroupResponse
 from kafka_wire.errors import ErrorCode

@@ -7,9 +7,9 @@ are accepted from any client. The group's state does not matter, and the commit 
 
 from __future__ import annotations
 
-from coordinatord.group.commit_answers import metadata_is_too_long
+from coordinatord.group.classic.members import refusal
 from coordinatord.group.events import EndTransaction, TxnCommit
-from coordinatord.group.members import refusal
+from coordinatord.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.group.replay import replay_marker, write_pending
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import Group

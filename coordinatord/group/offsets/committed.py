@@ -15,9 +15,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
-from coordinatord.group.commit_answers import ALL_COMMITTED, commit_error, metadata_is_too_long, partly_committed
+from coordinatord.group.classic.members import keep_alive, refusal
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
-from coordinatord.group.members import keep_alive, refusal
+from coordinatord.group.offsets.commit_answers import (
+    ALL_COMMITTED,
+    commit_error,
+    metadata_is_too_long,
+    partly_committed,
+)
 from coordinatord.group.replay import replay_offsets, write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import NO_TIMESTAMP, Group, Member
