@@ -24,6 +24,7 @@ INSTALL_TIMEOUT_S = 600
 # They live for seconds, several at a time on few cores: a small heap, one collector thread, one compiler.
 JAVA_OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 COMPLETE_MARK = "complete"
+LIBRDKAFKA_DOES_WITHOUT = ("optimization", "ssl", "gssapi", "curl", "zstd", "lz4-ext", "syslog")
 
 
 class ToolMissing(RuntimeError):
@@ -109,6 +110,31 @@ def node(*packages: str) -> tuple[str, Path]:
         run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *packages], cwd=directory)
 
     return executable, installed("node", packages, install)
+
+
+def librdkafka_tests(version: str) -> Path:
+    """The folder of librdkafka's own tests, compiled: its sources are part of this version of Confluent's npm package,
+    whose own installer is not run.
+    """
+    npm, make, _ = tool("npm", "npm"), tool("make", "make"), tool("g++", "g++")
+    package = f"@confluentinc/kafka-javascript@{version}"
+    sources = Path("package/deps/librdkafka")
+
+    def install(directory: Path) -> None:
+        run([npm, "pack", "--silent", "--pack-destination", directory, package])
+        (archive,) = directory.glob("*.tgz")
+        shutil.unpack_archive(archive, directory, filter="data")
+        archive.unlink()
+        here = directory / sources
+        run(["./configure", "--no-download", *(f"--disable-{each}" for each in LIBRDKAFKA_DOES_WITHOUT)], cwd=here)
+        if "WITH_ZLIB 1" not in (here / "config.h").read_text():
+            raise ToolMissing("needs zlib's headers (Debian: zlib1g-dev)")
+        run([make, "-j2", "libs"], cwd=here)
+        run([make, "-j2", "test-runner"], cwd=here / "tests")
+        for objects in here.rglob("*.o"):
+            objects.unlink()
+
+    return installed("librdkafka", [package, LIBRDKAFKA_DOES_WITHOUT], install) / sources / "tests"
 
 
 def go(program: str, sources: Path = PROGRAMS / "go") -> str:
