@@ -10,7 +10,7 @@ import pytest
 from coordinatord.clocks import clock as clock_module
 from coordinatord.clocks import timers as timers_module
 from coordinatord.clocks.clock import MAX_SLEW, Clock
-from coordinatord.clocks.timers import BATCH, SLICE_S, TICK_MS, Timers
+from coordinatord.clocks.timers import BATCH, BEHIND_S, READING_TURNS, SLICE_S, TICK_MS, Timers
 from coordinatord.group.result import TimerKey
 
 
@@ -53,11 +53,13 @@ def test_a_wall_clock_that_is_set_is_followed_slowly(monkeypatch: pytest.MonkeyP
 
 
 class FakeLoop:
-    """call_later on virtual time."""
+    """call_later on virtual time. `turns` counts what is called soon, one in a turn."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000
         self.calls: list[tuple[float, Any, Callable[[], None]]] = []
+        self.turns = 0
+        self.is_behind = False
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Any:
         loop = self
@@ -71,6 +73,7 @@ class FakeLoop:
         return handle
 
     def call_soon(self, callback: Callable[[], None]) -> Any:
+        self.turns += 1
         return self.call_later(0, callback)
 
     def run_until(self, now_ms: int) -> None:
@@ -84,11 +87,14 @@ class FakeLoop:
             call[2]()
         self.now_ms = now_ms
 
+    def timers(self, on_expired: Callable[[TimerKey], object]) -> Timers:
+        return Timers(self, lambda: self.now_ms, on_expired, lambda: self.is_behind)  # type: ignore[arg-type]
+
 
 def test_timers_go_off_in_time_and_in_batches() -> None:
     loop = FakeLoop()
     expired: list[tuple[int, TimerKey]] = []
-    timers = Timers(loop, lambda: loop.now_ms, lambda key: expired.append((loop.now_ms, key)))  # type: ignore[arg-type]
+    timers = loop.timers(lambda key: expired.append((loop.now_ms, key)))
     many = [TimerKey(f"g{number}", "session", "m") for number in range(3 * BATCH)]
     for key in many:
         timers.schedule(key, 1_005_000)
@@ -109,7 +115,7 @@ def test_a_timer_goes_off_at_most_two_milliseconds_late() -> None:
     """On a loop that has nothing else to do. Clients see Kafka's within two."""
     loop = FakeLoop()
     late: list[int] = []
-    timers = Timers(loop, lambda: loop.now_ms, lambda key: late.append(loop.now_ms - int(key.group_id)))  # type: ignore[arg-type]
+    timers = loop.timers(lambda key: late.append(loop.now_ms - int(key.group_id)))
     deadlines_ms = range(1_000_003, 1_700_000, 777)
     for deadline_ms in deadlines_ms:
         timers.schedule(TimerKey(str(deadline_ms), "session", "m"), deadline_ms)
@@ -131,7 +137,7 @@ def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: py
 
     monkeypatch.setattr(timers_module, "perf_counter", lambda: busy_s)
     expired: list[TimerKey] = []
-    timers = Timers(loop, lambda: loop.now_ms, expire)  # type: ignore[arg-type]
+    timers = loop.timers(expire)
     for number in range(1_000):
         timers.schedule(TimerKey(f"g{number}", "session", "m"), 1_005_000)
     in_turn = []
@@ -152,7 +158,7 @@ def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: py
 
 def test_alarms_call_back_unless_they_are_cancelled() -> None:
     loop = FakeLoop()
-    timers = Timers(loop, lambda: loop.now_ms, lambda key: None)  # type: ignore[arg-type]
+    timers = loop.timers(lambda key: None)
     rung: list[str] = []
     timers.alarm(1_000_500, lambda: rung.append("one"))
     other = timers.alarm(1_000_400, lambda: rung.append("other"))
@@ -163,3 +169,72 @@ def test_alarms_call_back_unless_they_are_cancelled() -> None:
     timers.close()
     loop.run_until(1_010_000)
     assert rung == ["one"]
+
+
+def key_of(name: str) -> TimerKey:
+    return TimerKey(name, "session", "m")
+
+
+def test_a_round_is_about_what_is_due_when_it_begins_to_read() -> None:
+    """Time goes on while the loop reads, for as long as it takes to stop a process and let it go on."""
+    loop = FakeLoop()
+    expired: list[tuple[str, int]] = []
+    timers = loop.timers(lambda key: expired.append((key.group_id, loop.turns)))
+    for name, deadline_ms in (("in time", 1_005_000), ("meanwhile", 1_009_000), ("alive", 1_005_000)):
+        timers.schedule(key_of(name), deadline_ms)
+    (wake,) = loop.calls
+    loop.calls.clear()
+    loop.now_ms = 1_006_000  # the loop had other work
+    wake[2]()
+    (turn,) = loop.calls
+    loop.calls.clear()
+    timers.schedule(key_of("alive"), 1_012_000)  # what lay in a socket says so
+    timers.schedule(key_of("at once"), 1_006_500)
+    loop.now_ms = 1_010_000
+    turn[2]()
+    loop.run_until(1_010_000)
+    assert expired[0] == ("in time", READING_TURNS)
+    assert sorted(expired[1:]) == [("at once", 2 * READING_TURNS), ("meanwhile", 2 * READING_TURNS)]
+    loop.run_until(1_012_000 + 2 * TICK_MS)
+    assert [name for name, _ in expired[3:]] == ["alive"]
+
+
+def test_a_round_waits_for_those_who_are_behind_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = FakeLoop()
+    expired: list[int] = []
+    timers = loop.timers(lambda key: expired.append(loop.turns))
+    loop.is_behind = True
+    monkeypatch.setattr(timers_module, "thread_time", lambda: loop.turns * BEHIND_S / 100)
+    timers.schedule(key_of("dead"), 1_005_000)
+    loop.run_until(1_005_000 + 2 * TICK_MS)
+    assert len(expired) == 1
+    assert 100 <= expired[0] <= 100 + READING_TURNS
+
+
+def test_one_that_fails_stops_no_others() -> None:
+    loop = FakeLoop()
+    rung: list[str] = []
+    timers = loop.timers(lambda key: None)
+    timers.alarm(1_001_000, lambda: 1 // 0)
+    timers.alarm(1_002_000, lambda: rung.append("later"))
+    with pytest.raises(ZeroDivisionError):
+        loop.run_until(1_010_000)
+    loop.run_until(1_010_000)
+    assert rung == ["later"]
+    timers.alarm(1_012_000, lambda: rung.append("set anew"))
+    loop.run_until(1_020_000)
+    assert rung == ["later", "set anew"]
+
+
+def test_a_round_that_has_begun_ends_nobody_after_the_timers_are_closed() -> None:
+    loop = FakeLoop()
+    rung: list[int] = []
+    timers = loop.timers(lambda key: None)
+    for _ in range(2 * BATCH):
+        timers.alarm(1_001_000, lambda: (rung.append(1), timers.close()))
+    loop.run_until(1_010_000)
+    assert len(rung) == BATCH
+    timers.alarm(1_011_000, lambda: rung.append(1))
+    loop.run_until(1_020_000)
+    assert len(rung) == BATCH
+    assert loop.calls == []

@@ -3,13 +3,22 @@
 Two kinds of keys are in the wheel: those of coordinators, which go to `on_expired`, and `Alarm`s, callbacks that
 somebody wants at a time. A turn of the loop expires them for `SLICE_S` at most, so that a hundred thousand that are
 due together do not keep the sockets waiting; what is left goes on in the next turn.
+
+Timers go off in rounds, and a round begins with reading. It is about what is due when it begins, and nothing of that
+goes off before the loop has read what lay in the sockets at that moment: whoever is about to be expelled may have said
+in time that he is alive, or that he joins, or ends his transaction. He has not been heard if the loop had work for
+seconds, or the process was stopped: what a loop does first after that may be its timers (uvloop's does; asyncio's own
+reads first). How late a timer is does not tell how long nobody has read, so each round waits for some turns of the
+loop, which take microseconds where there is nothing to do. It does so once, and for those who are behind it does
+`BEHIND_S` of work at most: the dead go in the first round after their deadline, however often and for however long the
+process is stopped meanwhile, and whatever others send.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from coordinatord.clocks.timer_wheel import TimerWheel
@@ -22,6 +31,21 @@ SLICE_S = 0.003
 
 BATCH = 20
 """Timers between two looks at the clock."""
+
+READING_TURNS = 4
+"""Turns until everything has been read that lay in the sockets before, also in those that were not accepted yet, and
+all requests of it were looked at, unless somebody says that he is behind. uvloop needs three, asyncio's own loop four:
+it makes a connection in several steps."""
+
+BEHIND_S = 0.05
+"""How long the loop may work, not counting when it stands still, for those who are behind: on ten thousand heartbeats.
+Who sends more than is looked at is always behind, and what is due must not wait for that."""
+
+ASLEEP = 1 << 62
+"""`_wakes_at_ms` where there is nothing to wake for."""
+
+AWAKE = -1
+"""`_wakes_at_ms` in a round: it looks for the next deadline when it ends, whatever is set meanwhile."""
 
 
 class Alarm:
@@ -39,17 +63,31 @@ class Alarm:
 
 
 class Timers:
-    """Schedules on the wheel, wakes with the loop."""
+    """Schedules on the wheel, wakes with the loop.
+
+    A callback may set timers, or close them all. So no function asks an attribute again after it has called one: what
+    a condition has said of it before, mypy and mypyc take for granted until the function ends.
+    """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], on_expired: Callable[[Any], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        on_expired: Callable[[Any], object],
+        is_behind: Callable[[], bool],
     ) -> None:
+        """`is_behind`: whether there may be requests that were not looked at, though their sockets were read."""
         self.wheel: TimerWheel[Any] = TimerWheel(TICK_MS, now_ms())
         self._loop = loop
         self._now_ms = now_ms
         self._on_expired = on_expired
-        self._handle: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._wakes_at_ms = 1 << 62
+        self._is_behind = is_behind
+        self._handle: asyncio.TimerHandle | None = None
+        self._wakes_at_ms = ASLEEP
+        self._is_closed = False
+        self._due_ms = 0  # a round is about what is due by then
+        self._turns = 0  # that it has waited for since somebody was behind
+        self._behind_until_s = 0.0
 
     def schedule(self, key: Hashable, deadline_ms: int) -> None:
         """Set a group's timer, replacing an earlier one of this key."""
@@ -61,7 +99,7 @@ class Timers:
         self.wheel.cancel(key)
 
     def alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Call back at `deadline_ms` or at most a tick later."""
+        """Call back at `deadline_ms` or soon after."""
         made = Alarm(self, callback)
         self.wheel.schedule(made, deadline_ms)
         self._wake_at(deadline_ms)
@@ -69,50 +107,71 @@ class Timers:
 
     def close(self) -> None:
         """No timer goes off any more."""
-        self._unset()
-        self._wakes_at_ms = -1
-
-    def _unset(self) -> None:
-        """The loop wakes for nothing."""
+        self._is_closed = True
+        self._wakes_at_ms = AWAKE
         if self._handle is not None:
             self._handle.cancel()
-        self._handle = None
-
-    def _forget(self) -> None:
-        """It has woken. Not in `_wake` itself, which asks again what its callbacks have set: see `warn_unreachable`."""
-        self._handle = None
 
     def _wake_at(self, deadline_ms: int) -> None:
         """Make sure that the loop wakes for `deadline_ms`."""
         if deadline_ms >= self._wakes_at_ms:
             return
-        self._unset()
+        if self._handle is not None:
+            self._handle.cancel()
         self._wakes_at_ms = deadline_ms
         # A tick later than the deadline, since the wheel counts whole ticks.
         delay_s = max(0, deadline_ms - self._now_ms() + TICK_MS) / 1000
-        self._handle = self._loop.call_later(delay_s, self._wake)
+        self._handle = self._loop.call_later(delay_s, self._look)
 
-    def _wake(self) -> None:
-        self._forget()
-        self._wakes_at_ms = 1 << 62
+    def _look(self) -> None:
+        """Sleep until the next deadline, or begin a round if that has passed."""
+        if self._is_closed:
+            return
+        self._wakes_at_ms = ASLEEP
+        next_ms = self.wheel.next_deadline_ms()
+        if next_ms is None:
+            return
+        now_ms = self._now_ms()
+        if next_ms > now_ms:
+            self._wake_at(next_ms)
+            return
+        self._wakes_at_ms = AWAKE
+        self._due_ms = now_ms
+        self._turns = 0
+        self._behind_until_s = thread_time() + BEHIND_S
+        self._loop.call_soon(self._read)
+
+    def _read(self) -> None:
+        """A turn of the loop in which it reads. When there have been enough of them, let go off what is due."""
+        self._turns += 1
+        if self._is_behind() and thread_time() < self._behind_until_s:
+            self._turns = 0
+        if self._turns < READING_TURNS:
+            self._loop.call_soon(self._read)
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        """Let go off what is due, for a slice of this turn, and what is left in the turns that follow."""
         ends_s = perf_counter() + SLICE_S
-        while True:
-            now_ms = self._now_ms()
-            for key in self.wheel.advance(now_ms, BATCH):
-                if type(key) is Alarm:
-                    key.callback()
-                else:
-                    self._on_expired(key)
-            next_ms = self.wheel.next_deadline_ms()
-            if next_ms is None:
-                return
-            if next_ms > now_ms:
-                self._wake_at(next_ms)
-                return
-            if perf_counter() >= ends_s:
-                break
-        if self._wakes_at_ms < 0:
-            return  # closed by a callback
-        self._unset()  # a callback may have set a timer
-        self._wakes_at_ms = next_ms
-        self._handle = self._loop.call_soon(self._wake)
+        try:
+            while self._expire_some():
+                if perf_counter() >= ends_s:
+                    self._loop.call_soon(self._expire)
+                    return
+        except BaseException:
+            self._look()  # one that fails takes no others with it but those of its batch
+            raise
+        self._look()
+
+    def _expire_some(self) -> bool:
+        """A batch of what is due; whether there is more of it."""
+        if self._is_closed:
+            return False
+        for key in self.wheel.advance(self._due_ms, BATCH):
+            if type(key) is Alarm:
+                key.callback()
+            else:
+                self._on_expired(key)
+        next_ms = self.wheel.next_deadline_ms()
+        return next_ms is not None and next_ms <= self._due_ms

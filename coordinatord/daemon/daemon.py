@@ -115,7 +115,7 @@ class Daemon:
             on_flush=self._flushed,
             worker=log_worker,
         )
-        self.timers = Timers(loop, self.now_ms, self._timed_out)
+        self.timers = Timers(loop, self.now_ms, self._timed_out, lambda: self.connections.is_behind())
         self.topics = Topics(
             settings,
             data=self.data,
@@ -268,8 +268,7 @@ class Daemon:
         self._spawn(self._load())
         if self.now_ms is self.clock:  # whoever has handed in another one leads it
             self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
-        idle_ms = self.settings.connections_max_idle_ms
-        self._every(min(idle_ms / 4, 60_000) / 1000, lambda: self.connections.close_idle(idle_ms))
+        self._close_idle()
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
         if self.settings.log_cleaner_enable:
@@ -278,6 +277,12 @@ class Daemon:
         expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
         self._every(expiration_s, self.transactions.expire_ids)
         self._spawn(self._expire_offsets())
+
+    def _close_idle(self) -> None:
+        """Now and from time to time. By a timer, so that whoever has said something has been heard."""
+        idle_ms = self.settings.connections_max_idle_ms
+        self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
+        self.connections.close_idle(idle_ms)
 
     async def _expire_offsets(self) -> None:
         """Look for expired offsets from time to time, without keeping the loop from anybody else."""

@@ -177,11 +177,13 @@ class Connection(asyncio.Protocol):
     def _resume_soon(self) -> None:
         if not self._resume_due:
             self._resume_due = True
+            self.door.connections.resuming += 1
             self.door.call_soon(self._resume)
 
     def _resume(self) -> None:
         """Continue after a wait: for a parked request, the peer, the log, or other connections."""
         self._resume_due = False
+        self.door.connections.resuming -= 1
         if self.line.stops:
             return
         self.last_active_ms = self.door.now_ms()  # idle time starts when waiting requests are served, as in Kafka

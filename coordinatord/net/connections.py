@@ -21,6 +21,9 @@ class Connections:
         self.now_ms = now_ms
         self.metrics = metrics
         self.open: set[Connection] = set()
+        #: connections whose requests wait for their turn
+        self.resuming = 0
+        self._accepted = 0
 
     def __len__(self) -> int:
         return len(self.open)
@@ -42,6 +45,14 @@ class Connections:
         """A connection is being closed because of what its peer sent."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def is_behind(self) -> bool:
+        """Whether something that has come may not have been served, though the loop has just read: requests wait for
+        their turn, or clients have connected since this was last asked. Those may have sent something at once, and
+        others may wait behind them: uvloop accepts one in a turn.
+        """
+        before, self._accepted = self._accepted, self.metrics.connections_accepted
+        return self.resuming > 0 or self._accepted > before
 
     def close_idle(self, max_idle_ms: int) -> int:
         """Close connections silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns how many."""

@@ -24,6 +24,9 @@ class Serving(Protocol):
 class Registry(Protocol):
     """Tracks all connections: connections.Connections."""
 
+    resuming: int
+    """Connections whose requests wait for their turn."""
+
     def connected(self, connection: Any) -> None: ...
 
     def disconnected(self, connection: Any) -> None: ...

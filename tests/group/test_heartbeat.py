@@ -134,6 +134,22 @@ def test_a_timer_that_fires_early_is_set_again_to_the_deadline() -> None:
     assert result.changes == []
 
 
+def test_the_timer_of_an_earlier_deadline_ends_no_session_however_late_it_is() -> None:
+    """The shell has listened up to the deadline that the timer was set for. Whether the member was heard of before the
+    one that its last heartbeat has moved it to, is known when that timer has gone off.
+    """
+    world = World()
+    (member_id,) = world.stable()
+    world.advance(4_000)
+    world.heartbeat(member_id)
+    key = TimerKey("g", "session", member_id)
+    moved_ms = world.now_ms + 10_000
+    late_ms = moved_ms + 5_000
+    assert step(world.group, events.TimedOut(key), late_ms) == Result(timers=[Schedule(key, moved_ms)])
+    result = step(world.group, events.TimedOut(key), late_ms)
+    assert [change.cause for change in result.changes] == [Cause.SESSION_EXPIRED]
+
+
 def test_a_heartbeat_brings_the_timer_forward_when_the_session_has_become_shorter() -> None:
     """A newcomer's timer is five minutes away; if it heartbeats while it is parked, its session counts."""
     world = World()

@@ -28,6 +28,9 @@ from coordinatord.simulation.engine import START_MS, Engine
 SLICE_LOOKS = 4
 """A slice of loading, of timers or of expiry ends when the clock was looked at so often."""
 
+BEHIND_LOOKS = 64
+"""Timers wait no longer for those who are behind when it was looked at so often."""
+
 TURNS_AT_A_TIME = 20_000
 """More turns of a loop in one millisecond than anything needs."""
 
@@ -192,6 +195,7 @@ def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (Loading, "_load", load_slowly),
         (coordinatord.clocks.timers, "perf_counter", _Looks(coordinatord.clocks.timers.SLICE_S / SLICE_LOOKS)),
+        (coordinatord.clocks.timers, "thread_time", _Looks(coordinatord.clocks.timers.BEHIND_S / BEHIND_LOOKS)),
         (coordinatord.runtime.loading, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
         (coordinatord.daemon.daemon, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
         (

@@ -179,7 +179,9 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     member = group.members.get(member_id)
     if member is None:
         return _pending_id_timed_out(group, key, now_ms)
-    if now_ms < member.session_deadline_ms:
+    if min(now_ms, member.timer_ms) < member.session_deadline_ms:
+        # It was heard of since. Where the new deadline has passed, too, it may have been heard of after that: the shell
+        # has listened until the timer's deadline, and for this one it will.
         member.timer_ms = member.session_deadline_ms
         return Result(timers=[Schedule(key, member.session_deadline_ms)])
     member.timer_ms = NEVER
