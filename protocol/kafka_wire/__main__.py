@@ -1,8 +1,8 @@
-"""`python -m kafka_wire`: look at what the compiler made, take a frame apart.
+"""`python -m kafka_wire`: print generated codec source, decode a frame.
 
 python -m kafka_wire source JoinGroupRequest 9
 python -m kafka_wire decode request 0000002a000b0009…          (with or without its four-byte size)
-python -m kafka_wire decode response JoinGroup 9 00000007…     (a response does not say what it answers)
+python -m kafka_wire decode response JoinGroup 9 00000007…     (a response does not name its API or version)
 python -m kafka_wire apis
 """
 
@@ -68,7 +68,7 @@ def decode() -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """Hex to bytes, without the size prefix when it is there and true."""
+    """Hex to bytes; a size prefix that matches the length is removed."""
     try:
         data = bytes.fromhex(text if text != "-" else sys.stdin.read())
     except ValueError as error:
@@ -79,7 +79,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _show(value: Any, depth: int = 0) -> None:
-    """Print a container, one field a line."""
+    """Print a container, one field per line."""
     pad = "  " * depth
     for name, item in value.items():
         if name == "_io" or (name == reference.TAGS and not item):

@@ -1,4 +1,4 @@
-"""Every API that is declared, under Kafka's name and number (`org.apache.kafka.common.protocol.ApiKeys`)."""
+"""Every declared API, under Kafka's name and number (`org.apache.kafka.common.protocol.ApiKeys`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """What a request's first two bytes say."""
+    """The first two bytes of a request (int16)."""
 
     PRODUCE = 0
     FETCH = 1
@@ -52,5 +52,5 @@ class ApiKey(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name in messages and documents: "JoinGroup"."""
+        """The name used in messages and documentation, such as "JoinGroup"."""
         return "".join(word.capitalize() for word in self.name.split("_"))

@@ -1,13 +1,12 @@
-"""Commits that differ in nothing but their numbers, from bytes to bytes.
+"""OffsetCommit requests that differ only in their numbers: from request bytes straight to record bytes.
 
-A member that goes on commits the same partitions of the same topics under the same generation again and again: all
-that changes in its request are twelve bytes a partition, offset and leader epoch. They are the same twelve bytes in
-the record that goes into the log, what else there is of that changes with the time alone, and the response does not
-change at all. Decoding such a request, deciding about each partition and encoding records and response took
-10 µs; taking the numbers out and putting them in again takes two. What is kept for that is 3 KB for a request of four
-partitions, 6 for one of sixteen.
+A stable member commits the same partitions of the same topics under the same generation again and again. Only twelve
+bytes per partition change in its request: offset and leader epoch. The record in the log holds the same twelve bytes;
+the rest of the record changes only with the time, and the response does not change at all. Decoding such a request,
+validating each partition and encoding records and response took 10 µs; copying the numbers from request to records
+takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
 
-Where the numbers are is not written down here a second time (see holes.py).
+The positions of the numbers are not declared a second time here (see holes.py).
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from kafka_wire.records.offsets import OffsetCommitValue
 from kafka_wire.records.varint import VARINT
 
 NUMBERS_BYTES = 12
-"""An offset and its leader epoch, one after the other in requests from v6 on and in values from v3 on."""
+"""An offset followed by its leader epoch: adjacent in requests since v6 and in values since v3."""
 
 TIMESTAMP_BYTES = 8
 NO_ATTRIBUTES = b"\0"
 
 FIRST_VERSION = 8
-"""Of requests that have a shape: flexible ones, as all of today's clients send them."""
+"""The first request version that can have a shape: flexible, as all of today's clients send it."""
 
 MAX_PARTITIONS = 16
 MAX_BYTES = 1024
-"""Of a request that has a shape."""
+"""The limits of a request that can have a shape."""
 
 Numbers = tuple[bytes, ...]
-"""What is new in a commit: the twelve bytes of each partition, in the order of the request."""
+"""The variable part of a commit: the twelve bytes of each partition, in request order."""
 
 _SHORT_DELTAS = 64
-"""So many records of a batch have an offset delta of one byte."""
+"""Number of records in a batch whose offset delta takes one byte."""
 _DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
 _value = maker(OffsetCommitValue)
@@ -54,8 +53,8 @@ _pack_timestamp = struct.Struct(">q").pack
 
 
 class CommitShape:
-    """See the module's docstring. `request` is one of these requests, `answer` the body of the response to each that is
-    accepted.
+    """See the module's docstring. `request` is any request of the shape, `answer` the response body for each accepted
+    request of the shape.
     """
 
     __slots__ = (
@@ -70,7 +69,7 @@ class CommitShape:
     )
 
     def __init__(self, request: OffsetCommitRequest, version: int) -> None:
-        """Names and ids of its topics are filled in."""
+        """The topics of `request` have both name and id filled in."""
         self._group_id = request.group_id
         #: (name, id) of each topic
         self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -86,14 +85,14 @@ class CommitShape:
         self.template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
-        """What the request in `buf[start:end]` commits, if it is one of these."""
+        """The numbers of the request in `buf[start:end]`; None when it does not have this shape."""
         if end - start != self._size:
             return None
         fields = self._read(buf, start)
         return fields[1::2] if fields[::2] == self._constants else None
 
     def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
-        """What is committed: topic by topic, (partition, value)."""
+        """The committed values: per topic, a list of (partition, value)."""
         flat = iter(_pairs(len(numbers)).unpack(b"".join(numbers)))
         for name, topic_id, partitions in self._partitions:
             yield (
@@ -105,7 +104,7 @@ class CommitShape:
             )
 
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
-        """The bodies of these records."""
+        """The record bodies of these values."""
         group_id = self._group_id
         return [
             body
@@ -125,7 +124,7 @@ class ShapedRecords:
         self.count = len(numbers)
 
     def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
-        """The hot path of every offset commit: all of them are made at once."""
+        """The hot path of every offset commit: formats all records in one operation."""
         shape, numbers, many = self.shape, self.numbers, self.count
         time = batch.time_delta(timestamp_ms)
         start = batch.count
@@ -142,15 +141,15 @@ class ShapedRecords:
 
 @cache
 def _order(many: int) -> itemgetter[Any]:
-    """From (time, timestamp, offset deltas, numbers) of so many records to what goes into the places of their
-    templates, one record after the other.
+    """Reorders (time, timestamp, offset deltas, numbers) of `many` records into the arguments of their templates,
+    record by record.
     """
     return itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, 1)])
 
 
 @cache
 def _pairs(many: int) -> struct.Struct:
-    """So many offsets and leader epochs."""
+    """The struct of `many` (offset, leader epoch) pairs."""
     return struct.Struct(">" + "qi" * many)
 
 
@@ -159,7 +158,7 @@ def _with_metadata(topic: OffsetCommitRequestTopic) -> list[tuple[int, str]]:
 
 
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
-    """The same request with another number in each place."""
+    """The same request with `number` as every offset and leader epoch."""
     topics = [
         replace(
             topic,
@@ -173,7 +172,7 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
 
 
 def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
-    """The bodies of records for a topic's partitions: what is before, between and after the numbers and the time."""
+    """Record bodies for a topic's partitions: the bytes before, between and after the numbers and the time."""
     known = _with_metadata(topic)
     zeros, ones = (
         encode_offsets(
@@ -187,7 +186,7 @@ def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> li
 
 
 def _template(before: bytes, between: bytes, after: bytes) -> bytes:
-    """A record with places for its delta of time, its offset delta, its numbers and the time."""
+    """A record template with placeholders for timestamp delta, offset delta, numbers and commit time."""
     size = 3 + len(before) + NUMBERS_BYTES + len(between) + TIMESTAMP_BYTES + len(after)
     pieces = [VARINT[size] + NO_ATTRIBUTES, b"", before, between, after]
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])

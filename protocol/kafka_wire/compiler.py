@@ -1,19 +1,19 @@
-"""From a declaration to specialised Python functions, one pair per message and version.
+"""Compiles a declaration to specialised Python functions, one pair per message and version.
 
     decode = decoder(JoinGroupRequest, 9)      # (buf: bytes, pos: int, end: int) -> JoinGroupRequest
     encode = encoder(JoinGroupResponse, 9)     # (m: JoinGroupResponse, out: bytearray) -> None
 
-A decoder reads exactly `buf[pos:end]` or raises `DecodeError`. It may look past `end` when `buf` goes on
-there, but then it finds itself beyond `end` and refuses; so it checks only where a length decides how much is copied.
+A decoder reads exactly `buf[pos:end]` or raises `DecodeError`. Where `buf` continues past `end`, it may read beyond
+`end`, but it notices at the end and raises; so it checks bounds only where a length decides how much is copied.
 
-One that is not `exact` leaves unread what is between the message's end and `end`. That is for requests, since Kafka
-reads them so: librdkafka, up to 2.16 at least, sends three bytes too many when it asks for the metadata of all topics
-(its issue 5049). All else is read to its end: the records of a log, where surplus bytes are damage, and responses,
-with which nobody is known to send any, so that they would be a sign that a declaration is wrong.
+A decoder that is not `exact` ignores bytes between the message's end and `end`. Requests are decoded this way, as in
+Kafka: librdkafka, up to 2.16 at least, sends three surplus bytes when it asks for the metadata of all topics (its
+issue 5049). Everything else is decoded exactly: in log records surplus bytes are damage; no broker is known to send
+surplus bytes in responses, so there they would mean that a declaration is wrong.
 
-What is made is plain source that one can read (`python -m kafka_wire source JoinGroupRequest 9`) and debug. It is
-registered in `linecache` under the name `<kafka_wire JoinGroupRequest v9 decode>`. Runs of fixed-size fields become one
-`struct` call, nested structs become inline loops: there is no interpretation left and no call per field.
+The generated source is plain Python for reading (`python -m kafka_wire source JoinGroupRequest 9`) and debugging. It is
+registered in `linecache` as `<kafka_wire JoinGroupRequest v9 decode>`. A run of fixed-size fields becomes one `struct`
+call, and nested structs become inline loops: nothing is interpreted at run time, and no field costs a call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def _classes(cls: type[Any], found: dict[str, Any]) -> dict[str, Any]:
-    """All struct classes that a declaration reaches, by name."""
+    """All struct classes reachable from a declaration, by name."""
     found[cls.__name__] = cls
     for field in schema_of(cls).fields:
         inner = field.type.element or field.type
@@ -103,8 +103,8 @@ _made: dict[str, Any] = {}
 
 
 def decoder(cls: type[T], version: int, *, exact: bool = True) -> Callable[[bytes, int, int], T]:
-    """The function that decodes `buf[pos:end]` as `cls` in `version`; UnknownApiError for a version it has not. One
-    that is not `exact` reads what `buf[pos:end]` begins with.
+    """The function that decodes `buf[pos:end]` as `cls` in `version`; UnknownApiError for an undeclared version. When
+    not `exact`, it ignores surplus bytes after the message.
     """
     title = f"<kafka_wire {cls.__name__} v{version} decode{'' if exact else ' begin'}>"
     if title not in _made:
@@ -114,7 +114,7 @@ def decoder(cls: type[T], version: int, *, exact: bool = True) -> Callable[[byte
 
 
 def encoder(cls: type[T], version: int) -> Callable[[T, bytearray], None]:
-    """The function that appends a `cls` in `version` to a bytearray; UnknownApiError for a version it has not."""
+    """The function that appends a `cls` in `version` to a bytearray; UnknownApiError for an undeclared version."""
     title = f"<kafka_wire {cls.__name__} v{version} encode>"
     if title not in _made:
         _made[title] = _compile(*_encode_source(cls, version), title)["encode"]
@@ -128,12 +128,12 @@ def source_of(cls: type[Any], version: int, *, exact: bool = True) -> str:
 
 
 def encode_message(message: Any, version: int) -> bytes:
-    """Encode one message to bytes: for the places that are not the wire's hot path."""
+    """Encode one message to bytes, outside the hot path."""
     out = bytearray()
     encoder(type(message), version)(message, out)
     return bytes(out)
 
 
 def decode_message(cls: type[T], version: int, buf: bytes, *, exact: bool = True) -> T:
-    """Decode all of `buf`: for the places that are not the wire's hot path."""
+    """Decode all of `buf`, outside the hot path."""
     return decoder(cls, version, exact=exact)(buf, 0, len(buf))

@@ -1,4 +1,4 @@
-"""Writes the source of decoders; see compiler.py for what they promise."""
+"""Writes the source of decoders; compiler.py documents their contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = 64
 
 
 class _Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """count -> the `unpack_from` of so many numbers; those of larger arrays are made anew each time."""
+    """count -> the `unpack_from` of `count` numbers; for more than MANY it is built on every call."""
 
     def __init__(self, format_: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ UNPACK_MANY = {format_: _Unpackers(format_) for format_ in FIXED.values()}
 
 
 class DecodeWriter(Writer):
-    """Writes the body of a decoder. Values end in local variables, which the constructor call then takes."""
+    """Writes the body of a decoder. Values go straight into the slots of new objects."""
 
     def settle(self) -> None:
         if not self.run:
@@ -47,8 +47,8 @@ class DecodeWriter(Writer):
         self.emit(f"{targets} = {unpack}(buf, pos)", f"pos += {size}")
 
     def fields(self, schema: Schema, name: str) -> str:
-        """Decode the fields of a struct straight into the slots of a new one; returns the variable that holds it."""
-        # Not by a call of the class: without its __init__ this takes half as long, or a third.
+        """Decode a struct's fields into the slots of a new object; returns the name of the variable that holds it."""
+        # object.__new__ instead of a constructor call: without __init__ this takes a half to a third of the time.
         made = self.fresh(name)
         self.emit(f"{made} = new({self.bind(schema.name, self.class_of[schema.name])})")
         targets = {field.name: f"{made}.{field.name}" for field in schema.fields}
@@ -65,7 +65,7 @@ class DecodeWriter(Writer):
     class_of: dict[str, Any]
 
     def default(self, schema: Schema, field: Field) -> str:
-        """An expression for a field's default."""
+        """A source expression for a field's default."""
         if callable(field.default):
             if field.default is list:
                 return "[]"
@@ -73,7 +73,7 @@ class DecodeWriter(Writer):
         return repr(field.default)
 
     def tags(self, schema: Schema, targets: dict[str, str]) -> None:
-        """Decode a tag buffer: known tags into their fields, unknown ones are stepped over."""
+        """Decode a tag buffer: known tags go into their fields, unknown tags are skipped."""
         known = schema.tagged_fields_of(self.version)
         for field in known:
             self.emit(f"{targets[field.name]} = {self.default(schema, field)}")
@@ -87,7 +87,7 @@ class DecodeWriter(Writer):
             self.emit(f"found, {after} = read_tags(buf, pos, end)", f"{outer} = end")
             self.emit(f"for {tag}, pos, {stop} in found:")
             self.depth += 1
-            # `end` is the tagged field's own end meanwhile: what is inside must not borrow from what follows.
+            # Within a tagged field, `end` is that field's end: its content must not read into what follows.
             self.emit(f"end = {stop}")
             for index, field in enumerate(known):
                 self.emit(f"{'el' if index else ''}if {tag} == {field.tag}:")
@@ -118,11 +118,11 @@ class DecodeWriter(Writer):
             self.nested(type_, target, nullable)
 
     def length(self, kind: str, name: str) -> str:
-        """Read a length or count, -1 for null, into a variable; returns its name."""
+        """Read a length or count into a variable (-1 for null); returns the variable's name."""
         size = self.fresh("n")
         if self.flexible:
             if self.run:
-                # The first byte comes with the fixed-size fields before it.
+                # The first byte is unpacked together with the fixed-size fields before it.
                 self.run.append(("B", size))
             else:
                 self.emit(f"{size} = buf[pos]", "pos += 1")
@@ -135,12 +135,12 @@ class DecodeWriter(Writer):
         return size
 
     def null(self, size: str, target: str, nullable: bool, name: str, kind: str) -> None:
-        """Open the branch for a value that is there. `size` is its length, plus one in flexible versions."""
+        """Open the branch for a non-null value. `size` is its length, plus one in flexible versions."""
         absent = f"{size} == 0" if self.flexible else f"{size} == -1"
         if nullable:
             self.emit(f"if {absent}:", f"    {target} = None")
             if self.flexible and kind == "string":
-                # What may be null is often empty.
+                # Nullable values are often empty.
                 self.emit(f"elif {size} == 1:", f"    {target} = ''")
             self.emit("else:")
             self.depth += 1
@@ -167,12 +167,12 @@ class DecodeWriter(Writer):
         self.null(size, target, nullable, name, "array")
         if self.flexible:
             self.emit(f"{size} -= 1")
-        # Every element takes at least one byte: a count beyond that is a lie, and must not become memory.
+        # Every element takes at least one byte: a count above the bytes left is false and must not be allocated.
         self.emit(f"if {size} > end - pos:", f"    raise LengthError(f'{{{size}}} elements of {name}')")
         element = type_.element
         assert element is not None
         if element.kind in FIXED:
-            # All numbers at once. `unpack_from` refuses what would reach beyond the buffer.
+            # Unpack all numbers at once. `unpack_from` raises where they would reach beyond the buffer.
             width = struct_module.calcsize(">" + FIXED[element.kind])
             unpackers = self.bind(f"unpack_many_{FIXED[element.kind]}", UNPACK_MANY[FIXED[element.kind]])
             self.emit(f"{target} = [*{unpackers}[{size}](buf, pos)]")

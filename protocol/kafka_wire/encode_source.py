@@ -7,7 +7,7 @@ from kafka_wire.source import FIXED, Writer
 
 
 class EncodeWriter(Writer):
-    """Writes the body of an encoder. Expressions name attributes of `m`; bytes go to the end of `out`."""
+    """Writes the body of an encoder. Expressions name attributes of `m`; bytes are appended to `out`."""
 
     sink = "out"
 
@@ -20,7 +20,7 @@ class EncodeWriter(Writer):
         self.emit(f"{self.sink} += {pack}({', '.join(expression for _, expression in run)})")
 
     def fields(self, schema: Schema, source: str) -> None:
-        """Encode the struct that the expression `source` stands for."""
+        """Encode the struct denoted by the expression `source`."""
         for field in schema.fields_of(self.version):
             self.value(field.type, f"{source}.{field.name}", self.version in field.nullable)
         if self.flexible:
@@ -74,7 +74,7 @@ class EncodeWriter(Writer):
             self.nested(type_, source, nullable)
 
     def null(self, value: str, kind: str, nullable: bool) -> None:
-        """Write null where the value is None, and open the branch for where it isn't."""
+        """Write null where the value is None, and open the branch for non-null values."""
         if not nullable:
             return
         absent = "0" if self.flexible else "-1"
@@ -87,7 +87,7 @@ class EncodeWriter(Writer):
         self.depth += 1
 
     def length(self, kind: str, expression: str) -> None:
-        """Write a length or count; `expression` is without the one that compact forms add."""
+        """Write a length or count; `expression` is the plain length, before the 1 that compact forms add."""
         if self.flexible:
             size = self.fresh("n")
             self.emit(f"{size} = {expression} + 1")
@@ -103,7 +103,7 @@ class EncodeWriter(Writer):
         depth = self.depth
         value = self.fresh("value")
         if kind == "string" and not nullable:
-            # Fixed fields that came before need not be written first: taking the value writes nothing.
+            # Pending fixed-size fields need not be flushed first: reading the value writes nothing.
             run, self.run = self.run, []
             self.emit(f"{value} = {source}.encode()")
             self.run = run
@@ -119,7 +119,7 @@ class EncodeWriter(Writer):
         self.depth = depth
 
     def compact_blob(self, kind: str, source: str, nullable: bool) -> None:
-        """Its length goes with the fixed-size fields before it where it fits a byte, as it nearly always does."""
+        """A length that fits one byte, as nearly always, is packed with the fixed-size fields before it."""
         value, size = self.fresh("value"), self.fresh("n")
         to_bytes = ".encode()" if kind == "string" else ""
         run, self.run = self.run, []
@@ -145,7 +145,7 @@ class EncodeWriter(Writer):
         self.content(kind, value)
 
     def content(self, kind: str, value: str) -> None:
-        """Append the bytes themselves; records, which may be megabytes, uncopied where the output can do that."""
+        """Append the content bytes; records, which may be megabytes, are not copied where the output supports that."""
         if kind == "records":
             self.emit(f"if {self.sink}.__class__ is Parts:", f"    {self.sink}.keep({value})", "else:")
             self.emit(f"    {self.sink} += {value}")

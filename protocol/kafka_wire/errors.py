@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the few ways in which bytes can fail to be a message.
+"""Kafka's error codes, and the exceptions for bytes that are not a valid message.
 
 The codes follow `org.apache.kafka.common.protocol.Errors` of Kafka 4.3.
 """
@@ -149,12 +149,12 @@ class ErrorCode(IntEnum):
 
 
 for _member in ErrorCode:
-    # Python 3.11 looks a member up by way of a descriptor, in 110 ns instead of 5; later ones do as we do here.
+    # Python 3.11 looks up an enum member through a descriptor, in 110 ns instead of 5; later versions do this.
     type.__setattr__(ErrorCode, _member.name, _member)
 
 
 def error_of(code: int) -> ErrorCode:
-    """What a peer's code means: one that is newer than we are is UNKNOWN_SERVER_ERROR, as in Kafka's Errors.forCode."""
+    """The error of a peer's code; an unknown (newer) code is UNKNOWN_SERVER_ERROR, as in Kafka's Errors.forCode."""
     return CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -162,7 +162,7 @@ CODES = {code.value: code for code in ErrorCode}
 
 
 class DecodeError(Exception):
-    """The bytes are not the message they are said to be. The only exception that a decoder raises."""
+    """The bytes are not a valid message of the expected type. The only exception that a decoder raises."""
 
 
 class TruncatedError(DecodeError):
@@ -170,11 +170,11 @@ class TruncatedError(DecodeError):
 
 
 class TrailingBytesError(DecodeError):
-    """The message ends before its bytes do."""
+    """Bytes remain after the end of the message."""
 
 
 class LengthError(DecodeError):
-    """A length or count is negative where null is not allowed, or larger than the bytes that could hold it."""
+    """A length or count is negative where null is not allowed, or larger than the remaining bytes."""
 
 
 class TextError(DecodeError):
@@ -186,4 +186,4 @@ class UnknownApiError(DecodeError):
 
 
 class EncodeError(Exception):
-    """A message of ours cannot be written in this version: our mistake, never a peer's."""
+    """A message of ours cannot be encoded in this version: our bug, never a peer's."""

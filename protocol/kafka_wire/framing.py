@@ -1,7 +1,7 @@
-"""Size-prefixed frames out of a byte stream, with a maximum.
+"""Splits a byte stream into size-prefixed frames, with a maximum size.
 
-Every request and response is led by its size, an int32. What arrives is cut at whatever place the network likes: one
-chunk may hold many frames and the beginning of another.
+Every request and response is led by its size, an int32. The network may cut the stream anywhere: one chunk may hold
+many frames and the beginning of another.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kafka_wire import errors
 _size = struct.Struct(">i").unpack_from
 
 Frames = list[tuple[bytes, int, int]]
-"""Frames as (buffer, start, end): where their content lies, without the size; nothing is copied for them."""
+"""Frames as (buffer, start, end) of their content, without the size prefix; not copied."""
 
 
 class FrameSplitter:
-    """Keeps the beginning of a frame until its end has come. Memory: at most one frame of `max_frame_bytes`."""
+    """Keeps the beginning of a frame until its end arrives. Memory: at most one frame of `max_frame_bytes`."""
 
     __slots__ = ("_parts", "_received", "_wanted", "max_frame_bytes")
 
@@ -29,13 +29,13 @@ class FrameSplitter:
 
     @property
     def held_bytes(self) -> int:
-        """How much of an unfinished frame is kept."""
+        """Bytes held of an incomplete frame."""
         return self._received
 
     def feed(self, data: bytes) -> Frames:
-        """Take what has arrived, give the frames that are whole. Raises `LengthError` for a size out of bounds."""
+        """Take the next chunk; returns the complete frames. Raises `LengthError` for a size out of bounds."""
         if self._parts:
-            # A large frame comes in many chunks: they are joined once, when it is whole.
+            # A large frame arrives in many chunks: they are joined once, when it is complete.
             self._parts.append(data)
             self._received += len(data)
             if self._received < self._wanted:
@@ -44,7 +44,7 @@ class FrameSplitter:
             self._parts = []
             self._received = 0
         elif len(data) >= 4 and 4 + _size(data, 0)[0] == len(data) <= self.max_frame_bytes:
-            return [(data, 4, len(data))]  # a frame as its peer has written it: nearly always
+            return [(data, 4, len(data))]  # a chunk is nearly always exactly one frame, as the peer wrote it
         frames = []
         pos = 0
         end = len(data)

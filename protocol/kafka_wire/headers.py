@@ -1,9 +1,9 @@
 """Request and response headers.
 
 Request header v1 is [api_key int16, api_version int16, correlation_id int32, client_id nullable string], v2 adds a tag
-buffer; client_id keeps its int16 length in v2. Which one a request has follows from whether its body is flexible.
-Response header v0 is [correlation_id int32], v1 adds a tag buffer; ApiVersions answers with v0 whatever its version
-(KIP-511), since a client reads that answer before it knows what the broker speaks.
+buffer; client_id keeps its int16 length in v2. A request with a flexible body has header v2.
+Response header v0 is [correlation_id int32], v1 adds a tag buffer. ApiVersions responses always have header v0
+(KIP-511), since a client reads that response before it knows which versions the broker supports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIXED = struct.Struct(">hhih")
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What leads every request. `client_id` is None where the client sent null."""
+    """The header of every request. `client_id` is None where the client sent null."""
 
     api_key: int
     api_version: int
@@ -29,7 +29,7 @@ class RequestHeader:
 
 
 def read_request_header(buf: bytes, pos: int, end: int, flexible: bool) -> tuple[RequestHeader, int]:
-    """Decode a header at `pos`; returns it and where the body begins. Raises `DecodeError`."""
+    """Decode a header at `pos`; returns it and the position of the body. Raises `DecodeError`."""
     if end - pos < _FIXED.size:
         raise errors.TruncatedError(f"a request header of {end - pos} bytes")
     api_key, api_version, correlation_id, size = _FIXED.unpack_from(buf, pos)
@@ -66,5 +66,5 @@ def write_request_header(header: RequestHeader, flexible: bool, out: bytearray) 
 
 
 def response_header_is_flexible(api_key: int, flexible: bool) -> bool:
-    """Whether a response has header v1: as its body is flexible, except for ApiVersions."""
+    """Whether a response has header v1: when its body is flexible, except for ApiVersions."""
     return flexible and api_key != ApiKey.API_VERSIONS

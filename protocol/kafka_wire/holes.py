@@ -1,14 +1,14 @@
-"""Where the fields of an encoded message lie that differ from one such message to the next.
+"""Finds the positions of the variable fields in an encoded message.
 
-That is not written down a second time: the message is encoded twice by those who always do it, once with fields that
-are all zeros and once all ones, and what differs are the fields.
+The layout is not declared a second time: the regular encoder encodes the message twice, once with all bits of these
+fields zero and once with all bits one; the bytes that differ are the fields.
 """
 
 from __future__ import annotations
 
 
 def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
-    """The bytes before, between and after the fields, whose sizes are `holes`."""
+    """The bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
     constants: list[bytes] = []
     found: list[int] = []
     start = position = 0

@@ -1,4 +1,4 @@
-"""The two things of Java's that Kafka's behaviour depends on: `String.hashCode` and the absolute value of an int."""
+"""The two Java functions that Kafka's behaviour depends on: `String.hashCode` and the absolute value of an int."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def string_hash(text: str) -> int:
 
 
 def absolute(value: int) -> int:
-    """Kafka's `Utils.abs`: Integer.MIN_VALUE, which has no absolute value among the ints, becomes 0."""
+    """Kafka's `Utils.abs`: Integer.MIN_VALUE, whose absolute value is not an int, becomes 0."""
     return 0 if value == MIN_VALUE else abs(value)

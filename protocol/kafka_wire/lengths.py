@@ -1,5 +1,5 @@
-"""Lengths and tag buffers of flexible versions (KIP-482), for the functions that `compiler` makes and those that do
-without: unsigned varints, and tagged fields by where they lie.
+"""Lengths and tag buffers of flexible versions (KIP-482), for generated and hand-written codecs: unsigned varints, and
+tagged fields by position.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MAX_VARINT_BYTES = 5
 def read_uvarint(buf: bytes, pos: int, value: int) -> tuple[int, int]:
     """Finish an unsigned varint whose first byte, `value`, had its high bit set; `pos` is after that byte.
 
-    At most five bytes, as in Kafka's `ByteUtils`. What does not fit an int32 is wrong; Kafka takes it as negative.
+    At most five bytes, as in Kafka's `ByteUtils`. A value above int32 is an error; Kafka reads it as negative.
     """
     value &= 0x7F
     for shift in range(7, 7 * MAX_VARINT_BYTES, 7):
@@ -42,7 +42,7 @@ ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def read_tags(buf: bytes, pos: int, end: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Read a tag buffer into [(tag, start, stop)]. Tags must rise (KIP-482), which Kafka writes and does not check."""
+    """Read a tag buffer into [(tag, start, stop)]. Tags must ascend (KIP-482); Kafka writes, but never checks, that."""
     count = buf[pos]
     pos += 1
     if count > 0x7F:

@@ -1,9 +1,9 @@
-"""Makers of messages that are made by the hundred thousand.
+"""Fast constructors for messages that are created by the hundred thousand.
 
-    offset_value = maker(OffsetCommitValue)    # the same as the class, without default values and keywords
+    offset_value = maker(OffsetCommitValue)    # like the class, without default values and keywords
 
-A call of a class looks `__init__` up each time, in a cache that all types of the process share: 0.15 us at best, 0.4
-where two entries collide, which differs from one start to the next. A function that fills the slots takes 0.12 always.
+Calling a class looks up `__init__` each time in a cache that all types of the process share: 0.15 us at best, 0.4 us
+where two entries collide, which varies from start to start. A function that fills the slots always takes 0.12 us.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def maker(cls: type[T]) -> Callable[..., T]:
-    """A function that takes the values of all fields, in their order, and makes a message or struct of them."""
+    """A function that takes the values of all fields in declaration order and returns a message or struct."""
     names = [field.name for field in schema_of(cls).fields]
     lines = [
         f"def make({', '.join(names)}):",

@@ -1,8 +1,9 @@
-"""Bodies of the responses about offsets, by hand: what the compiled encoders write, several times as fast.
+"""Hand-written encoders for offset response bodies: the same bytes as the compiled encoders, several times as fast.
 
-A commit of four partitions is answered with thirty bytes of zeros around the numbers that were asked for, a fetch of
-their offsets with what the values hold. Making seven objects for that, and encoding them one by one, took as long as
-deciding the commit or finding the offsets. The tests hold these functions against the declarations, in all versions.
+The response to a commit of four partitions is thirty bytes of zeros around the partition numbers of the request; the
+response to a fetch of their offsets is the stored values. Creating seven objects for that and encoding them one by one
+took as long as validating the commit or finding the offsets. Tests compare these functions with the declarations in
+all versions.
 """
 
 from __future__ import annotations
@@ -16,20 +17,19 @@ from kafka_wire.lengths import ONE_BYTE, write_uvarint
 from kafka_wire.records.offsets import OffsetCommitValue
 
 MANY = 32
-"""Up to so many partitions are packed by one call."""
+"""Fewer partitions than this are packed by one call."""
 
 NO_THROTTLE = b"\0\0\0\0"
 _pack_length = struct.Struct(">h").pack
 _pack_short = struct.Struct(">iqi4s").pack
-"""A fetched partition: index, offset, leader epoch, and `_EMPTY`: one more than no length of metadata, no error, no
-tags.
+"""A fetched partition: index, offset, leader epoch, and `_EMPTY`: compact length of empty metadata, no error, no tags.
 """
 _EMPTY = b"\1\0\0\0"
 _pack_long = struct.Struct(">iqi").pack
 _NO_ERROR_NO_TAGS = b"\0\0\0"
 _pack_count = struct.Struct(">i").pack
 
-# A partition's number, no error (an int16), and in flexible versions no tags.
+# A partition index, an int16 of no error and, in flexible versions, an empty tag buffer.
 _PLAIN = [struct.Struct(">" + "ixx" * count).pack for count in range(MANY)]
 _FLEXIBLE = [struct.Struct(">" + "ixxx" * count).pack for count in range(MANY)]
 
@@ -38,7 +38,7 @@ FETCH_GROUPS_FROM = 8
 
 
 def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> bytes:
-    """The OffsetCommitResponse that has no error for any partition of the request's `topics`."""
+    """The OffsetCommitResponse without an error for any partition of the request's `topics`."""
     if version < COMMIT_FLEXIBLE_FROM:
         parts = [NO_THROTTLE if version >= COMMIT_THROTTLE_FROM else b"", _pack_count(len(topics))]
         for topic in topics:
@@ -62,8 +62,8 @@ def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> b
 def all_fetched(
     group_id: str, topics: Sequence[OffsetFetchRequestTopics], found: Iterable[Sequence[OffsetCommitValue | None]]
 ) -> bytes:
-    """The OffsetFetchResponse v8 or v9 for one group, without an error. `found`: topic by topic, what is committed for
-    the partitions asked for.
+    """The OffsetFetchResponse v8 or v9 for one group, without an error. `found`: per topic, the committed values of the
+    requested partitions.
     """
     group = group_id.encode()
     parts = [NO_THROTTLE, ONE_BYTE[2], _count(len(group)), group, _count(len(topics))]
@@ -82,7 +82,7 @@ def all_fetched(
 
 
 def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
-    """A partition that is not like most."""
+    """A fetched partition that the fast path does not cover."""
     if value is None:
         return _pack_short(index, -1, -1, _EMPTY)
     text = value.metadata.encode()
@@ -90,7 +90,7 @@ def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
 
 
 def _count(value: int) -> bytes:
-    """A compact form's length or count: one more than it is."""
+    """The length or count of a compact form: an unsigned varint of `value` plus one."""
     return ONE_BYTE[value + 1] if value < 0x7F else write_uvarint(value + 1)
 
 

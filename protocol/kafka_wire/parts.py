@@ -1,25 +1,25 @@
-"""An output of encoders in which large buffers are not copied: a Fetch response is a hundred bytes of fields around
-megabytes of records, which go from the file's buffer to the socket as they are.
+"""An encoder output that does not copy large buffers: a Fetch response is a hundred bytes of fields around megabytes of
+records, which go from the file's buffer to the socket unchanged.
 """
 
 from __future__ import annotations
 
 MIN_KEPT_BYTES = 16 * 1024
-"""What is smaller is copied: cheaper than one part more for the socket."""
+"""Smaller buffers are copied: cheaper than one more part for the socket."""
 
 
 class Parts(bytearray):
-    """What is appended, but for what was given to `keep`, which has its place between."""
+    """The appended bytes, except buffers given to `keep`, which are stored with their positions."""
 
     __slots__ = ("kept",)
 
     def __init__(self) -> None:
         super().__init__()
-        #: (where it belongs, the buffer)
+        #: (position in the output, buffer)
         self.kept: list[tuple[int, bytes | memoryview]] = []
 
     def keep(self, data: bytes | memoryview) -> None:
-        """Append `data`, which must not change from now on. Encoders call it for records."""
+        """Append `data` by reference; it must not change afterwards. Encoders call it for records."""
         if len(data) < MIN_KEPT_BYTES:
             self += data
         else:
@@ -27,11 +27,11 @@ class Parts(bytearray):
 
     @property
     def size(self) -> int:
-        """Bytes of all parts."""
+        """Total bytes of all parts."""
         return len(self) + sum(len(data) for _, data in self.kept)
 
     def in_order(self) -> list[bytes | memoryview]:
-        """All parts, one after the other."""
+        """All parts in order."""
         view = memoryview(self)
         parts: list[bytes | memoryview] = []
         start = 0

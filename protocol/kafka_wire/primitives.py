@@ -1,8 +1,8 @@
 """Kafka's primitive types as construct types: the vocabulary of the reference codec.
 
-They follow "Protocol Primitive Types" of Kafka's protocol guide. Each refuses what Kafka refuses (a negative length
+They follow "Protocol Primitive Types" of Kafka's protocol guide. Each rejects what Kafka rejects (a negative length
 that is not null, a varint of six bytes, a count that the rest of the message cannot hold) with a `DecodeError`, so that
-the reference and the compiled codec can be held against each other on bad input too.
+tests can compare the reference codec and the compiled codec on bad input too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_wire import errors
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no annotations
-    """An int32 that is not negative, seven bits a byte, least significant first, at most five bytes."""
+    """A non-negative int32, seven bits per byte, least significant group first, at most five bytes."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
         value = 0
@@ -54,7 +54,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no annot
 
 
 class CompactLength(Adapter):  # type: ignore[misc]
-    """The length of a compact value: one is added, so that 0 is null (-1 here)."""
+    """The length of a compact value, stored plus one, so that 0 is null (-1 here)."""
 
     def __init__(self) -> None:
         super().__init__(UnsignedVarint())
@@ -67,7 +67,7 @@ class CompactLength(Adapter):  # type: ignore[misc]
 
 
 def _rest(stream: Any) -> int:
-    """Bytes left in the message."""
+    """Number of bytes left in the message."""
     here = stream.tell()
     end: int = stream.seek(0, io.SEEK_END)
     stream.seek(here)
@@ -75,7 +75,7 @@ def _rest(stream: Any) -> int:
 
 
 class Blob(Construct):  # type: ignore[misc]
-    """Bytes behind their length; None where the length is -1 and null is allowed."""
+    """Bytes after their length; None where the length is -1 and null is allowed."""
 
     def __init__(self, length: Construct, nullable: bool) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Blob(Construct):  # type: ignore[misc]
 
 
 class Text(Adapter):  # type: ignore[misc]
-    """A `Blob` that is UTF-8."""
+    """A `Blob` of UTF-8 text."""
 
     def _decode(self, obj: bytes | None, context: Any, path: str) -> str | None:
         if obj is None:
@@ -120,7 +120,7 @@ class Text(Adapter):  # type: ignore[misc]
 
 
 class CountedArray(Construct):  # type: ignore[misc]
-    """Elements behind their count; None where the count is -1 and null is allowed."""
+    """Elements after their count; None where the count is -1 and null is allowed."""
 
     def __init__(self, length: Construct, element: Construct, nullable: bool) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class NullableStruct(Construct):  # type: ignore[misc]
 
 
 class TagBuffer(Construct):  # type: ignore[misc]
-    """Tagged fields as {name: value} for the known tags; the others are stepped over (KIP-482)."""
+    """Tagged fields as {name: value} for known tags; unknown tags are skipped (KIP-482)."""
 
     def __init__(self, known: dict[int, tuple[str, Construct]]) -> None:
         super().__init__()
@@ -211,8 +211,8 @@ class TagBuffer(Construct):  # type: ignore[misc]
 
 
 def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
-    """Parse what `data` begins with: the value, and how many bytes are behind it. `DecodeError` when `data` is too
-    short or wrong.
+    """Parse a value at the start of `data`; returns it and the number of bytes left after it. `DecodeError` when `data`
+    is too short or invalid.
     """
     stream = io.BytesIO(data)
     try:
@@ -223,7 +223,7 @@ def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
 
 
 def parse_all(codec: Construct, data: bytes) -> Any:
-    """Parse exactly `data`; `DecodeError` when it is too short, too long or wrong."""
+    """Parse exactly `data`; `DecodeError` when it is too short, too long or invalid."""
     value, rest = parse_begin(codec, data)
     if rest:
         raise errors.TrailingBytesError(f"{rest} bytes after the end")
@@ -240,6 +240,6 @@ SCALARS: dict[str, Construct] = {
     "float64": Float64b,
     "uuid": Bytes(16),
 }
-"""The types of fixed size, under Kafka's names."""
+"""The fixed-size types, under Kafka's names."""
 
 Struct = ConstructStruct

@@ -1,7 +1,7 @@
-"""From a declaration to a construct `Struct`: the reference codec.
+"""Turns a declaration into a construct `Struct`: the reference codec.
 
-Slower by a factor of twenty than what `compiler` makes, and written without looking at it: used to take frames apart
-for people (`python -m kafka_wire decode`), and in tests as the oracle for the compiled functions.
+It is twenty times slower than the functions of `compiler` and was written independently of them. It decodes frames for
+people to read (`python -m kafka_wire decode`) and is the oracle for the compiled functions in tests.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _to_container(value: Any, type_: Type, version: int, flexible: bool) -> Any:
 
 
 def decode(cls: type[T], version: int, data: bytes, *, exact: bool = True) -> T:
-    """Decode `data`, exactly or what it begins with; raises `DecodeError` as the compiled decoder does."""
+    """Decode `data`, or its beginning when not `exact`; raises `DecodeError` as the compiled decoder does."""
     codec = struct_for(cls, version)
     made: T = _message(cls, parse_all(codec, data) if exact else parse_begin(codec, data)[0], version)
     return made

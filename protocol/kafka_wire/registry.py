@@ -1,7 +1,7 @@
-"""(api key, version) -> codec, and the versions that exist.
+"""(api key, version) -> codec, and the declared versions.
 
-`codec(api_key, api_version)` is what a connection asks for with the first four bytes of a frame. Codecs are compiled
-when first asked for: a client uses some fifteen of the two hundred pairs, and a start should not pay for the others.
+A connection looks up `codec(api_key, api_version)` with the first four bytes of a frame. Codecs are compiled at first
+use: a client uses about fifteen of the two hundred pairs, and a start should not pay for the rest.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kafka_wire.headers import response_header_is_flexible
 from kafka_wire.schema import Versions, schema_of
 
 API_NAMES: dict[int, str] = {key: key.title for key in ApiKey}
-"""Every API that is declared, under Kafka's name. What a server offers is its own choice of these."""
+"""Every declared API, under Kafka's name. A server chooses which of these it offers."""
 
 LARGEST = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One API in one version. `flexible` tells both headers' versions; see `headers`. `decode_request` leaves unread
-    what is behind a request's end (see `compiler`), `decode_response` refuses it.
+    """One API in one version. `flexible` decides the versions of both headers; see `headers`. `decode_request` ignores
+    surplus bytes after the request (see `compiler`), `decode_response` rejects them.
     """
 
     api_key: int
@@ -55,19 +55,19 @@ def _module_name(name: str) -> str:
 
 
 def messages(api_key: int) -> tuple[type[Any], type[Any]]:
-    """Request and response class of an API; KeyError when it is not declared."""
+    """The request and response classes of an API; KeyError for an undeclared one."""
     name = API_NAMES[api_key]
     module = importlib.import_module(f"kafka_wire.api.{_module_name(name)}")
     return getattr(module, name + "Request"), getattr(module, name + "Response")
 
 
 def versions_of(api_key: int) -> Versions:
-    """The versions in which an API is declared; KeyError when it is not."""
+    """The declared versions of an API; KeyError for an undeclared one."""
     return schema_of(messages(api_key)[0]).versions
 
 
 class _Codecs(dict[int, Codec]):
-    """Codecs by `api_key << 16 | api_version`, made when first missed."""
+    """Codecs by `api_key << 16 | api_version`, created at first use."""
 
     def __missing__(self, key: int) -> Codec:
         api_key, api_version = key >> 16, key & 0xFFFF
@@ -90,9 +90,9 @@ class _Codecs(dict[int, Codec]):
 
 
 CODECS = _Codecs()
-"""For the hot path: index it with a frame's first four bytes as an unsigned int; raises `UnknownApiError`."""
+"""For the hot path: indexed with a frame's first four bytes as an unsigned int; raises `UnknownApiError`."""
 
 
 def codec(api_key: int, api_version: int) -> Codec:
-    """The codec of an API in a version; `UnknownApiError` when there is none."""
+    """The codec of an API in a version; `UnknownApiError` when not declared."""
     return CODECS[(api_key & 0xFFFF) << 16 | (api_version & 0xFFFF)]

@@ -1,4 +1,4 @@
-"""How a message is declared: once, typed, with version ranges.
+"""Message declarations: one typed class per message, with version ranges.
 
     @message(versions="0-9", flexible="6+", api_key=11)
     class JoinGroupRequest:
@@ -8,10 +8,11 @@
         protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol, "0+")
 
 The class becomes a slots dataclass: one class for all versions, every field with Kafka's default. From the same
-declaration `compiler` makes specialised Python functions for the wire and `reference` a construct `Struct`, the oracle.
+declaration `compiler` generates specialised Python functions for the wire, and `reference` builds a construct `Struct`,
+the oracle.
 
-Version ranges are written as in Kafka's JSON definitions ("3", "0-2", "5+", "none"). A field that a version does not
-have keeps its default when decoded and is left out when encoded.
+Version ranges are written as in Kafka's JSON definitions ("3", "0-2", "5+", "none"). A field that is not in a version
+keeps its default when decoded and is omitted when encoded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ZERO_UUID = bytes(16)
 """Kafka's `Uuid.ZERO_UUID`: no topic id. UUIDs are 16 raw bytes throughout."""
 
 OPEN_END = 0x7FFF
-"""The last version of a range that is written with a plus sign."""
+"""The last version of a range written with a plus sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ NONE = Versions(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a field holds. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
+    """A field's type. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
 
     kind: str
     element: Type | None = None
@@ -76,7 +77,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a declaration. `tag` is the tag number in the versions `tagged`, where it is a tagged field."""
+    """One field of a declaration. In the versions `tagged` it is a tagged field with number `tag`."""
 
     name: str
     type: Type
@@ -87,13 +88,13 @@ class Field:
     default: Any
 
     def fresh_default(self) -> Any:
-        """The default, as a new object where it is a mutable one."""
+        """The default; a new object where it is mutable."""
         return self.default() if callable(self.default) else self.default
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A whole declaration: a message's, or that of a struct within one (which has no versions of its own)."""
+    """The declaration of a message, or of a struct within one (which has no versions of its own)."""
 
     name: str
     fields: tuple[Field, ...]
@@ -102,11 +103,11 @@ class Schema:
     api_key: int | None
 
     def fields_of(self, version: int) -> list[Field]:
-        """The fields that are written one after the other in `version`."""
+        """The untagged fields of `version`, in wire order."""
         return [f for f in self.fields if version in f.versions and version not in f.tagged]
 
     def tagged_fields_of(self, version: int) -> list[Field]:
-        """The fields that `version` carries in its tag buffer, by tag."""
+        """The fields in the tag buffer of `version`, ordered by tag."""
         return sorted(
             (f for f in self.fields if version in f.versions and version in f.tagged), key=lambda field: field.tag
         )
@@ -183,7 +184,7 @@ def struct(
     tagged: str | None = None,
     tag: int = -1,
 ) -> Any:
-    """Declare a single nested struct. Its default is a struct of defaults, or None where Kafka says null."""
+    """Declare a single nested struct. Its default is a struct of defaults, or None where Kafka's default is null."""
     return _declare(_type_of(of), versions, nullable, of if default is ... else default, tagged, tag)
 
 
@@ -193,13 +194,13 @@ LAZY = ("__init__", "__repr__", "__eq__")
 
 
 def _lazy(cls: Any, name: str) -> Callable[..., Any]:
-    """Stands for a method that `dataclass` would make, and has it made when it is first called.
+    """A stand-in for a method that `dataclass` would generate; it generates the method at the first call.
 
-    A start declares some two hundred messages and makes a dozen of them; three functions each would be a third of it.
+    A start declares about two hundred messages and uses a dozen; three functions each would take a third of the start.
     """
 
     def first_call(*arguments: Any, **named: Any) -> Any:
-        # The same declaration once more, as dataclass makes it by default; its slots are those of `cls`.
+        # The same fields declared again, with all methods that dataclass generates by default; slots as in `cls`.
         whole = dataclasses.make_dataclass(
             cls.__name__,
             [(field.name, field.type, _as_declared(field)) for field in dataclasses.fields(cls)],
@@ -226,13 +227,13 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Turn a class of declared fields into a slots dataclass that carries its `Schema` as `__schema__`.
 
-    `api_key` is that of a request, a response or a coordinator record; structs within a message have neither key nor
-    versions of their own: those of the message around them apply.
+    `api_key` is the key of a request, a response or a coordinator record. A struct within a message has neither key nor
+    versions; those of the enclosing message apply.
     """
 
     def decorate(cls: type[T]) -> type[T]:
         if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # dataclass would have inspect make a signature of it, for a tenth of a start
+            cls.__doc__ = cls.__name__  # otherwise dataclass has inspect build a signature: a tenth of a start
         made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
         for name in LAZY:
             setattr(made, name, _lazy(made, name))

@@ -1,6 +1,6 @@
-"""What writing a decoder and writing an encoder have in common: lines of Python, indented, and names for them to use.
+"""The base of the decoder and encoder writers: indented lines of Python and the names they use.
 
-The two are decode_source.py and encode_source.py; compiler.py makes functions of what they write.
+The writers are decode_source.py and encode_source.py; compiler.py compiles their output.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from kafka_wire.schema import Schema
 
 FIXED = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d", "bool": "?"}
-"""Format characters of `struct` for the types that have a fixed size. A uuid, too, but it is bytes: "16s"."""
+"""`struct` format characters of the fixed-size types. A uuid has a fixed size too, but is bytes: "16s"."""
 
 
 class Writer:
-    """Lines of source with their indentation, fixed-size fields still waiting to be merged, and names to use."""
+    """Indented source lines, fixed-size fields that wait to be merged, and bound names."""
 
     def __init__(self, schema: Schema, version: int) -> None:
         self.version = version
@@ -27,7 +27,7 @@ class Writer:
         self.counter = 0
 
     def emit(self, *lines: str) -> None:
-        """Write lines at the present depth, after the fixed-size fields that came before them."""
+        """Write lines at the current depth, after any pending fixed-size fields."""
         self.settle()
         self.lines.extend("    " * self.depth + line for line in lines)
 
@@ -35,12 +35,12 @@ class Writer:
         """Write the pending run of fixed-size fields."""
 
     def fresh(self, name: str) -> str:
-        """A variable name that nothing else of this function uses."""
+        """A variable name that is unused in this function."""
         self.counter += 1
         return f"{name}_{self.counter}"
 
     def bind(self, name: str, value: Any) -> str:
-        """Make `value` known to the source under `name`, or a variant when that is taken by something else."""
+        """Bind `value` for the source to `name`, or to a variant when `name` is taken; returns the name."""
         while self.names.setdefault(name, value) is not value:
             name += "_"
         return name

@@ -1,7 +1,7 @@
 """ApiVersions: which requests, in which versions, this broker serves.
 
 v1 throttle time · v3 flexible, client software name and features · v4 zero minimum of a feature (KIP-1022) ·
-the response's header stays v0 in all versions, so that a client can read an answer to a version that we do not know
+the response's header stays v0 in all versions, so a client can read the response to a version that we do not know
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic grows.
+"""CreatePartitions: add partitions to topics.
 
 v2 flexible
 """

@@ -1,4 +1,4 @@
-"""CreateTopics: topics come into being.
+"""CreateTopics: create topics.
 
 v4 defaults for partitions and replication · v5 flexible, configs in the response · v7 topic ids
 """

@@ -1,4 +1,4 @@
-"""DeleteGroups: empty groups are removed with their offsets.
+"""DeleteGroups: delete empty groups with their offsets.
 
 v1 throttle time as before · v2 flexible
 """

@@ -1,4 +1,4 @@
-"""DeleteRecords: the log before an offset goes.
+"""DeleteRecords: delete a partition's records below an offset.
 
 v2 flexible
 """

@@ -1,4 +1,4 @@
-"""DeleteTopics: topics go, by name or id.
+"""DeleteTopics: delete topics by name or id.
 
 v4 flexible · v5 error message · v6 topic ids
 """

@@ -1,6 +1,6 @@
-"""DescribeLogDirs: the directories in which a broker keeps its logs, and how large each partition's is.
+"""DescribeLogDirs: a broker's log directories and the size of each partition's log.
 
-v2 flexible · v3 an error of the whole · v4 the size of the volume (KIP-827) · v5 cordoned directories (KIP-1066)
+v2 flexible · v3 top-level error · v4 the size of the volume (KIP-827) · v5 cordoned directories (KIP-1066)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeProducers (KIP-664): the producers that a partition remembers, and their open transactions."""
+"""DescribeProducers (KIP-664): the producer state of partitions, and their open transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids."""
+"""DescribeTransactions (KIP-664): the coordinator's state of transactional ids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ElectLeaders: give partitions the leader that they should have.
+"""ElectLeaders: elect leaders for partitions.
 
-v1 several types of elections (KIP-460), an error of the whole · v2 flexible
+v1 election types (KIP-460), top-level error · v2 flexible
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heartbeat: a member says that it lives, and learns that a rebalance is due.
+"""Heartbeat: keeps a member's session alive and tells it when to rejoin for a rebalance.
 
 v1 throttle time · v3 group_instance_id · v4 flexible
 """

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single settings of a resource (KIP-339).
+"""IncrementalAlterConfigs: change individual settings of a resource (KIP-339).
 
 v1 flexible
 """

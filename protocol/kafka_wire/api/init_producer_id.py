@@ -1,6 +1,6 @@
 """InitProducerId: a producer gets its id and epoch.
 
-v2 flexible · v3 an epoch to go on from · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE (KIP-890) ·
+v2 flexible · v3 id and epoch to continue from · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE (KIP-890) ·
 v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not declared
 """
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go before their session expires.
+"""LeaveGroup: members leave without waiting for their sessions to expire.
 
 v1 throttle time · v3 several members, by id or instance id (KIP-345) · v4 flexible · v5 reason (KIP-800)
 """

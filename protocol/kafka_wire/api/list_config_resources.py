@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings.
+"""ListConfigResources: list the resources that have settings.
 
 v0 is ListClientMetricsResources (KIP-714) · v1 every kind of resource (KIP-1142)
 """

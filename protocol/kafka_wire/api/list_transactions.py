@@ -1,6 +1,6 @@
-"""ListTransactions (KIP-664): the transactional ids that a coordinator has.
+"""ListTransactions (KIP-664): the transactional ids of a coordinator.
 
-v1 how long they have been running (KIP-994) · v2 a pattern of their names (KIP-1152)
+v1 duration filter (KIP-994) · v2 transactional id pattern (KIP-1152)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OffsetDelete: single committed offsets are removed (KIP-496).
+"""OffsetDelete: delete committed offsets of individual partitions (KIP-496).
 
 v0 only
 """

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignment, everybody receives theirs.
+"""SyncGroup: the leader submits the assignment; each member receives its part.
 
 v1 throttle time · v3 group_instance_id · v4 flexible · v5 protocol type and name (KIP-559)
 """

@@ -1,4 +1,4 @@
-"""What a broker changes in a batch that somebody else has made: its times, and how it is compressed."""
+"""Changes that a broker makes to a producer's batch: its timestamps and its compression."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
-    """message.timestamp.type=LogAppendTime: every record of the batch has this time from now on."""
+    """message.timestamp.type=LogAppendTime: give every record of the batch this time."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -33,7 +33,7 @@ def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
 
 
 def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
-    """message.timestamp.type=CreateTime: the greatest of the records' own times."""
+    """message.timestamp.type=CreateTime: set the batch's max timestamp to the greatest of the records' own times."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
@@ -41,7 +41,7 @@ def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
 
 
 def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
-    """The same batch under another codec (a topic's compression.type)."""
+    """The same batch compressed with another codec (a topic's compression.type)."""
     header = read_header(batch)
     section = record_bytes(batch, 0, header, max_bytes)
     out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)

@@ -1,4 +1,4 @@
-"""Record batch v2 (magic 2): what producers send, what lies in segments, what consumers get. One layout everywhere.
+"""Record batch v2 (magic 2): the same layout in Produce requests, log segments and Fetch responses.
 
 ```
 offset  size  field
@@ -9,7 +9,7 @@ offset  size  field
     17     4  CRC-32C                  of everything from the attributes on
     21     2  attributes               bits 0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon
     23     4  last offset delta        kept by compaction, so last offset and count need not agree
-    27     8  base timestamp           (with bit 6: when the tombstones and markers within may go)
+    27     8  base timestamp           (with bit 6: when its tombstones and markers may be removed)
     35     8  max timestamp
     43     8  producer id     51  2  producer epoch     53  4  base sequence     57  4  record count
     61        records, compressed together
@@ -17,10 +17,9 @@ offset  size  field
 A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length (-1: null),
 key, varint value length, value, varint header count, headers. All lengths are zigzag varints.
 
-Two paths: `records()` yields Record objects with everything; `key_values()` of the module of that name makes plain
-tuples, fast, for replay and cleaning. Building is `BatchBuilder` (or `build_batch`), which appends records to one
-buffer without an object per record. Only DecodeError leaves a decoder. Magic 0 and 1 are refused: Kafka 4 does so
-too.
+Two ways to read: `records()` yields complete Record objects; `key_values()` of the module of that name yields plain
+tuples, fast, for replay and cleaning. `BatchBuilder` (or `build_batch`) writes: it appends records to one buffer
+without an object per record. A decoder raises only DecodeError. Magic 0 and 1 are rejected, as in Kafka 4.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from kafka_wire.records.varint import VARINT
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size  # 61
-#: base offset and length: how far a batch's length field does not count
+#: base offset and length, which the batch length does not include
 LENGTH_OVERHEAD = 12
 MAGIC = 2
 
@@ -74,7 +73,7 @@ _NO_HEADER = bytes(HEADER_BYTES)
 
 
 class UnsupportedMagicError(DecodeError):
-    """A message set of Kafka before 0.11 (magic 0 or 1), or of no known format."""
+    """A message set of Kafka before 0.11 (magic 0 or 1), or an unknown format."""
 
 
 class CorruptBatchError(DecodeError):
@@ -100,7 +99,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.length + LENGTH_OVERHEAD
 
     @property
@@ -113,7 +112,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap at 2^31, as Kafka's do."""
+        """The last sequence number; sequences wrap at 2^31, as in Kafka."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
@@ -176,8 +175,8 @@ def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHead
 def iterate_batches(
     data: Buffer, pos: int = 0, end: int | None = None, *, partial: bool = False
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch; records are not looked at. With `partial`, a batch cut off at the end is
-    left out (a Fetch response may end in one); otherwise it is an error."""
+    """(position, header) of each batch; records are not decoded. With `partial`, a batch cut off at the end is
+    skipped (a Fetch response may end in one); otherwise it is an error."""
     end = len(data) if end is None else end
     while pos < end:
         try:
@@ -207,7 +206,7 @@ def record_bytes(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = M
 def records(
     data: Buffer, pos: int = 0, header: BatchHeader | None = None, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch at `pos`, one after the other as they are asked for."""
+    """The records of the batch at `pos`, decoded lazily one by one."""
     header = read_header(data, pos) if header is None else header
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
@@ -272,8 +271,9 @@ def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
 
 
 class BatchBuilder:
-    """An uncompressed batch under construction: the header's room and the pieces of the records so far, which are put
-    together once. `size` is how many bytes that will be. Who makes records whole adds to `pieces`, `size` and `count`.
+    """An uncompressed batch under construction: space for the header and the pieces of the records so far, joined once
+    at the end. `size` is the batch's size in bytes so far. A caller that encodes whole records itself updates `pieces`,
+    `size` and `count`.
     """
 
     __slots__ = ("base_timestamp", "count", "max_timestamp", "pieces", "size")
@@ -308,13 +308,13 @@ class BatchBuilder:
         self.count, self.size = count, size
 
     def extend_bodies(self, bodies: Iterable[bytes], timestamp_ms: int) -> None:
-        """Append records of which everything from the key's length on is made already: see `record_body`."""
+        """Append records whose bytes from the key's length on are already encoded: see `record_body`."""
         count, total = self.count, self.size
         start = b"\0" + self.time_delta(timestamp_ms)
         fixed = len(start)
         varints = VARINT
         pieces = self.pieces
-        # What was the length of the one before is mostly that of the next: those of one commit differ in numbers.
+        # Successive bodies mostly have the same length: those of one commit differ only in numbers.
         size = -1
         head = b""
         for body in bodies:
@@ -328,7 +328,7 @@ class BatchBuilder:
         self.count, self.size = count, total
 
     def time_delta(self, timestamp_ms: int) -> bytes:
-        """How much later than the first record, for records of that time that are about to be appended."""
+        """The encoded timestamp delta for records of this time that are about to be appended."""
         if not self.count:
             self.base_timestamp = timestamp_ms
         if timestamp_ms > self.max_timestamp:
@@ -368,7 +368,7 @@ class BatchBuilder:
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
     ) -> bytearray:
-        """The batch."""
+        """The finished batch."""
         if not self.count:
             raise EncodeError("a record batch holds at least one record")
         out = bytearray().join(self.pieces)
@@ -396,18 +396,18 @@ class BatchBuilder:
 
 
 class Records(Protocol):
-    """Records that are logged together, all of one time. How they are made is their own business."""
+    """Records that are appended to the log together with one timestamp. Each class encodes them its own way."""
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of records."""
 
     def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
-        """Append all of them."""
+        """Append all records to `batch`."""
 
 
 class KeyValues:
-    """Records that are a key and a value each."""
+    """Records given as (key, value) pairs."""
 
     __slots__ = ("count", "pairs")
 
@@ -421,7 +421,7 @@ class KeyValues:
 
 
 class Bodies:
-    """Records whose bodies are made already: see `record_body`."""
+    """Records whose bodies are already encoded: see `record_body`."""
 
     __slots__ = ("bodies", "count")
 
@@ -435,7 +435,7 @@ class Bodies:
 
 
 def record_body(key: bytes | None, value: bytes | None) -> bytes:
-    """What of a record without headers does not depend on its place in a batch: key, value, and that is all."""
+    """The part of a record that does not depend on its position in a batch: key, value, and a header count of 0."""
     return _nullable(key) + _nullable(value) + b"\0"
 
 
@@ -446,7 +446,7 @@ def _nullable(data: bytes | None) -> bytes:
 def build_batch(
     records: Sequence[KeyValue], timestamp_ms: int, base_offset: int = 0, *, compression: Compression = Compression.NONE
 ) -> bytearray:
-    """One batch of (key, value) pairs, all of one time, ready for the log."""
+    """One batch of (key, value) pairs with one timestamp, ready for the log."""
     builder = BatchBuilder()
     builder.extend(records, timestamp_ms)
     return builder.finish(base_offset, compression=compression)
@@ -469,17 +469,17 @@ def build_control_batch(
 
 
 def control_type(data: Buffer, pos: int, header: BatchHeader) -> ControlType:
-    """What the control batch at `pos` says."""
+    """The type of the control batch at `pos`."""
     first = next(records(data, pos, header), None)
     return decode_key(first.key) if first else ControlType.UNKNOWN
 
 
 def write_crc(batch: bytearray) -> None:
-    """Compute a single batch's CRC and put it in its place."""
+    """Compute the CRC of a single batch and write it into the batch."""
     _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
 def assign_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Set what the log decides. Both fields lie outside the CRC."""
+    """Set the two fields that the log assigns. Both lie outside the CRC."""
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LENGTH_OVERHEAD, leader_epoch)

@@ -1,8 +1,8 @@
-"""Records of `__cluster_metadata`, KRaft's own log: those that say which topics a cluster has.
+"""Records of `__cluster_metadata`, KRaft's own log, that define the cluster's topics.
 
-A record's value is an unsigned varint that is the frame's version (1), one that is the record's type, one that is its
-version, then its fields; there is no key. A log holds them in batches, so does a snapshot (`OFFSET-EPOCH.checkpoint`,
-what the log said below OFFSET), and so does `bootstrap.checkpoint`, the start of a log that is empty.
+A record's value starts with three unsigned varints: the frame's version (1), the record's type and its version. The
+fields follow; the key is null. Batches of these records are in the log, in a snapshot (`OFFSET-EPOCH.checkpoint`, the
+log's state below OFFSET), and in `bootstrap.checkpoint`, the start of an empty log.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ TOPIC_RESOURCE = 2
 """`resource_type` of a topic's settings (Kafka's ConfigResource.Type)."""
 
 METADATA_VERSION = "metadata.version"
-"""The feature whose level says which versions of these records a cluster reads."""
+"""The feature whose level decides which versions of these records a cluster reads."""
 
 ELR_VERSION = "eligible.leader.replicas.version"
-"""Above 0 the controller keeps eligible leader replicas, and partitions have records of v2 (KIP-966)."""
+"""Above 0 the controller keeps eligible leader replicas, and partition records are v2 (KIP-966)."""
 
 SAME_LEADER = -2
-"""`leader` of a PartitionChangeRecord that is not about the leader. Any other makes the next leader epoch begin."""
+"""`leader` of a PartitionChangeRecord that keeps the leader. Any other value starts the next leader epoch."""
 
 DIRECTORIES_LEVEL = 17
 """metadata.version from which a partition names its log directories (3.7-IV2, KIP-858): PartitionRecord v1."""
@@ -127,11 +127,11 @@ RECORDS: dict[int, type[Any]] = {
     )
     if (schema := schema_of(cls)).api_key is not None
 }
-"""Type number -> declaration. Others (brokers, quotas, ACLs …) are not read: see `UnknownMetadataRecordError`."""
+"""Type number -> declaration. Other types (brokers, quotas, ACLs …) are not read: `UnknownMetadataRecordError`."""
 
 
 class UnknownMetadataRecordError(DecodeError):
-    """A record of a type that is not read here."""
+    """A record of a type that this module does not read."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"metadata record type {record_type}")
@@ -139,7 +139,7 @@ class UnknownMetadataRecordError(DecodeError):
 
 
 def encode_record(record: Any, version: int) -> bytes:
-    """A record's value in a batch."""
+    """The bytes of a record's value in a batch."""
     record_type = schema_of(type(record)).api_key
     assert record_type is not None
     out = bytearray(write_uvarint(FRAME_VERSION) + write_uvarint(record_type) + write_uvarint(version))

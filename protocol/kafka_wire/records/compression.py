@@ -1,11 +1,11 @@
-"""The four codecs of a record batch, each in the framing that Kafka's clients put it.
+"""The four codecs of a record batch, each in the framing that Kafka's clients use.
 
-gzip and zstd are plain streams. lz4 is the LZ4 frame format with independent blocks (Kafka's reader refuses linked
-ones). snappy comes in two dresses: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte
-header, then length-prefixed raw blocks), librdkafka one raw block; like Kafka we read both and write xerial's.
+gzip and zstd are plain streams. lz4 is the LZ4 frame format with independent blocks (Kafka's reader rejects linked
+ones). snappy has two framings: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte header, then
+length-prefixed raw blocks), librdkafka one raw block; like Kafka we read both and write xerial's.
 
-Decompression is bounded by the caller: a few kilobytes can claim gigabytes, so output grows in steps and never passes
-`max_bytes`.
+The caller limits decompression: a few kilobytes can claim gigabytes, so the output buffer grows in steps and never
+exceeds `max_bytes`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import cramjam
 
 from kafka_wire.errors import DecodeError
 
-#: Default limit of one batch's records, decompressed. Kafka streams and so has none; socket.request.max.bytes is 100
-#: MiB.
+#: Default limit of one batch's records, decompressed. Kafka decompresses as a stream and so has no limit;
+#: socket.request.max.bytes is 100 MiB.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 #: xerial's SnappyOutputStream cuts its input into blocks of this many bytes.
@@ -34,7 +34,7 @@ _OUTPUT_FULL = "whole buffer"
 
 
 class CompressionError(DecodeError):
-    """Compressed records that cannot be unpacked: not of the codec they claim, cut short, or larger than allowed."""
+    """Records that cannot be decompressed: not of the stated codec, truncated, or larger than allowed."""
 
 
 class Compression(IntEnum):
@@ -48,7 +48,7 @@ class Compression(IntEnum):
 
 
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """`data` as `codec` in Kafka's framing. `level` is the codec's own; None takes its default."""
+    """`data` compressed with `codec` in Kafka's framing. `level` is the codec's own scale; None is its default."""
     if codec is Compression.GZIP:
         return bytes(cramjam.gzip.compress(data, level))
     if codec is Compression.SNAPPY:
@@ -63,7 +63,7 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
 
 
 def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """What `data` holds. CompressionError when it is not that codec's, or holds more than `max_bytes`."""
+    """`data` decompressed. CompressionError when it is not of `codec`, or exceeds `max_bytes` decompressed."""
     if codec == Compression.NONE:
         return bytes(data)
     if not data:
@@ -80,7 +80,7 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
 
 
 def _grow(module: Any, data: memoryview, max_bytes: int) -> bytes:
-    """Decompress into a buffer that is made larger until the output fits or would pass `max_bytes`."""
+    """Decompress into a buffer that grows until the output fits or would exceed `max_bytes`."""
     size = min(max(_FIRST_OUTPUT_BYTES, 8 * len(data)), max_bytes)
     while True:
         out = bytearray(size)

@@ -1,7 +1,7 @@
-"""The consumer protocol: what is inside `metadata` of a JoinGroup and `assignment` of a SyncGroup.
+"""The consumer protocol: the content of `metadata` in JoinGroup and `assignment` in SyncGroup.
 
 Each is led by an int16 version. Subscription: v1 owned_partitions (cooperative) · v2 generation_id · v3 rack_id.
-The coordinator itself treats both as opaque bytes; only OffsetDelete looks for subscribed topics.
+The coordinator treats both as opaque bytes; only OffsetDelete decodes the subscribed topics.
 """
 
 from __future__ import annotations

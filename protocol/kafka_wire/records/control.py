@@ -16,7 +16,7 @@ _END_MARKER = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """A control record's type. Others exist in KRaft's own log; readers skip what they do not know."""
+    """A control record's type. KRaft's own log has more types; readers skip unknown ones."""
 
     ABORT = 0
     COMMIT = 1
@@ -32,7 +32,7 @@ def encode_end_marker(coordinator_epoch: int) -> bytes:
 
 
 def decode_key(key: bytes | None) -> ControlType:
-    """The type that a control record's key names; UNKNOWN for types of Kafka's own metadata log or of the future."""
+    """The type in a control record's key; UNKNOWN for types of Kafka's metadata log and for future types."""
     if key is None or len(key) < _KEY.size:
         raise TruncatedError("a control record's key is shorter than four bytes")
     version, number = _KEY.unpack_from(key)
@@ -50,6 +50,6 @@ def decode_end_marker(value: bytes | None) -> int:
 
 
 def read_end_marker(key: bytes | None, value: bytes | None) -> tuple[ControlType, int] | None:
-    """Type and coordinator epoch of a control record; None when it does not end a transaction."""
+    """Type and coordinator epoch of an end marker; None for a control record that does not end a transaction."""
     control_type = decode_key(key)
     return None if control_type is ControlType.UNKNOWN else (control_type, decode_end_marker(value))

@@ -1,4 +1,4 @@
-"""A batch's records as plain tuples, as fast as Python can: for replay, cleaning, validation and look-ups by time."""
+"""A batch's records as plain tuples, as fast as Python can: for replay, cleaning, validation and lookups by time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Add = Callable[["OffsetKeyValue"], object]
 OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
 MAX_LENGTH = (1 << 31) - 1
-"""Of a record and of its fields: Kafka's are Java's ints. A longer one is no position in anything."""
+"""The maximum length of a record and of its fields: Kafka's lengths are Java ints. A longer one is never valid."""
 
 
 def key_values(
@@ -29,9 +29,9 @@ def key_values(
 ) -> list[OffsetKeyValue]:
     """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
 
-    The loop is written out flat because replay calls it for every batch ever committed: a varint of one byte, and of
-    two where records have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
-    past the record's end: the comparison with `stop` finds out.
+    The loop is inlined because replay runs it for every batch ever committed: a varint of one byte, or of two where
+    records commonly have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
+    past the record's end: the comparison with `stop` detects it.
     """
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
@@ -55,7 +55,7 @@ def key_values(
 
 
 def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, add: Add) -> int:
-    """See above. Returns the position behind the last record."""
+    """See `key_values`. Returns the position after the last record."""
     at = 0
     for _ in range(count):
         size = section[at]
@@ -117,7 +117,7 @@ def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int,
 
 
 def read_length(section: bytes, at: int) -> tuple[int, int]:
-    """(zigzag length, position after it) of a length with more than one byte."""
+    """(zigzag length, position after it) of a length of more than one byte."""
     high = section[at + 1]
     if high < 128:
         return section[at] & 127 | high << 7, at + 2

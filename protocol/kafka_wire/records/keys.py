@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets` as bytes: a typed key and a versioned value, each led by an int16.
+"""Encodes and decodes records of `__consumer_offsets`: a typed key and a versioned value, each led by an int16.
 
-The key's int16 says what the record is (Kafka's `CoordinatorRecordType`), the value's is the value's version. A value
-that is null is a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata
-v3, OffsetCommit v4, but v1 where OffsetCommit v2-v4 asked for a retention time, as no other version can hold it.
+The key's int16 is the record type (Kafka's `CoordinatorRecordType`), the value's int16 is its version. A null value is
+a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
+OffsetCommit v4, or v1 where an OffsetCommit request v2-v4 set a retention time, which no other version can hold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY_TYPES: dict[int, type[Any]] = {
     1: OffsetCommitKey,
     2: GroupMetadataKey,
 }
-"""What the int16 before a key stands for. Others exist (KIP-848, share, streams): see `UnknownRecordError`."""
+"""Record type (the int16 before a key) -> key class. More types exist (KIP-848, share, streams): UnknownRecordError."""
 
 VALUE_TYPES: dict[type[Any], type[Any]] = {
     OffsetCommitKey: OffsetCommitValue,
@@ -35,7 +35,7 @@ VALUE_TYPES: dict[type[Any], type[Any]] = {
 
 
 class UnknownRecordError(errors.DecodeError):
-    """A key of a type that is not read here. The record is kept and stepped over, never dropped."""
+    """A key of a type that this module does not read. The record is skipped but kept, never dropped."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"record type {record_type}")
@@ -47,11 +47,11 @@ _pack_length = struct.Struct(">h").pack
 _pack_timestamp = struct.Struct(">q").pack
 _pack_short_value = struct.Struct(">iBhqib").pack
 """A key's partition, the length of the value (a varint of one byte), and an OffsetCommitValue v4 up to its metadata:
-version, offset, leader_epoch, and the length of an empty text plus one.
+version, offset, leader_epoch, and the length of an empty string plus one.
 """
 _SHORT_VALUE_BYTES = 15
 _KEY_FIXED_BYTES = 10
-"""An OffsetCommitKey without its texts: type, two lengths, partition."""
+"""Size of an OffsetCommitKey without its strings: type, two lengths, partition."""
 NO_TIMESTAMP = -1
 
 _encode_offset_commit_key = encoder(OffsetCommitKey, 0)
@@ -71,7 +71,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """The bytes of a value, in the version that Kafka 4.3 would write it."""
+    """The bytes of a value, in the version that Kafka 4.3 would write."""
     if type(value) is GroupMetadataValue:
         out = bytearray((0, GROUP_METADATA_VALUE_VERSION))
         _encode_group_metadata(value, out)
@@ -87,10 +87,10 @@ def encode_value(value: Any) -> bytes:
 
 
 def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]) -> list[bytes]:
-    """Record bodies of offsets for partitions of one topic: `record_body` of what `encode_key` and `encode_value` make.
+    """Record bodies of the offsets of one topic's partitions: the `record_body` of `encode_key` and `encode_value`.
 
-    Every commit comes through here, so what is the same in all of its records is made once, and there are neither keys
-    nor values of their own.
+    Every commit calls this function. It encodes the parts that all records share once, and creates no separate keys or
+    values.
     """
     group_bytes, topic_bytes = group.encode(), topic.encode()
     size = _KEY_FIXED_BYTES + len(group_bytes) + len(topic_bytes)
@@ -144,7 +144,7 @@ def decode_key(data: bytes) -> Any:
 
 
 def decode_value(key: Any, data: bytes) -> Any:
-    """The value that belongs to `key`, from its bytes; `DecodeError` for damage or a version that is not known."""
+    """The value that belongs to `key`, from its bytes; `DecodeError` for damage or an unknown version."""
     version = _int16(data, "value")
     cls = VALUE_TYPES[type(key)]
     return decoder(cls, version)(data, 2, len(data))

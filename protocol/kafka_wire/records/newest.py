@@ -1,8 +1,8 @@
-"""The newest value of each offset, out of a batch's records: what loading `__consumer_offsets` spends its time on.
+"""The newest value of each offset in a batch's records: loading `__consumer_offsets` spends most of its time here.
 
-Most records of that topic are overwritten later, so `gather` keeps raw bytes by raw key and leaves it to the caller to
-decode what is left. It knows one kind of record, the offset of one partition that is not deleted, and hands back
-every other: what those mean depends on what came before them.
+Most records of that topic are overwritten later, so `gather` keeps raw values by raw key, and the caller decodes only
+those that remain. It handles one kind of record, the offset of one partition that is not deleted, and returns every
+other record to the caller: its meaning depends on the records before it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ OFFSET_KEY_TYPE = 1
 """The int16 that leads the key of an OffsetCommit record."""
 
 MIN_OFFSET_KEY_BYTES = 10
-"""Its type, two string lengths, a partition."""
+"""Type, two string lengths and a partition."""
 
 Odd = tuple[bytes | None, bytes | None]
-"""(key, value) of a record that is no offset, or takes one back that is in the same heap."""
+"""(key, value) of a record that is not an offset, or that deletes an offset in the same `Newest`."""
 
 Newest = dict[bytes, bytes | None]
 """Key -> value, None for a tombstone."""
@@ -28,10 +28,10 @@ Newest = dict[bytes, bytes | None]
 def gather(
     section: bytes, at: int, end: int, count: int, newest: Newest, *, tombstones_are_odd: bool = False
 ) -> tuple[int, int, Odd | None]:
-    """Go through at most `count` records between `at` and `end` of `section`: (position, records done, an odd one).
+    """Read at most `count` records between `at` and `end` of `section`; returns (position, records read, odd record).
 
-    Ends at an odd record, which counts as done. A tombstone for a key that `newest` has no value for goes in there,
-    unless all `tombstones_are_odd`.
+    Stops at an odd record, which counts as read. A tombstone for a key without a value in `newest` is stored there,
+    unless `tombstones_are_odd`.
     """
     if count * MIN_RECORD_BYTES > end - at:
         raise LengthError(f"{count} records cannot be in {end - at} bytes")
@@ -44,7 +44,7 @@ def gather(
 def _gather(
     section: bytes, at: int, end: int, count: int, newest: Newest, tombstones_are_odd: bool
 ) -> tuple[int, int, Odd | None]:
-    """The loop is that of key_values without offsets and timestamps, and flat for the same reason."""
+    """The loop of `key_values` without offsets and timestamps, inlined for the same reason."""
     for done in range(1, count + 1):
         size = section[at]
         at += 1

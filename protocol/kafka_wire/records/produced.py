@@ -1,7 +1,7 @@
-"""What a broker checks of the records in a Produce request before they go into its log.
+"""Validation of the records in a Produce request before a broker appends them to its log.
 
-Kafka spreads it over ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; the order
-of the checks, and so the error that a batch with two faults gets, is theirs.
+In Kafka the checks are in ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; their
+order, and so the error for a batch with two faults, is Kafka's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ZSTD_SINCE_VERSION = 7
 
 
 class Rejected(NamedTuple):
-    """Why a batch is not taken. `record_index` is the position of the first record at fault, for the response's
+    """Why a batch is rejected. `record_index` is the index of the first invalid record, for the response's
     record_errors; -1 for none.
     """
 
@@ -37,7 +37,7 @@ class Rejected(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """A topic's rules for what is produced, under Kafka's names."""
+    """A topic's settings for produced records, under Kafka's names."""
 
     max_message_bytes: int = 1_048_588
     compacted: bool = False
@@ -50,9 +50,9 @@ class Limits(NamedTuple):
 def validate_produced(
     records: Buffer | None, version: int, limits: Limits, now_ms: int
 ) -> tuple[BatchHeader, bytearray] | Rejected:
-    """The one batch of a Produce partition, ready for the log with its timestamps settled, or why it is refused.
+    """The single batch of a Produce partition, ready for the log with its final timestamps, or why it is rejected.
 
-    `version` is the Produce request's. The result is a copy: the request's buffer stays as it was.
+    `version` is that of the Produce request. The result is a copy: the request's buffer stays unchanged.
     """
     if not records:
         return Rejected(ErrorCode.INVALID_RECORD, "a Produce request has at least one record batch per partition")
@@ -82,7 +82,7 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
     try:
         header = read_header(records)
     except TruncatedError as error:
-        # Kafka sees no batch at all in it, and says so in a way that is not tried again.
+        # Kafka finds no batch in it and answers with an error that clients do not retry.
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     except DecodeError as error:
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
@@ -125,14 +125,14 @@ def _check_header(header: BatchHeader) -> Rejected | None:
 
 
 def _check_records(records: Buffer, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
-    """The greatest timestamp of the batch, or the first record that cannot be taken."""
+    """The greatest timestamp of the batch, or the rejection of its first invalid record."""
     max_timestamp = NO_TIMESTAMP
     check_time = not limits.log_append_time
     earliest, latest = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
     entries = key_values(records, 0, header, limits.max_decompressed_bytes)
     for index, (offset, timestamp, key, _value) in enumerate(entries):
         if offset != index:
-            # Kafka rewrites such batches for the sake of clients that are gone; nobody's v2 encoder does this.
+            # Kafka rewrites such batches for obsolete clients; no v2 encoder produces them.
             return Rejected(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset}", index)
         if limits.compacted and key is None:
             return Rejected(ErrorCode.INVALID_RECORD, "a compacted topic does not take a record without a key", index)

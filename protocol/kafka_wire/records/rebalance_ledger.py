@@ -1,12 +1,12 @@
-"""What a record of the topic `__rebalances` says: how a rebalance came about, in the coordinator's own words.
+"""The record format of the topic `__rebalances`: the coordinator's account of each rebalance.
 
-The topic is not Kafka's: coordinatord writes it (coordinatord/observe/ledger.py), and its pipeline reads it. A record
-is a JSON object, its key is the group's name. A rebalance has two phases, as a group has states:
+The topic is not Kafka's: coordinatord writes it (coordinatord/observe/ledger.py), and its pipeline reads it. A record's
+key is the group's name, its value a JSON object. A rebalance has two phases, named after the group's states:
 
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
 
-Version 1 (fields may be added to a version, and are never changed or removed):
+Version 1 (fields may be added to a version but are never changed or removed):
 
 version
     1
@@ -15,52 +15,52 @@ group, node_id
 outcome
     one of `Outcome`
 trigger
-    `kind` (one of `Why`) and `text`; `member_id` where it was one member; `reason`, the client's own (KIP-800), where
-    it gave one
+    `kind` (one of `Why`) and `text`; `member_id` where one member triggered it; `reason` where the client gave one
+    (KIP-800)
 generation_before, generation_after
-    equal when no new generation came about
+    equal when no new generation was created
 began_ms, joined_ms, ended_ms
-    epoch milliseconds; `joined_ms` is null where the members did not all rejoin
+    epoch milliseconds; `joined_ms` is null where the join phase did not complete
 initial
-    the group was empty before, so that group.initial.rebalance.delay.ms was waited for
+    the group was empty before, so the coordinator waited group.initial.rebalance.delay.ms
 protocol_type, protocol, leader
-    of the generation after
+    those of `generation_after`
 members_before, members_after, added, removed
-    how many; a static member that restarted is added and removed, its id being another
+    counts; a static member that restarted counts as added and as removed, because its member id changes
 rejoined
-    a list of those that joined, in the order in which they came: `member_id`, `client_id`, `after_ms` since `began_ms`;
-    `instance` (group.instance.id) and `reason` where there is one; `is_new` where it is
+    the members that joined, in order of arrival: `member_id`, `client_id`, `after_ms` since `began_ms`; `instance`
+    (group.instance.id) and `reason` where present; `is_new` for a new member
 dropped
-    a list of those that went: `member_id`, `cause` (one of `Cause`), `after_ms`; `instance` where there is one
+    the members that left or were dropped: `member_id`, `cause` (one of `Cause`), `after_ms`; `instance` where present
 slowest
-    what took longest: `phase` (`join` or `sync`), `member_id`, `after_ms` since the phase began; absent where nobody
-    was waited for
+    the longest wait: `phase` (`join` or `sync`), `member_id`, `after_ms` since the phase began; absent where the
+    coordinator waited for no member
 omitted
-    entries of `rejoined` and `dropped` beyond what one record lists, which are counted only
+    number of entries of `rejoined` and `dropped` beyond the limit of one record
 """
 
 from __future__ import annotations
 
 LEDGER_TOPIC = "__rebalances"
-"""As many partitions as `__consumer_offsets`, so that a group's rebalances are where its offsets are."""
+"""Has as many partitions as `__consumer_offsets`, so a group's rebalances have the partition number of its offsets."""
 
 VERSION = 1
 
 
 class Outcome:
-    """What became of a rebalance."""
+    """How a rebalance ended."""
 
     COMPLETED = "completed"
     SUPERSEDED = "superseded"
-    """By another rebalance, before the leader's assignment came."""
+    """Another rebalance began before the leader's assignment arrived."""
     EMPTY = "empty"
-    """Nobody was left."""
+    """No member was left."""
     STOPPED = "stopped"
-    """The coordinator stopped serving the group, or it was deleted."""
+    """The coordinator stopped serving the group, or the group was deleted."""
 
 
 class Why:
-    """What makes a group rebalance."""
+    """What triggers a rebalance."""
 
     NEW_MEMBER = "new member"
     LEADER_REJOINED = "leader rejoined"
@@ -73,7 +73,7 @@ class Why:
 
 
 class Cause:
-    """Why a member is gone."""
+    """Why a member was removed."""
 
     SESSION_EXPIRED = "session expired"
     JOIN_EXPIRED = "new member did not come back to its parked join in time"

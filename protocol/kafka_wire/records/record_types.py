@@ -1,6 +1,6 @@
-"""Every record type of `__consumer_offsets` (Kafka's `CoordinatorRecordType`): its key and its value, declared.
+"""Every record type of `__consumer_offsets` (Kafka's `CoordinatorRecordType`) with the classes of its key and value.
 
-`keys` holds the few that classic groups write and the daemon replays; whoever reads somebody else's log needs all.
+`keys` holds only the types of classic groups, which the daemon replays; reading a Kafka broker's log needs all types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys and values of `__consumer_offsets` that share groups (KIP-932) write: record types 10 to 15.
+"""Keys and values in `__consumer_offsets` of share groups (KIP-932): record types 10 to 15.
 
 All values are v0 and flexible.
 """

@@ -1,7 +1,7 @@
-"""Keys and values of `__consumer_offsets` that streams groups (KIP-1071) write: record types 17, 19, 20, 22 and 23.
+"""Keys and values in `__consumer_offsets` of streams groups (KIP-1071): record types 17, 19, 20, 22 and 23.
 
-Type 21, the target assignment of a member, is in `streams_target`: Kafka gives a struct of both the name TaskIds, and
-they differ. All values are v0 and flexible.
+Type 21, the target assignment of a member, is in `streams_target`: Kafka has two different structs named TaskIds.
+All values are v0 and flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record type 21 of `__consumer_offsets`: what a streams group (KIP-1071) wants a member to have."""
+"""Record type 21 of `__consumer_offsets`: the target assignment of a streams group member (KIP-1071)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Records of `__transaction_state`, and their bytes: one per transactional id, of which the last counts.
+"""Encodes and decodes records of `__transaction_state`; the last record of each transactional id counts.
 
-Key and value are each led by an int16, as in `__consumer_offsets`: the key's is its type (0, the only one), the value's
-its version. v1 of the value is flexible (KIP-890) and is what Kafka 4.3 writes; a null value is a tombstone.
+Key and value are each led by an int16, as in `__consumer_offsets`: the key's type (0, the only one) and the value's
+version. v1 of the value is flexible (KIP-890) and is what Kafka 4.3 writes; a null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TransactionLogValue:
 
 
 class UnknownTransactionRecordError(DecodeError):
-    """A record of another type than transactional ids have. It is kept and stepped over."""
+    """A record whose key is not a transactional id. It is skipped but kept."""
 
 
 _encode_key = encoder(TransactionLogKey, 0)
@@ -63,7 +63,7 @@ def encode_value(value: TransactionLogValue) -> bytes:
 
 
 def decode_key(data: bytes) -> str:
-    """The transactional id of a key; `UnknownTransactionRecordError` for other types, `DecodeError` for damage."""
+    """The transactional id in a key; `UnknownTransactionRecordError` for other types, `DecodeError` for damage."""
     if len(data) < 2:
         raise TruncatedError(f"a key of {len(data)} bytes")
     record_type = int.from_bytes(data[:2], "big", signed=True)
@@ -74,7 +74,7 @@ def decode_key(data: bytes) -> str:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """A value; `DecodeError` for damage or a version that is not known."""
+    """A value from its bytes; `DecodeError` for damage or an unknown version."""
     if len(data) < 2:
         raise TruncatedError(f"a value of {len(data)} bytes")
     version = int.from_bytes(data[:2], "big", signed=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_wire.errors import LengthError, TruncatedError
 
-#: Seven bits a byte: a 64-bit value takes at most ten.
+#: Seven bits per byte: a 64-bit value takes at most ten bytes.
 MAX_VARLONG_BYTES = 10
 
 
@@ -20,21 +20,19 @@ def encode(value: int) -> bytes:
 
 
 class _Encoded(dict[int, bytes]):
-    """value -> its bytes: a look-up for the lengths and deltas that occur, computed for the rest and not remembered."""
+    """value -> its bytes: a lookup table for common lengths and deltas; other values are computed and not stored."""
 
     def __missing__(self, value: int) -> bytes:
         return encode(value)
 
 
-#: VARINT[n] are the bytes of n. Two-byte values and below are prepared: nearly every length and delta of an offset
-#: commit.
+#: VARINT[n] are the bytes of n. Values of one or two bytes are precomputed: nearly every length and delta of an
+#: offset commit.
 VARINT = _Encoded((value, encode(value)) for value in range(-64, 8192))
 
 
 def decode(data: bytes, pos: int) -> tuple[int, int]:
-    """(value, position after it). TruncatedError at the end of `data`, LengthError when no 64-bit value is that
-    long.
-    """
+    """(value, position after it). TruncatedError at the end of `data`, LengthError when longer than ten bytes."""
     result = shift = 0
     size = len(data)
     while True:
