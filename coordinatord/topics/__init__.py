@@ -1,11 +1,11 @@
 """The embedded topics: just enough of a broker, with one replica, for real producers and consumers.
 
-    topics.py           Topics: what the shell holds, and the look-ups of the group coordinator
-    catalogue.py        which topics there are; names.py, config_table.py, configs.py: what they may be
-    partition.py        one partition: log, settings, producers, waiting readers
+    topics.py           Topics: the shell's entry point, and the lookups of the group coordinator
+    catalogue.py        the existing topics; names.py, config_table.py, configs.py: valid names and settings
+    partition.py        one partition: log, settings, producers, waiting fetches
     produce.py          Produce; producers.py (pure), snapshots.py, producer_ids.py
-    markers.py          what transactions append beside that; aborted.py: the index of aborted ones
-    topic_log.py        a topic as the log of the coordinator that lives in it
+    markers.py          other transactional appends (markers, offsets); aborted.py: the index of aborted transactions
+    topic_log.py        a topic as the log of the coordinator whose state it stores
     fetch.py            Fetch, long polls; fetch_sessions.py (pure)
     offsets.py          ListOffsets, OffsetForLeaderEpoch
     describe.py         Metadata, DescribeCluster, DescribeTopicPartitions
@@ -13,8 +13,8 @@
     admin.py            CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords
     config_apis.py      DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources
 
-Everything runs on the event loop's thread and knows no event loop: time, timers and randomness are handed in, and
-what a response has to wait for is said with `context.answer_at(epoch, …)`.
+Everything runs on the event loop's thread but does not depend on an event loop: time, timers and randomness are passed
+in, and `context.answer_at(epoch, …)` delays a response until the log epoch it depends on is durable.
 """
 
 from coordinatord.topics.names import OFFSETS_TOPIC

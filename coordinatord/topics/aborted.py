@@ -1,14 +1,14 @@
-"""Which transactions of a partition were aborted, for consumers that read committed records only: Kafka's own files.
+"""The index of a partition's aborted transactions, for read_committed consumers, in Kafka's own file format.
 
 `<segment>.txnindex` has one entry for each aborted transaction whose marker is in the segment, in the order of the
 markers:
 
     int16 version 0 · int64 producer id · int64 first offset · int64 last offset (the marker) · int64 last stable offset
 
-Entries are kept in memory until the next snapshot of the producers, before which they are written and flushed. So the
-files know of every marker below the newest snapshot, and those behind it are found again when the log is read from
-there on, which a restart does anyway: nothing has to be flushed with a marker, and nothing is read that has been seen.
-An entry at or above the snapshot that was loaded is one that gets found again, and is overwritten.
+Entries stay in memory until the next snapshot of the producers; they are written and flushed before it. So the files
+cover every marker below the newest snapshot. A restart reads the log from the snapshot on anyway and finds the later
+markers there: no marker needs a flush of its own, and no part of the log is read twice. File entries at or above the
+loaded snapshot are found again in the log and overwritten.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class AbortedTransactions:
         self._log = log
         self._disk = disk
         self._unsaved: list[Aborted] = []
-        # Segments that have a file, rising; what their entries say is taken below this offset.
+        # Base offsets of segments that have a file, ascending; only entries below `_saved_below` count.
         self._bases: list[int] = []
         self._saved_below = 0
         self._cached: tuple[int, list[Aborted]] = (-1, [])
 
     def load(self, below: int) -> None:
-        """Find the files. `below`: the snapshot that the producers were loaded from."""
+        """Find the files. `below`: the offset of the snapshot that the producers were loaded from."""
         self._saved_below = below
         if not self._log.on_disk:
             return
@@ -55,20 +55,20 @@ class AbortedTransactions:
         self._bases = sorted(int(stem) for stem in stems if stem.isdigit())
 
     def add(self, aborted: Aborted) -> None:
-        """A transaction was aborted."""
+        """Record an aborted transaction."""
         self._unsaved.append(aborted)
 
     def compacted(self, offset: int, end_offset: int) -> None:
-        """[offset, end_offset) has been rewritten: what aborted transactions wrote there is gone, and their markers go
-        sooner or later. Nobody may be told of a transaction that has no marker: a consumer would take what its producer
-        writes next for aborted, too.
+        """Compaction has rewritten [offset, end_offset): it removed the records of aborted transactions and will remove
+        their markers sooner or later. A transaction without a marker must not be returned: a consumer would treat its
+        producer's next records as aborted, too.
         """
         self._unsaved = [entry for entry in self._unsaved if not offset <= entry.last_offset < end_offset]
         self._bases = [base for base in self._bases if not offset <= base < end_offset]
         self._cached = (-1, [])
 
     def between(self, offset: int, end_offset: int) -> list[Aborted]:
-        """Those that have records in [offset, end_offset), in the order of their markers."""
+        """The aborted transactions with records in [offset, end_offset), in the order of their markers."""
         found: list[Aborted] = []
         start = self._segment_of(offset)
         for base in list(self._bases):
@@ -78,7 +78,7 @@ class AbortedTransactions:
         return found
 
     def save(self) -> None:
-        """Write and flush what is not yet in files; before a snapshot that says so. OSError when it cannot be."""
+        """Write and flush the unsaved entries, before the snapshot that relies on them. OSError when that fails."""
         touched: dict[int, list[Aborted]] = {}
         for entry in self._unsaved:
             touched.setdefault(self._segment_of(entry.last_offset), []).append(entry)
@@ -101,7 +101,7 @@ class AbortedTransactions:
             self._cached = (-1, [])
 
     def _saved(self, base: int) -> list[Aborted]:
-        """What counts in a segment's file; that of the segment which was read last is remembered."""
+        """The valid entries of a segment's file; those of the last segment read are cached."""
         if self._cached[0] != base:
             self._cached = (base, self._read(base))
         return self._cached[1]
@@ -133,7 +133,7 @@ class AbortedTransactions:
 
 
 def _collect(entries: list[Aborted], offset: int, end_offset: int, found: list[Aborted]) -> bool:
-    """Add those that matter; True when no later entry can."""
+    """Add the entries that overlap [offset, end_offset); True when no later entry can overlap."""
     for entry in entries:
         if entry.last_offset >= offset and entry.first_offset < end_offset:
             found.append(entry)

@@ -1,8 +1,8 @@
 """CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3, DeleteRecords v0-v2.
 
 The checks, their order and their errors are those of Kafka's controller (ReplicationControlManager, ControllerApis)
-with one broker in its cluster. All topics of a request are decided first and then changed in one write of the
-catalogue; the response leaves when that is durable.
+with one broker in its cluster. All topics of a request are validated first and then changed in one write of the
+catalogue; the response is sent when that is durable.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's `MAX_PARTITIONS_PER_BATCH`."""
 
 HIGH_WATERMARK = -1
-"""DeleteRecords: everything that can be read now."""
+"""`offset` in DeleteRecords: delete up to the high watermark."""
 
 
 class Refusal(Exception):
-    """One topic of a request cannot be had; carries the error and Kafka's words."""
+    """One topic of a request is rejected; carries the error and Kafka's message."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class Refusal(Exception):
 
 
 class Administration:
-    """The handlers. `on_deleted` is told (name, id) of each topic that has gone."""
+    """The handlers. `on_deleted` is called with (name, id) of each deleted topic."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Administration:
     # CreateTopics
 
     def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """A name that comes twice gets one answer, an error, after all others."""
+        """A name that occurs twice gets a single result, an error, after all other results."""
         with self.catalogue.changing():
             return self._create_topics(request)
 
@@ -133,7 +133,7 @@ class Administration:
         return CreateTopicsResponse(topics=results)
 
     def create_with_defaults(self, names: Sequence[str]) -> None:
-        """Topics that somebody asked for by name (auto.create.topics.enable): those of the names that can be had."""
+        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid."""
         if names:
             with self.catalogue.changing():
                 self._create_with_defaults(names)
@@ -152,7 +152,7 @@ class Administration:
             try:
                 self.catalogue.create(new)
             except OSError:
-                return  # asked again, tried again
+                return  # the client asks again, and the creation is retried
 
     def _requested_partitions(self, topics: Iterable[CreatableTopic]) -> int:
         total = 0
@@ -236,7 +236,7 @@ class Administration:
         return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
     def _check_assignment(self, topic: str, partition: int, broker_ids: list[int]) -> None:
-        """A manual assignment can only be the one node that leads the partition anyway."""
+        """A manual assignment may only name the one node that leads the partition anyway."""
         first_id = self.nodes.controller_id
         if not broker_ids:
             raise Refusal(
@@ -266,7 +266,7 @@ class Administration:
     # DeleteTopics
 
     def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        """By name, since v6 also by id; nothing that is named twice in any way is deleted."""
+        """By name, since v6 also by id; a topic that is named twice, by name or id, is not deleted."""
         with self.catalogue.changing():
             return self._delete_topics(context, request)
 
@@ -375,7 +375,7 @@ class Administration:
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.name in RESERVED:
-            # Groups are found by their id's hash over the number of partitions.
+            # A group's partition is its id's hash modulo the number of partitions.
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Partitions of internal topic {topic.name} cannot be added.")
         have = len(topic.partitions)
         if asked.count == have:
@@ -405,7 +405,7 @@ class Administration:
     # DeleteRecords
 
     def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
-        """Durable before it is answered: what was said to be gone must not come back."""
+        """The response waits until the deletion is durable: records reported as deleted must not come back."""
         epoch = 0
         topics = []
         for topic in request.topics:
@@ -426,7 +426,7 @@ class Administration:
         return None
 
     def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
-        """The error, the new low watermark, and the epoch that makes it durable."""
+        """(error, new low watermark, log epoch that makes it durable)."""
         log = partition.log
         if name in RESERVED:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
@@ -446,7 +446,7 @@ class Administration:
 
 
 def _described(configs: Configs) -> list[CreatableTopicConfigs]:
-    """The settings of a new topic, as v5+ responses show them: its own as they were given."""
+    """The settings of a new topic as v5+ responses show them; its own as they were given."""
     return [
         CreatableTopicConfigs(
             name, configs.own.get(name) or text_of(configs.value(name)), False, configs.source(row), False

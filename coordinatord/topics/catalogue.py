@@ -1,7 +1,7 @@
-"""Which topics there are: names, ids, partitions, settings; in memory, and in one small file that survives a restart.
+"""The existing topics: names, ids, partitions, settings; in memory, and in one small file that survives a restart.
 
-`<data>/topics.json` is replaced whole and durably by every change, before the change is made in memory and answered. It
-is the authority; what lies in the data directory is brought in line with it at start:
+Every change replaces `<data>/topics.json` whole and durably before it is made in memory and answered. The file is the
+authority; a start reconciles the data directory with it:
 
 - A topic's partition without a directory is an empty one: directories are made by a partition's first write, so that a
   topic of many partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
@@ -9,9 +9,9 @@ is the authority; what lies in the data directory is brought in line with it at 
   in its partition.metadata) is one, and its topic is taken in. With it, one of a topic, an id or a number that the
   file does not have is a stray: log/ownership.py.
 - A directory of a topic that was being deleted (`deleting`) when the process died is deleted. A topic stays in that
-  list until its logs are gone and the groups have taken back what was committed for it, both durably.
+  list until its logs are removed and the groups have deleted its committed offsets, both durably.
 
-Look-ups are dictionary look-ups: the group coordinator makes them for every offset that is committed.
+Lookups are dictionary lookups: the group coordinator makes one for every committed offset.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from coordinatord.topics.partition import Partition
 from kafka_wire.schema import ZERO_UUID
 
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
-"""Kafka's Uuid.RESERVED: no topic id, and the metadata topic's."""
+"""Kafka's Uuid.RESERVED: the zero id (no topic id) and the metadata topic's id."""
 
 
 class Topic:
@@ -61,7 +61,7 @@ class Catalogue:
     """All topics, by name and by id."""
 
     def __init__(self, settings: Settings, data: DataDirectory, nodes: Nodes, new_uuid: Callable[[], bytes]) -> None:
-        """`new_uuid` gives 16 random bytes. LogDamaged when the file is not ours to understand."""
+        """`new_uuid` returns 16 random bytes. LogDamaged when the file is not a valid catalogue."""
         self._settings = settings
         self._data = data
         self._nodes = nodes
@@ -71,19 +71,19 @@ class Catalogue:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.partition_count = 0
-        #: how many topics have been deleted since the start
+        #: number of topics deleted since the start
         self.deletions = 0
         self._colliding: dict[str, str] = {}
         self._content = catalogue_file.read(self._disk, self._path)
         self._removed = True
-        """Nothing that has been deleted is left to be removed."""
+        """The logs of all deleted topics have been removed."""
         self._settled: set[bytes] = set()
-        """Topics that have been deleted, and nothing is committed for them any more."""
+        """Ids of deleted topics that have no committed offsets left."""
         self._load()
 
     @property
     def change(self) -> int:
-        """How often it has been changed, ever."""
+        """Number of changes since the catalogue was created."""
         return self._content.change
 
     def __iter__(self) -> Iterator[Topic]:
@@ -93,48 +93,48 @@ class Catalogue:
         return len(self.by_name)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """A partition by its topic's name; None when there is none."""
+        """A partition by its topic's name; None when it does not exist."""
         topic = self.by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         return topic.partitions[index]
 
     def collides_with(self, name: str) -> str | None:
-        """A topic whose name Kafka's metrics could not tell from this one."""
+        """A topic whose name would be the same as this one in Kafka's metrics; None when there is none."""
         return self._colliding.get(collision_key(name)) if has_collision_characters(name) else None
 
     def has_room_for(self, partitions: int) -> bool:
-        """Whether max.partitions allows so many more."""
+        """Whether max.partitions allows `partitions` more."""
         return self.partition_count + partitions <= self._settings.max_partitions
 
     def new_id(self) -> bytes:
-        """An id that no topic has, and that reads well in commands: none with a leading dash (Kafka's randomUuid)."""
+        """A new unique topic id, whose text does not start with a dash, for use in commands (Kafka's randomUuid)."""
         while True:
             topic_id = self._new_uuid()
             if topic_id not in RESERVED_IDS and topic_id not in self.by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
     def changing(self) -> AbstractContextManager[object]:
-        """To be held around a look at what there is and the change that follows from it."""
+        """Hold this around reading the catalogue and the change that depends on it."""
         return nullcontext()
 
     def refresh(self) -> bool:
-        """See what others have changed; whether there was anything. Here nobody else changes anything."""
+        """Apply changes of other processes; whether there were any. Here no other process changes the catalogue."""
         return False
 
-    # Changes: durable on return. OSError when they could not be made so; nothing has changed then.
+    # Changes: durable on return. OSError when the write failed; nothing has changed then.
 
     def create(self, new: Iterable[tuple[str, bytes, int, Configs]]) -> list[Topic]:
-        """Add topics: (name, id, partitions, settings). The caller has checked that they may be."""
+        """Add topics: (name, id, partitions, settings). The caller has validated them."""
         wanted = list(new)
         added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
-        # What is committed for a name without an id is for the new topic from now on.
+        # Offsets that were committed for a name without an id belong to the new topic from now on.
         self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
         self._commit({**self._content.topics, **added})
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
     def delete(self, topics: Iterable[Topic]) -> list[PartitionLog]:
-        """Take topics out. Their logs are returned, for the log to remove; `deleted` is to be called after that."""
+        """Remove topics; returns their logs, for the log to remove. Call `deleted` after that."""
         gone = {topic.name: topic for topic in topics}
         kept = {name: entry for name, entry in self._content.topics.items() if name not in gone}
         self._commit(kept, gone.values())
@@ -142,16 +142,16 @@ class Catalogue:
         return [log for topic in gone.values() for log in self._remove(topic)]
 
     def deleted(self) -> None:
-        """The logs that `delete` returned are gone for good."""
+        """The logs that `delete` returned have been removed durably."""
         self._removed = True
 
     @property
     def deleting(self) -> dict[bytes, str]:
-        """Deleted topics of which something may be left: id -> name."""
+        """Deleted topics whose committed offsets may not all be deleted yet: id -> name."""
         return {id_: each.topic for id_, each in self._content.deleting.items() if id_ not in self._settled}
 
     def settled(self, topic_ids: Iterable[bytes]) -> None:
-        """Nothing is left of these topics, durably. The file says so from its next change on."""
+        """The committed offsets of these topics are deleted durably. The next change writes this to the file."""
         self._settled.update(topic_ids)
 
     def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
@@ -164,7 +164,7 @@ class Catalogue:
             self._extend(topic, count)
 
     def configure(self, topic: Topic, configs: Configs) -> None:
-        """Give a topic other settings."""
+        """Replace a topic's settings."""
         entries = self._content.topics
         self._commit({**entries, topic.name: entries[topic.name]._replace(configs=configs.own)})
         self._configure(topic, configs)
@@ -180,7 +180,7 @@ class Catalogue:
         self._content = content
 
     def _still_deleting(self) -> dict[bytes, Deletion]:
-        """What has been deleted and of which something may be left."""
+        """The deletions that are not complete yet."""
         return {id_: each for id_, each in self._content.deleting.items() if id_ not in self._settled}
 
     def _load(self) -> None:
@@ -215,7 +215,7 @@ class Catalogue:
         self._data.remove_trees(self._data.remove(leftover))
 
     def _found(self) -> dict[str, tuple[bytes, int]]:
-        """Topics that have a directory: their id and highest partition."""
+        """Topics that have a directory: name -> (id, highest partition)."""
         found: dict[str, tuple[bytes, int]] = {}
         for (name, index), log in self._data.logs.items():
             topic_id, highest = found.get(name, (log.topic_id, -1))
@@ -231,7 +231,7 @@ class Catalogue:
     # In memory
 
     def _remove(self, topic: Topic) -> list[PartitionLog]:
-        """Take a topic out; the logs that are to be removed."""
+        """Remove a topic; returns its logs, which the caller removes."""
         name = topic.name
         self.deletions += 1
         del self.by_name[name], self.by_id[topic.topic_id]
@@ -273,16 +273,16 @@ class Catalogue:
 
 
 def internal_configs(settings: Settings, name: str) -> dict[str, str]:
-    """The settings that Kafka's coordinators create their topics with; none for other topics."""
+    """The settings with which Kafka's coordinators create their topics; empty for other topics."""
     if name == OFFSETS_TOPIC:
         segment_bytes, compression = settings.offsets_topic_segment_bytes, "producer"
     elif name == TRANSACTION_TOPIC:
         segment_bytes, compression = settings.transaction_state_log_segment_bytes, "uncompressed"
     elif name == LEDGER_TOPIC:
-        # A week, as long as offsets are kept, and in all partitions together not more than a small disk has.
+        # A week, as long as offsets are kept, and in all partitions together no more than fits on a small disk.
         return {"cleanup.policy": "delete", "segment.bytes": str(16 << 20), "retention.bytes": str(64 << 20)}
     else:
         return {}
-    # The broker's setting may be smaller than a topic's; then only the name without a minimum takes it.
+    # The broker's setting may be below the minimum of a topic's; then only the name without a minimum accepts it.
     segment = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
     return {"cleanup.policy": "compact", "compression.type": compression, segment: str(segment_bytes)}

@@ -1,11 +1,11 @@
-"""`topics.json`: which topics there are, in one small file that is replaced whole and durably.
+"""`topics.json`: the existing topics in one small file that is replaced whole and durably.
 
     {"version": 1, "change": 7,
      "topics": {"orders": {"id": "…", "partitions": 3, "configs": {"retention.ms": "1000"}}},
      "deleting": {"…": {"topic": "payments", "change": 6}}}
 
-`change` counts the replacements. `deleting` has topics of which something may have to be removed yet, each with the
-change by which it went.
+`change` counts the replacements. `deleting` lists topics whose deletion may be incomplete, each with the change that
+deleted it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMELESS: dict[str, Any] = {"topic": "", "change": 0}
 
 
 class Entry(NamedTuple):
-    """A topic as the file has it."""
+    """A topic's entry in the file."""
 
     topic_id: bytes
     partitions: int
@@ -34,14 +34,14 @@ class Entry(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A topic that was deleted, and by which change."""
+    """A deleted topic and the change that deleted it."""
 
     topic: str
     change: int
 
 
 class Content(NamedTuple):
-    """All of the file; `deleting` is by topic id."""
+    """The whole file; `deleting` is by topic id."""
 
     topics: dict[str, Entry]
     deleting: dict[bytes, Deletion]
@@ -49,7 +49,7 @@ class Content(NamedTuple):
 
 
 def read(disk: Disk, path: str) -> Content:
-    """LogDamaged when it is not ours to understand."""
+    """The file's content, empty when there is no file. LogDamaged when it is not a valid catalogue."""
     text = read_text(disk, path)
     if text is None:
         return Content({}, {}, 0)
@@ -61,7 +61,7 @@ def read(disk: Disk, path: str) -> Content:
             str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
             for name, entry in content["topics"].items()
         }
-        # Before there was `change`, `deleting` was a list of ids whose logs had to be removed, without their names.
+        # Older files have no `change`; their `deleting` is a list of topic ids without names.
         gone = content["deleting"] if "change" in content else dict.fromkeys(content["deleting"], _NAMELESS)
         deleting = {
             uuid_bytes(topic_id): Deletion(str(each["topic"]), int(each["change"])) for topic_id, each in gone.items()
@@ -82,7 +82,7 @@ def catalogued(disk: Disk, data_path: str) -> Catalogued | None:
 
 
 def write(disk: Disk, path: str, content: Content) -> None:
-    """Durable on return; OSError when it could not be made so, and the old one is there."""
+    """Durable on return; OSError when the write failed, and the old file remains."""
     topics = {
         name: {"id": uuid_text(entry.topic_id), "partitions": entry.partitions, "configs": dict(entry.configs)}
         for name, entry in content.topics.items()

@@ -1,7 +1,7 @@
 """DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1, ListConfigResources v0-v1.
 
-Topics' and groups' settings can be read and changed; the broker's can be read: they are the daemon's own settings,
-under Kafka's names, and change with a restart only, which `read_only` tells.
+Settings of topics and groups can be read and changed. Broker settings can only be read: they are the daemon's own
+settings under Kafka's names and change only with a restart, as `read_only` says.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GROUP = 32
 """`resource_type`, Kafka's ConfigResource.Type."""
 
 LISTED = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
-"""What ListConfigResources knows, in the order of its answer; of client metrics and loggers there are none here."""
+"""Resource types of ListConfigResources, in response order; client metrics and loggers have no resources here."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """`config_operation`."""
@@ -61,7 +61,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 Failure = tuple[ErrorCode, str | None]
-"""Why a resource is refused."""
+"""(error, message): why a resource is rejected."""
 
 Changes = list[tuple[str, int, str | None]]
 """(name, operation, value)"""
@@ -89,7 +89,7 @@ class ConfigApis:
     # Describing
 
     def describe_configs(self, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        """Each resource for itself."""
+        """Each resource is answered independently."""
         return DescribeConfigsResponse(0, [self._describe(resource, request) for resource in request.resources])
 
     def _describe(self, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
@@ -115,7 +115,7 @@ class ConfigApis:
             if failure is not None:
                 return failure
             if not name:
-                return []  # settings of all brokers, of which there are none
+                return []  # cluster-wide broker settings: there are none
             rows = [row for row in BROKER_TABLE.values() if not wanted or row.name in wanted]
             return [self._broker_entry(row, request) for row in rows]
         if resource.resource_type == GROUP:
@@ -172,7 +172,7 @@ class ConfigApis:
     def list_config_resources(
         self, context: RequestContext, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
-        """v0 asks for client metrics alone; later no type stands for all of them."""
+        """v0 lists only client metrics; since v1 an empty list of types means all types."""
         known = LISTED if context.api_version >= 1 else (CLIENT_METRICS,)
         wanted = request.resource_types or known
         if not set(wanted) <= set(known):
@@ -194,7 +194,7 @@ class ConfigApis:
     # Changing
 
     def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """A topic has what the request says and nothing else afterwards."""
+        """Replace a resource's own settings with exactly those of the request."""
         responses = []
         counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
         for each in request.resources:
@@ -207,7 +207,7 @@ class ConfigApis:
     def incremental_alter_configs(
         self, _context: RequestContext, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
-        """KIP-339: single settings, of which lists can be added to."""
+        """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
         responses = []
         counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
         for each in request.resources:
@@ -300,7 +300,7 @@ class ConfigApis:
         return topic
 
     def _wrong_broker(self, name: str) -> Failure | None:
-        """A broker resource is this node's id, or empty for all brokers."""
+        """The failure unless a broker resource is named by this node's id, or empty for all brokers."""
         if not name:
             return None
         digits = name.removeprefix("-")
@@ -369,7 +369,7 @@ def _documentation(doc: str, has_effect: bool) -> str:
 
 
 def _type_of(row: Setting, value: object) -> ConfigType:
-    """The nearest of Kafka's types."""
+    """Kafka's nearest config type."""
     sample = value if value is not None else row.default
     if isinstance(sample, bool):
         return ConfigType.BOOLEAN

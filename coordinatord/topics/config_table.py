@@ -1,8 +1,8 @@
-"""The settings that a topic can have of its own: Kafka 4.3's names, types, ranges and defaults.
+"""The topic-level settings: Kafka 4.3's names, types, ranges and defaults.
 
-Where the broker has a setting that topics inherit, the default comes from there (`from_settings`). `has_effect` tells
-which of them change what this server does; the others are stored and shown, because the commands that set them are
-everywhere (`min.insync.replicas` with a single replica is always satisfied, as in Kafka).
+Where topics inherit a broker setting, the default comes from there (`from_settings`). `has_effect` marks the settings
+that change what this server does; the rest are stored and shown, because commands that set them are common
+(`min.insync.replicas` with a single replica is always satisfied, as in Kafka).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """`config_source` of DescribeConfigs: where a value comes from."""
+    """`config_source` of DescribeConfigs: the origin of a value."""
 
     TOPIC = 1
     DYNAMIC_DEFAULT_BROKER = 3
@@ -43,12 +43,12 @@ class ConfigSource(IntEnum):
 
 
 class InvalidConfig(Exception):
-    """A name or value that Kafka refuses with INVALID_CONFIG; the message is its."""
+    """A name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One row. `broker_names`: the broker's settings that a topic inherits it from, the first that is set wins."""
+    """One row. `broker_names`: the broker settings that a topic inherits it from; the first one that is set wins."""
 
     name: str
     type: ConfigType
@@ -60,12 +60,12 @@ class TopicConfig:
     broker_names: tuple[str, ...] = ()
     from_settings: Callable[[Settings], Value] | None = None
     has_effect: bool = True
-    #: Kafka's controller gives the cluster a default of its own for it when it begins (KIP-966)
+    #: Kafka's controller sets a cluster-wide default for it when the cluster is created (KIP-966)
     cluster_default: bool = False
     check: Callable[[str, int], None] | None = None
 
     def inherited(self, settings: Settings) -> Value:
-        """What a topic has that does not set it."""
+        """The value of a topic that does not set it."""
         return self.default if self.from_settings is None else self.from_settings(settings)
 
 
@@ -231,9 +231,9 @@ _ROWS = (
 )  # fmt: skip
 
 TABLE: dict[str, TopicConfig] = {row.name: row for row in _ROWS}
-"""By name, in the order of names, as Kafka lists them."""
+"""By name, sorted by name, as Kafka lists them."""
 
 INTERNAL_SEGMENT_BYTES = TopicConfig(
     "internal.segment.bytes", _I, 0, "segment.bytes without its minimum, for tests (Kafka has it too).", minimum=1
 )
-"""Taken, never listed."""
+"""Accepted, but never listed."""

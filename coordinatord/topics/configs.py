@@ -1,7 +1,7 @@
-"""A topic's settings: what it sets itself, what it inherits, and what follows for its log and its producers.
+"""A topic's settings: its own, the inherited ones, and the resulting values for its log and its producers.
 
-`parse` takes one value, `Configs` is a topic's whole set. A topic keeps what it was given as text, as Kafka does, so
-that what it inherits follows the broker's settings over a restart.
+`parse` parses one value; `Configs` is a topic's whole set. A topic stores only its own settings, as text, as Kafka
+does; so after a restart its inherited values follow the broker's settings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_wire.records.compression import Compression
 from kafka_wire.records.produced import Limits
 
 MAX_VALUE_CHARACTERS = 32_767
-"""Kafka's controller takes no longer value (`Short.MAX_VALUE`)."""
+"""Kafka's controller rejects longer values (`Short.MAX_VALUE`)."""
 
 CODECS = {
     "uncompressed": Compression.NONE,
@@ -40,7 +40,7 @@ CODECS = {
 
 
 class Synonym(NamedTuple):
-    """One of the places that a value could come from."""
+    """One of the possible origins of a value."""
 
     name: str
     value: str | None
@@ -97,7 +97,7 @@ def _typed(row: TopicConfig, text: str) -> Value:
     if row.type is ConfigType.STRING:
         return stripped
     if row.type is ConfigType.LIST:
-        # What is said twice counts once, as in Kafka.
+        # Duplicates in a list count once, as in Kafka.
         return tuple(dict.fromkeys(item.strip() for item in stripped.split(","))) if stripped else ()
     if row.type is ConfigType.BOOLEAN:
         if stripped.lower() not in ("true", "false"):
@@ -119,12 +119,12 @@ def _typed(row: TopicConfig, text: str) -> Value:
 
 
 class Configs:
-    """One topic's settings. `own` is the text that it sets itself; immutable, a change makes another."""
+    """One topic's settings. `own` is the text of those that it sets itself. Immutable; a change creates a new one."""
 
     __slots__ = ("_settings", "_values", "compression", "limits", "log_config", "own", "segment_bytes")
 
     def __init__(self, settings: Settings, own: Mapping[str, str]) -> None:
-        """InvalidConfig when `own` cannot be."""
+        """InvalidConfig when `own` is not valid."""
         self._settings = settings
         self.own = dict(own)
         self._values: dict[str, Value] = {}
@@ -140,7 +140,7 @@ class Configs:
         self._derive()
 
     def value(self, name: str) -> Value:
-        """The value in effect."""
+        """The effective value."""
         found = self._values.get(name)
         return row_of(name).inherited(self._settings) if found is None else found
 
@@ -189,7 +189,7 @@ class Configs:
     # Describing
 
     def source(self, row: TopicConfig) -> ConfigSource:
-        """Where the value in effect comes from."""
+        """The origin of the effective value."""
         if row.name in self.own:
             return ConfigSource.TOPIC
         if row.cluster_default:
@@ -199,9 +199,9 @@ class Configs:
         return ConfigSource.DEFAULT
 
     def synonyms(self, row: TopicConfig) -> list[Synonym]:
-        """Where the value comes from and could come from, the one in effect first."""
+        """The possible origins of the value, the effective one first."""
         inherited = broker_synonyms(self._settings, row.broker_names, row.default)
-        # As Kafka: what comes before the broker setting that the topic's is named after is not shown.
+        # As in Kafka, broker settings that precede the one the topic setting is named after are not shown.
         while inherited and inherited[0].name != row.broker_names[0]:
             del inherited[0]
         if row.cluster_default:
@@ -212,14 +212,15 @@ class Configs:
 
 
 def is_set(settings: Settings, broker_name: str) -> bool:
-    """Whether a broker setting has been given another value than its default."""
+    """Whether a broker setting has a value other than its default."""
     row = BROKER_TABLE.get(broker_name)
     return row is not None and getattr(settings, row.attribute) != row.default
 
 
 def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value | None = None) -> list[Synonym]:
-    """The broker's settings of these names: those that are set, then all defaults. `otherwise` is Kafka's default of a
-    name that is no setting here."""
+    """The broker settings of these names: those that are set, then all defaults. `otherwise` is Kafka's default for a
+    name that is not a setting here.
+    """
     found = []
     for name in names:
         if is_set(settings, name):
@@ -234,6 +235,6 @@ def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value
 
 
 def own_synonyms(settings: Settings, name: str) -> list[Synonym]:
-    """Of one of the broker's settings, with those that stand in for it when it is not set: hours for milliseconds."""
+    """Synonyms of a broker setting, with the settings that replace it when it is not set: hours for milliseconds."""
     names = next((row.broker_names for row in TABLE.values() if name in row.broker_names), (name,))
     return list(dropwhile(lambda each: each.name != name, broker_synonyms(settings, names)))

@@ -1,8 +1,8 @@
-"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0: what there is, who leads
-it, and who writes to it.
+"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0: topics, their leaders and
+their producers.
 
-Every partition has one replica, on the node that leads it. A topic that is created because somebody asked for its
-metadata is in the answer at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION first and creates it meanwhile.
+Every partition has one replica, on the node that leads it. A topic that a Metadata request auto-creates is in the same
+response; Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it in the background.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 BROKERS = 1
 """`endpoint_type` of DescribeCluster; 2 is controllers."""
 
-# Bit sets of Kafka's AclOperation, all that apply to the resource: without ACLs everybody may do everything.
+# Bit sets of Kafka's AclOperation, with all that apply to the resource: without ACLs every client may do everything.
 # read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
 # idempotent write 12
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -59,7 +59,7 @@ MAX_PARTITIONS_DESCRIBED = 2_000
 
 
 class Describing:
-    """The handlers. `create` makes topics with default settings: those of the names that can be had."""
+    """The handlers. `create` creates topics with default settings, and skips names that cannot be created."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Describing:
     # Metadata
 
     def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-        """v0 asks for all topics by an empty list, later versions by null. v12+ may ask by id."""
+        """An empty list requests all topics in v0, null in later versions. v12+ may request topics by id."""
         self.catalogue.refresh()
         version = context.api_version
         asked = request.topics
@@ -152,7 +152,7 @@ class Describing:
     def describe_producers(
         self, _context: RequestContext, request: DescribeProducersRequest
     ) -> DescribeProducersResponse:
-        """The producers that partitions remember, and where their open transactions begin (KIP-664)."""
+        """The producer state of partitions, and the start offsets of open transactions (KIP-664)."""
         topics = []
         for asked in request.topics:
             partitions = []
@@ -175,7 +175,7 @@ class Describing:
         return DescribeProducersResponse(topics=topics)
 
     def describe_cluster(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """KIP-700. Controllers are not ours to show: a broker says so."""
+        """KIP-700. A request for controllers gets an error, as from a Kafka broker."""
         if request.endpoint_type != BROKERS:
             controllers = request.endpoint_type == 2
             error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -202,7 +202,7 @@ class Describing:
     def describe_topic_partitions(
         self, _context: RequestContext, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
-        """Page by page, in the order of names: a response ends at its limit with a cursor to where the next begins."""
+        """Paginated, sorted by name: a response that reaches its limit ends with a cursor to the next page."""
         self.catalogue.refresh()
         cursor = request.cursor
         first = cursor.topic_name if cursor is not None else ""
@@ -257,7 +257,7 @@ class Describing:
 
 
 def _why_unclear(asked: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
-    """Ids and null names came in v10, but only v12 knows what to do with them; a topic needs one or the other."""
+    """Ids and null names exist since v10 but are valid only since v12; a topic needs one or the other."""
     for each in asked:
         if version < 12 and (each.name is None or each.topic_id != ZERO_UUID):
             return ErrorCode.INVALID_REQUEST

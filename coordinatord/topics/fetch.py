@@ -1,17 +1,17 @@
-"""Fetch v4-v18: a consumer reads, and waits when there is nothing to read.
+"""Fetch v4-v18: a consumer reads, or waits when there is nothing to read.
 
-    fetch        sessions: which partitions is this about (fetch_sessions.py)
-      _Fetch     one request: its partitions, those that exist and those that don't
-        outlook  is there an error or enough to read? then
+    fetch        resolves the session: the partitions of this request (fetch_sessions.py)
+      _Fetch     one request: its partitions, existing and unknown ones
+        outlook  on an error or enough to read:
         read     the batches, within max_bytes and partition_max_bytes
-      else it is parked with every partition, woken by what becomes visible there, and by its time
+      otherwise the request is parked with every partition, until records become visible there or its time is up
 
-As Kafka, the first batch of a response is returned however large it is, so that a consumer always gets on; partitions
-that don't exist do not end the wait of those that do; and any error of those that do ends it at once. Batches are
-whole: Kafka may cut the last one, which consumers must stand, but need not be made to.
+As in Kafka, the first batch of a response is returned however large it is, so that a consumer always makes progress;
+unknown partitions do not end the wait for existing ones; and any error of an existing partition ends it at once.
+Batches are returned whole: Kafka may cut the last one, which consumers must tolerate, but need not receive.
 
-With read_committed a partition ends at its last stable offset, and the aborted transactions in what is returned are
-listed for the consumer to leave out. Markers are records to it like others; consumers skip them.
+With read_committed a partition ends at its last stable offset, and the response lists the aborted transactions in its
+range, for the consumer to skip. Markers are returned like other batches; consumers skip them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 
 LOOK_AFTER_MS = 30_000
-"""A parked request looks this often whether its client is still there: max_wait_ms may be 24 days."""
+"""Interval at which a parked request checks that its client is still connected: max_wait_ms may be 24 days."""
 
-# Defaults of tagged fields, shared by all responses and never changed.
+# Defaults of tagged fields, shared by all responses and never modified.
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
@@ -97,12 +97,12 @@ class Fetching:
         return {ApiKey.FETCH: self.fetch}
 
     def drain(self) -> None:
-        """Answer every fetch that waits, with what there is: the daemon is stopping."""
+        """Answer every parked fetch with the records available: the daemon is stopping."""
         for waiting in list(self.parked):
             waiting.finish()
 
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | None:
-        """None when the request is parked, or has been answered."""
+        """None when the request is parked or already answered."""
         uses_topic_ids = context.api_version >= 13
         asked = _asked(request, uses_topic_ids)
         session: FetchSession | None = None
@@ -128,7 +128,7 @@ class Fetching:
 
 
 class _Fetch:
-    """One request on its way."""
+    """One request in progress."""
 
     __slots__ = (
         "_deadline_ms",
@@ -190,7 +190,7 @@ class _Fetch:
                 self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def begin(self) -> None:
-        """Answer, or wait when there is nothing to say yet."""
+        """Answer, or park the request when there is nothing to return yet."""
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
             self.answer(self.read())
             return
@@ -207,7 +207,7 @@ class _Fetch:
         self.park(found)
 
     def outlook(self) -> tuple[bool, bool]:
-        """Whether a partition has an error to tell, and whether one has something to read."""
+        """(whether a partition has an error, whether a partition has records to read)."""
         has_data = False
         try:
             for _key, asked, partition in self.present:
@@ -215,16 +215,16 @@ class _Fetch:
                     return True, False
                 if asked.fetch_offset < self.end_of(partition):
                     has_data = True
-        except UNREADABLE:  # `read` says what is wrong with it
+        except UNREADABLE:  # `read` reports the error
             return True, False
         return False, has_data
 
     def end_of(self, partition: Partition) -> int:
-        """Where what this client may read ends."""
+        """The end offset of the records that this client may read."""
         return partition.last_stable_offset if self.committed_only else partition.log.high_watermark
 
     def error_of(self, asked: FetchPartition, partition: Partition) -> ErrorCode | None:
-        """Why a partition cannot be read."""
+        """The error of a partition that cannot be read; None when it can."""
         log = partition.log
         if log.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -234,7 +234,7 @@ class _Fetch:
         if error is not None:
             return error
         if self.is_follower:
-            # We are no replica's leader: there are no replicas.
+            # There are no followers here.
             known = asked.current_leader_epoch >= 0
             return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not log.log_start_offset <= asked.fetch_offset <= log.end_offset:
@@ -244,7 +244,7 @@ class _Fetch:
     # Waiting
 
     def park(self, found: dict[PartitionKey, PartitionData]) -> None:
-        """Wait for more, or for the time to be up. `found`: what could be read but was too little."""
+        """Wait for more records or the timeout. `found`: the records read so far, which were too few."""
         self._deadline_ms = self.fetching.now_ms() + self.request.max_wait_ms
         if self.min_bytes > 1:
             for key, _asked, partition in self.present:
@@ -267,12 +267,12 @@ class _Fetch:
             self._set_timer()
 
     def wake(self) -> None:
-        """Something has changed in a partition."""
+        """A partition has changed."""
         if self.context.closed or self.has_enough():
             self.finish()
 
     def has_enough(self) -> bool:
-        """Whether to answer now."""
+        """Whether to answer now: min_bytes is reached or a partition has an error."""
         has_error, has_data = self.outlook()
         if has_error or self.min_bytes == 1:
             return has_error or has_data
@@ -280,13 +280,13 @@ class _Fetch:
         for key, asked, partition in self.present:
             if self.committed_only and asked.fetch_offset >= partition.last_stable_offset:
                 continue
-            # What could be read when it was parked, and what has become visible since.
+            # The bytes readable when the request was parked, and the bytes that became visible since.
             grown = self._parked_bytes[key] + partition.log.visible_bytes
             readable += max(0, min(grown, asked.partition_max_bytes))
         return readable >= self.min_bytes
 
     def finish(self) -> None:
-        """Answer with what there is."""
+        """Answer with the records available."""
         for _key, _asked, partition in self.present:
             partition.forget(self)
         if self._timer is not None:
@@ -294,14 +294,14 @@ class _Fetch:
             self._timer = None
         self.fetching.parked.discard(self)
         if self.context.closed:
-            self.context.reply(FetchResponse())  # unread, but the connection must hear of the end of the request
+            self.context.reply(FetchResponse())  # never read, but the connection must learn that the request has ended
         else:
             self.answer(self.read())
 
     # Reading
 
     def read(self) -> dict[PartitionKey, PartitionData]:
-        """A response for every partition, in order; those that don't exist last."""
+        """A response for every partition, in order; unknown partitions last."""
         left = self.max_bytes
         at_least_one = True
         read: dict[PartitionKey, PartitionData] = {}
@@ -321,7 +321,7 @@ class _Fetch:
                             data = _below(data, end_offset)
                 read[key] = self._data(asked, partition, data)
             except UNREADABLE as failure:
-                # Whoever woke us, the log's writer for one, goes on: it is this partition that is not in order.
+                # The caller that woke us, such as the log's writer, must continue: only this partition is unreadable.
                 read[key] = self._refusal(asked.partition, partition.cannot_read(failure), partition)
                 continue
             if data:
@@ -360,14 +360,14 @@ class _Fetch:
             ErrorCode.FENCED_LEADER_EPOCH,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
-            # KIP-951: where to go on instead of asking for metadata.
+            # KIP-951: tells the client the leader, so that it need not request metadata.
             data.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
         return data
 
     # Answering
 
     def answer(self, read: dict[PartitionKey, PartitionData]) -> None:
-        """Send what was read."""
+        """Send the response for `read`."""
         response = self.respond(read)
         if any(len(data.records or b"") >= MIN_KEPT_BYTES for data in read.values()):
             self.context.reply_in_parts(response)
@@ -375,7 +375,7 @@ class _Fetch:
             self.context.reply(response)
 
     def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
-        """The response of what was read, and what its session remembers of it."""
+        """Build the response for `read`, and update the session."""
         session = self.session
         if session is None:
             session_id = self._new_session(read)
@@ -407,7 +407,7 @@ class _Fetch:
         return session.session_id if session is not None else 0
 
     def _grouped(self, read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
-        """By topic where neighbours share one: the order of partitions is part of the answer."""
+        """Group adjacent partitions of the same topic: the order of partitions is part of the response."""
         responses: list[FetchableTopicResponse] = []
         last: str | bytes | None = None
         for (topic_key, _), data in read.items():
@@ -429,7 +429,7 @@ class _Fetch:
 
 
 def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
-    """The batches that begin below `end_offset`. What is beyond is not kept in memory with them."""
+    """The batches that begin below `end_offset`. Later bytes are not kept in memory with them."""
     for at, header in iterate_batches(data):
         if header.base_offset >= end_offset:
             return bytes(data[:at])
@@ -445,7 +445,7 @@ def _next_offset(data: bytes | memoryview) -> int:
 
 
 def _asked(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
-    """What the request says of partitions. Of one that is named twice the last word counts."""
+    """The partitions of the request. Of a partition that is named twice, the last entry counts."""
     return {
         (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
         for topic in request.topics

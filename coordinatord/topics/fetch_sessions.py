@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes. Pure.
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only the changes. Pure.
 
-A request is *full* (epoch 0 or -1: all partitions, and with 0 a session is wanted) or *incremental* (a session's id and
-the next epoch: what to add, change and forget). A response to an incremental request leaves out partitions of which
-there is nothing new. Both sides count epochs, so that a request or response that got lost is noticed and answered with
-an error that makes the client begin again with a full request; a session is only ever a saving.
+A request is *full* (epoch 0 or -1: all partitions; 0 also requests a session) or *incremental* (a session's id and the
+next epoch: partitions to add, change and forget). The response to an incremental request omits partitions without news.
+Both sides count epochs, so a lost request or response is detected and answered with an error that makes the client
+start again with a full request. A session is only an optimisation.
 
-Kafka keeps max.incremental.fetch.session.cache.slots sessions. A new one takes the place of one that has been idle for
-two minutes, or else of the smallest that is older than two minutes, if it is larger itself; or there is no session,
-which every client can do with. As in Kafka a partition that had data goes to the end, so that the first ones cannot
-starve the last ones of a response's bytes.
+Kafka keeps max.incremental.fetch.session.cache.slots sessions. A new session replaces one that has been idle for two
+minutes, or else the smallest one that is older than two minutes, if the new one is larger; otherwise no session is
+created, which every client must accept. As in Kafka, a partition that had data moves to the end, so that the first
+partitions cannot starve the last ones of a response's bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ EVICTABLE_AFTER_MS = 120_000
 """Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
 
 MAX_SESSION_PARTITIONS = 10_000
-"""Kafka has no limit; a session of more partitions than this is not kept. As many as max.partitions has by default."""
+"""A session of more partitions than this is not kept; the same number as the default of max.partitions. Kafka has no
+limit.
+"""
 
 TopicKey = str | bytes
 """A topic's name before v13, its id since."""
@@ -38,14 +40,14 @@ PartitionKey = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class Fetched:
-    """A partition in a fetch: what is asked of it, and what its session last told the client."""
+    """A partition in a fetch: what the client requests, and what its session last returned to the client."""
 
     request: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def has_news(self, response: PartitionData) -> bool:
-        """Whether an incremental response must show the partition; remembers what it shows then."""
+        """Whether an incremental response must include the partition; stores what the response shows."""
         news = bool(response.records)
         if self.high_watermark != response.high_watermark:
             self.high_watermark = response.high_watermark
@@ -54,21 +56,21 @@ class Fetched:
             self.log_start_offset = response.log_start_offset
             news = True
         if response.error_code:
-            # When the error goes, the partition must be shown again.
+            # When the error is resolved, the partition must be included again.
             self.high_watermark = -1
             news = True
         return news
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs of a session's requests rise from 1 and wrap to 1."""
+    """The epoch of a session's next request: epochs count up from 1 and wrap to 1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 class FetchSession:
-    """One session. `epoch` is that of the request expected next."""
+    """One session. `epoch` is the expected epoch of its next request."""
 
     __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
 
@@ -83,7 +85,7 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
 
     def update(self, changed: dict[PartitionKey, Fetched], forgotten: list[PartitionKey]) -> None:
-        """What an incremental request says."""
+        """Apply an incremental request."""
         partitions = self.partitions
         for key, fetched in changed.items():
             known = partitions.get(key)
@@ -95,28 +97,28 @@ class FetchSession:
             partitions.pop(key, None)
 
     def moved_to_end(self, key: PartitionKey) -> None:
-        """The partition had data: the others come first next time."""
+        """The partition had data: move it to the end, so that the rest come first next time."""
         self.partitions[key] = self.partitions.pop(key)
 
 
 class FetchSessions:
-    """The sessions of a node. `new_id` gives a random positive int32."""
+    """The sessions of a node. `new_id` returns a random positive int32."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
         self._new_id = new_id
-        # In the order of their last use, the longest idle first.
+        # Ordered by last use, the longest idle first.
         self._by_id: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def close(self, session_id: int) -> None:
-        """The client wants it no longer."""
+        """The client has closed the session."""
         self._by_id.pop(session_id, None)
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
-        """The session of an incremental request, or why it cannot go on."""
+        """The session of an incremental request, or the error that ends it."""
         session = self._by_id.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -127,7 +129,7 @@ class FetchSessions:
         return session
 
     def used(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request has been taken: the next must have the next epoch."""
+        """An incremental request has been accepted: the next one must have the next epoch."""
         session.used_ms = now_ms
         session.epoch = next_epoch(session.epoch)
         self._by_id[session.session_id] = self._by_id.pop(session.session_id)
@@ -135,7 +137,7 @@ class FetchSessions:
     def create(
         self, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
-        """A session for what a full request asked for, if there is room."""
+        """Create a session for the partitions of a full request, if there is room."""
         size = len(partitions)
         if size > MAX_SESSION_PARTITIONS:
             return None
@@ -154,7 +156,7 @@ class FetchSessions:
         if victim is None:
             return False
         if now_ms - victim.used_ms <= EVICTABLE_AFTER_MS:
-            # As of its last use, as Kafka sorts them when they are used.
+            # Age as of the last use: Kafka sorts sessions when they are used.
             old = [each for each in self._by_id.values() if each.used_ms - each.created_ms > EVICTABLE_AFTER_MS]
             victim = min(old, key=lambda each: (len(each.partitions), each.session_id), default=None)
             if victim is None or (size, 0) < (len(victim.partitions), victim.session_id):

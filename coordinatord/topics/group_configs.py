@@ -1,8 +1,8 @@
-"""The settings that a group can have of its own, and the small file that they survive a restart in.
+"""The settings of individual groups, and the small file in which they survive a restart.
 
-`<data>/groups.json` is replaced whole and durably by every change, as topics.json is. A group need not exist to have
-settings, and keeps them when it ends: so it is in Kafka. Kafka's own group settings are all for protocols that are not
-served here; `offsets.retention.minutes` is ours: Kafka has it for the broker only.
+Every change replaces `<data>/groups.json` whole and durably, as with topics.json. As in Kafka, a group need not exist
+to have settings, and keeps them when it is deleted. Kafka's own group settings are all for protocols that are not
+served here; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE = "groups.json"
 VERSION = 1
 
 NEVER_MS = 1 << 62
-"""A retention that does not end."""
+"""An unlimited retention."""
 
 RETENTION = "offsets.retention.minutes"
 NO_RETENTION = -1
@@ -42,14 +42,14 @@ TABLE: dict[str, TopicConfig] = {
 
 
 class TooManyGroups(Exception):
-    """`max.groups` other groups have settings."""
+    """`max.groups` other groups already have settings."""
 
 
 class GroupConfigs:
-    """What each group has set, as text; what it has not, it inherits from the broker's settings."""
+    """Each group's own settings, as text; a group inherits the rest from the broker's settings."""
 
     def __init__(self, settings: Settings, disk: Disk, directory: str, *, is_shared: bool = False) -> None:
-        """LogDamaged when the file is not ours to understand. `is_shared`: other workers change it, too."""
+        """LogDamaged when the file is not valid. `is_shared`: other workers change it, too."""
         self._is_shared = is_shared
         self._settings = settings
         self._disk = disk
@@ -63,25 +63,25 @@ class GroupConfigs:
 
     @property
     def group_ids(self) -> Iterable[str]:
-        """The groups that have set something."""
+        """The groups that have settings of their own."""
         return self._own
 
     def refresh(self) -> None:
-        """See what others have changed."""
+        """Apply changes of other workers."""
         if self._is_shared:
             self._take(self._read())
 
     def own(self, group_id: str) -> Mapping[str, str]:
-        """What the group has set."""
+        """The group's own settings."""
         return self._own.get(group_id, {})
 
     def retention_ms(self, group_id: str) -> int:
-        """How long its offsets are kept when nobody needs them."""
+        """How long the group's unused offsets are kept, in ms."""
         found = self._retention_ms.get(group_id)
         return self._settings.offsets_retention_ms if found is None else found
 
     def check(self, own: Mapping[str, str]) -> None:
-        """InvalidConfig when a group cannot have these settings."""
+        """InvalidConfig when these settings are not valid for a group."""
         for name, text in own.items():
             row = TABLE.get(name)
             if row is None:
@@ -89,7 +89,7 @@ class GroupConfigs:
             parse(row, text)
 
     def configure(self, group_id: str, own: Mapping[str, str]) -> None:
-        """Give a group these settings and no others, durably. OSError when that fails, TooManyGroups."""
+        """Replace a group's own settings durably. Raises OSError when that fails, and TooManyGroups."""
         changed = {name: each for name, each in self._own.items() if name != group_id}
         if own:
             if len(changed) >= self._settings.max_groups:
@@ -105,12 +105,12 @@ class GroupConfigs:
     # Describing
 
     def value(self, group_id: str, row: TopicConfig) -> str:
-        """The value in effect, as text."""
+        """The effective value, as text."""
         own = self.own(group_id).get(row.name)
         return text_of(row.inherited(self._settings) if own is None else parse(row, own))
 
     def synonyms(self, group_id: str, row: TopicConfig) -> list[Synonym]:
-        """Where it comes from and could come from, the one in effect first."""
+        """The possible origins of the value, the effective one first."""
         inherited = broker_synonyms(self._settings, row.broker_names, row.default)
         if row.name in self.own(group_id):
             inherited.insert(0, Synonym(row.name, self.value(group_id, row), ConfigSource.GROUP))

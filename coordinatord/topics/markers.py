@@ -1,7 +1,7 @@
-"""Markers that end transactions, appended to partitions: control batches, which consumers skip.
+"""Appends the markers that end transactions to partitions: control batches, which consumers skip.
 
-Whoever decides transactions is elsewhere (`coordinatord.transactions`, or a WriteTxnMarkers request); here it is only
-whether the partition takes the marker.
+The outcome of a transaction is decided elsewhere (`coordinatord.transactions`, or the sender of a WriteTxnMarkers
+request); this module only decides whether the partition accepts the marker.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kafka_wire.records.control import ControlType, read_end_marker
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a marker says. `coordinator_epoch` is None for that of this node's own transaction coordinator, which
-    nobody is ahead of.
+    """A marker's content. `coordinator_epoch` is None for this node's own transaction coordinator: no other coordinator
+    is ahead of it.
     """
 
     producer_id: int
@@ -34,7 +34,7 @@ class Marker:
 
 
 class TransactionalAppends:
-    """Appends that are part of transactions and do not come from producers."""
+    """Transactional appends that do not come from producers: markers and a group's offsets."""
 
     def __init__(self, catalogue: Catalogue, writer: LogWriter, now_ms: Callable[[], int]) -> None:
         self.catalogue = catalogue
@@ -42,12 +42,12 @@ class TransactionalAppends:
         self.now_ms = now_ms
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition; None when there is none."""
+        """A partition; None when it does not exist."""
         return self.catalogue.partition(topic, index)
 
     def watch(self, partition: Partition, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
-        """Pass on all batches of a partition that is being loaded, and let it know its producers from them, so that
-        nobody has to read it again for that.
+        """Pass through all batches of a partition that is being loaded, and rebuild its producer state from them, so
+        that the partition need not be read a second time.
         """
         producers = Producers(partition.log.log_start_offset)
         aborted = []
@@ -71,7 +71,7 @@ class TransactionalAppends:
         partition.loaded(producers, aborted)
 
     def append_marker(self, partition: Partition, marker: Marker) -> int | ErrorCode:
-        """The log's epoch that makes the marker durable, or why it was not written."""
+        """The log epoch that makes the marker durable, or the error why it was not written."""
         producers = partition.producers
         coordinator_epoch = marker.coordinator_epoch
         if coordinator_epoch is None:
@@ -97,8 +97,8 @@ class TransactionalAppends:
     def append_records(
         self, partition: Partition, records: Records, now_ms: int, producer_id: int, producer_epoch: int
     ) -> int:
-        """One transactional batch without sequence numbers, as a group coordinator writes offsets. The caller has
-        checked the epoch. Returns the log's epoch; LogFailed when the log has failed.
+        """Append one transactional batch without sequence numbers, as a group coordinator writes offsets. The caller
+        has checked the epoch. Returns the log's epoch; LogFailed when the log has failed.
         """
         builder = BatchBuilder()
         records.put_into(builder, now_ms)

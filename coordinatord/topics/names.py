@@ -1,4 +1,4 @@
-"""What a topic may be called, as Kafka's `Topic` has it."""
+"""Valid topic names, as in Kafka's `Topic`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SHARE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC, LEDGER_TOPIC})
-"""Topics that `is_internal` marks: clients may read and not write them."""
+"""Topics marked `is_internal`: clients may read but not write them."""
 
 RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
-"""Topics that clients cannot bring about, grow or remove here. Kafka's controller only minds the last one; but here
-the coordinator itself owns their partitions, and to replace them under it would lose every group."""
+"""Topics that clients cannot create, extend or delete here. Kafka's controller protects only the last one; here the
+coordinator itself owns their partitions, and replacing them would lose every group."""
 
 MAX_NAME_CHARACTERS = 249
-"""A directory name is 255 bytes at most, and a partition number goes with it."""
+"""A directory name has at most 255 bytes, and includes the partition number."""
 
 _legal = re.compile(r"[a-zA-Z0-9._-]+\Z").match
 
 
 def why_invalid(name: str) -> str | None:
-    """Why a topic cannot have this name, as a sentence; None when it can."""
+    """Why this topic name is not valid, as a sentence; None when it is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -41,7 +41,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def has_collision_characters(name: str) -> bool:
-    """Kafka's metrics know topics with dots turned into underscores, so two such names may be one there."""
+    """Whether a name may collide: Kafka's metrics turn dots into underscores, so two such names may become one."""
     return "." in name or "_" in name
 
 

@@ -1,4 +1,4 @@
-"""ListOffsets v1-v11 and OffsetForLeaderEpoch v2-v4: where a partition begins and ends, and where a time is in it."""
+"""ListOffsets v1-v11 and OffsetForLeaderEpoch v2-v4: a partition's start, its end, and the offset of a timestamp."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The first version in which a negative timestamp has a meaning; other negative ones have none."""
+"""Special (negative) timestamp -> the first version that knows it; other negative timestamps mean nothing."""
 
 READ_COMMITTED = 1
 CONSUMER = -1
-"""`replica_id` of a consumer; followers and tools see up to the log's end."""
+"""`replica_id` of a consumer; followers and tools see records up to the log's end."""
 
 
 class Offsets:
@@ -60,7 +60,7 @@ class Offsets:
         return {ApiKey.LIST_OFFSETS: self.list_offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch}
 
     def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        """A partition that is named twice is refused, as in Kafka."""
+        """A partition that is named twice is rejected, as in Kafka."""
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
@@ -95,7 +95,7 @@ class Offsets:
         if error is not None:
             return _nothing(index, error)
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            # Nothing is tiered.
+            # There is no tiered storage.
             return _nothing(index, ErrorCode.NONE)
         try:
             return self._found(partition, asked, request, version)
@@ -123,7 +123,7 @@ class Offsets:
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        """Consumers ask it before they go on after a change of leaders: one epoch here, others where Kafka has been."""
+        """Consumers send it after a leader change, before they continue. Our logs have one epoch, Kafka's more."""
         return OffsetForLeaderEpochResponse(
             0,
             [

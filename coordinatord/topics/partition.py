@@ -1,9 +1,9 @@
-"""One partition as the topics see it: its log, the rules for what goes into it, its producers, and who waits for it.
+"""One partition of a topic: its log, the rules for appends, its producers, and the fetches that wait for it.
 
-Producer state, which tells where open transactions begin, is loaded when it is first needed: from the newest snapshot,
-then the headers of the batches after it. A snapshot is written after every `SNAPSHOT_INTERVAL_BATCHES` and at a clean
-stop, so that loading after a crash reads few headers however long the log is. Snapshots are hints, not truth: one that
-is damaged or ahead of the log is thrown away.
+Producer state, which includes the start of open transactions, is loaded when first needed: from a snapshot, then the
+headers of the batches after it. A snapshot is written after every `SNAPSHOT_INTERVAL_BATCHES` batches and at a clean
+stop, so that loading after a crash reads few headers however long the log is. A snapshot is a hint, not the authority:
+one that is damaged or ahead of the log is discarded.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from kafka_wire.records.key_values import key_values
 log = structlog.get_logger("coordinatord.topics")
 
 UNREADABLE: Final = (OSError, LogError, DecodeError)
-"""What reading a log raises when its disk or its files are not in order."""
+"""The exceptions of reading a log whose disk or files are damaged."""
 
 SNAPSHOT_INTERVAL_BATCHES = 10_000
-"""Some 50 ms of reading headers after a crash; a snapshot of a hundred producers takes 0.2 ms."""
+"""About 50 ms of reading headers after a crash; a snapshot of a hundred producers takes 0.2 ms."""
 
 SNAPSHOTS_KEPT = 2
-"""They are not flushed, so a power cut may take the newest."""
+"""More than one, because snapshots are not flushed and a power failure may destroy the newest."""
 
 MAX_REREAD_OFFSETS = 1_000_000
-"""A log longer than this is not read from its start where it has but one snapshot."""
+"""A log longer than this that has only one snapshot is not read from its start."""
 
 
 class Partition:
-    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append here, `markers` how many
-    transactions have been ended here since the start. Where `is_here` is false,
-    another node leads it: there is only its `leader_id` then, and a log that cannot be used.
+    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append to this partition, `markers`
+    the number of transactions ended in it since the start. Where `is_here` is false, another node leads the partition:
+    only `leader_id` is valid then, and the log cannot be used.
     """
 
     __slots__ = (
@@ -82,13 +82,13 @@ class Partition:
         self.configure(configs)
 
     def configure(self, configs: Configs) -> None:
-        """The topic's settings have changed."""
+        """Apply the topic's changed settings."""
         self.configs = configs
         self.log.config = configs.log_config
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed consumers see ends here: before the first record whose fate is not known."""
+        """The end for read_committed consumers: the offset of the first record whose transaction is undecided."""
         high_watermark = self.log.high_watermark
         producers = self._producers
         if producers is None:
@@ -100,38 +100,38 @@ class Partition:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The same, or the log's end as long as nobody has needed to know its producers."""
+        """The last stable offset, or the log's end while the producer state has not been loaded."""
         return self.log.end_offset if self._producers is None else self.last_stable_offset
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[Aborted]:
-        """The aborted transactions with records in [offset, end_offset), for consumers to leave them out."""
+        """The aborted transactions with records in [offset, end_offset), for consumers to skip."""
         return self._aborted.between(offset, end_offset)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode | None:
-        """Whether a client knows the present leader (KIP-320); below 0 it does not say."""
+        """The error of a client's leader epoch (KIP-320), None when it is current; below 0 it is not checked."""
         known = self.log.leader_epoch
         if current_leader_epoch < 0 or current_leader_epoch == known:
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def cannot_read(self, error: Exception) -> ErrorCode:
-        """What to answer where the log could not be read: a client asks again later, and goes on with its other
-        partitions. What is wrong is said once, not at each attempt.
+        """The error code for a log that could not be read: the client retries later and continues with its other
+        partitions. The failure is logged once, not at each attempt.
         """
         if str(error) != self._unreadable:
             self._unreadable = str(error)
             log.error("partition cannot be read", partition=self.log.name, error=str(error))
         return ErrorCode.KAFKA_STORAGE_ERROR
 
-    # Who waits for more to read
+    # Waiting readers
 
     def wait(self, waiter: object, wake: Callable[[], object]) -> None:
-        """Call `wake` whenever more can be read, or the partition goes, until `forget`."""
+        """Call `wake` whenever more can be read or the partition is deleted, until `forget`."""
         self.waiters[waiter] = wake
         self.log.on_visible = self.wake
 
     def forget(self, waiter: object) -> None:
-        """No longer call it."""
+        """Stop calling this waiter."""
         self.waiters.pop(waiter, None)
         if not self.waiters:
             self.log.on_visible = None
@@ -145,13 +145,13 @@ class Partition:
 
     @property
     def producers(self) -> Producers:
-        """What is remembered of idempotent producers."""
+        """The state of idempotent producers."""
         if self._producers is None:
             self._producers = self._load_producers()
         return self._producers
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch went into the log. One without a producer id only counts, so that a load need not read many."""
+        """A batch was appended. One without a producer id only counts towards a snapshot, so that loads stay short."""
         if header.producer_id >= 0:
             self.producers.appended(header, base_offset)
         elif self._producers is None:
@@ -161,7 +161,7 @@ class Partition:
         self._count_batch()
 
     def marked(self, header: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> None:
-        """A commit or abort marker went into the log."""
+        """A commit or abort marker was appended."""
         self.markers += 1
         found = self.producers.marked(header, offset, aborted=aborted, coordinator_epoch=coordinator_epoch)
         if found is not None:
@@ -169,7 +169,7 @@ class Partition:
         self._count_batch()
 
     def loaded(self, producers: Producers, aborted: list[Aborted]) -> None:
-        """Somebody has read the whole log and has seen all of its producers."""
+        """Take over producer state that a caller has rebuilt by reading the whole log."""
         self._producers = producers
         self._aborted.load(0)
         for entry in aborted:
@@ -181,11 +181,11 @@ class Partition:
             self.write_snapshot()
 
     def expire_producers(self, now_ms: int, idle_ms: int) -> int:
-        """Forget producers that have been idle for so long; how many they were."""
+        """Drop producers that have been idle for `idle_ms`; returns how many."""
         return self._producers.expire(now_ms, idle_ms) if self._producers is not None else 0
 
     def write_snapshot(self, *, flush: bool = False) -> None:
-        """Write what is remembered, unless nothing has changed. A failure costs nothing but time at the next start."""
+        """Write the producer state, unless nothing has changed. A failure only costs time at the next start."""
         if not self._since_snapshot or self._producers is None or self.log.deleted or not self.log.on_disk:
             return
         self._since_snapshot = 0
@@ -206,7 +206,7 @@ class Partition:
             self._remove(offset)
 
     def drop_snapshots_ahead(self) -> None:
-        """After an unclean stop, before anything is appended: the log may have lost what a snapshot has seen."""
+        """Call after an unclean stop, before any append: the log may have lost batches that a snapshot includes."""
         for offset in self._snapshots():
             if offset > self.log.end_offset:
                 self._remove(offset)
@@ -227,9 +227,10 @@ class Partition:
         return producers
 
     def _snapshots_to_begin_at(self) -> list[int]:
-        """All but the newest, rising. A snapshot knows only the last batch of each producer (that is Kafka's format); a
-        producer that had several in flight when we were killed sends all of them again, and those must be found to be
-        duplicates. So the batches before the newest are read, too, unless that is a whole log of somebody else's.
+        """All snapshots but the newest, ascending. A snapshot holds only the last batch of each producer (Kafka's
+        format). A producer that had several batches in flight when we were killed sends all of them again, and they
+        must be recognised as duplicates. So the batches before the newest snapshot are read, too, except where that
+        would be the whole of a long log from another broker.
         """
         offsets = self._snapshots()
         if len(offsets) == 1 and offsets[0] - self.log.log_start_offset > MAX_REREAD_OFFSETS:
@@ -248,13 +249,13 @@ class Partition:
             self._aborted.add(found)
 
     def _marker(self, header: BatchHeader) -> tuple[ControlType, int] | None:
-        """What the control batch of this header says; None when it is not about a transaction."""
+        """Type and coordinator epoch of the control batch with this header; None when it does not end a transaction."""
         data = self.log.read(header.base_offset, 0)
         entries = key_values(data, 0, read_header(data))
         return read_end_marker(*entries[0][2:]) if entries else None
 
     def _snapshots(self) -> list[int]:
-        """Offsets of the snapshots there are, rising."""
+        """Offsets of the existing snapshots, ascending."""
         if not self.log.on_disk:
             return []
         try:

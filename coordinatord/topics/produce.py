@@ -1,14 +1,14 @@
 """Produce v3-v13.
 
-One batch per partition: validated (kafka_wire.records.produced), held against its producer's sequence, appended; each
-partition for itself. The response waits until the log has made the batches durable, with acks=1 as with acks=all,
-since there is one replica; a retry of a batch waits for the batch. acks=0 gets no response, and, as in Kafka, an
-error then closes the connection, which is all that such a producer can notice.
+One batch per partition is validated (kafka_wire.records.produced), checked against its producer's sequence, and
+appended, independently of the other partitions. The response waits until the log has made the batches durable, with
+acks=1 as with acks=all, since there is one replica; a retry waits for the original batch. acks=0 gets no response; as
+in Kafka, an error then closes the connection, which is all that such a producer can notice.
 
-A transactional batch is taken when its partition takes part in the producer's transaction: the transaction coordinator
-is asked when the producer has none open here (KIP-890, transaction.partition.verification.enable). From v12 on, it is
-told to add the partition. What it has written of the transaction is durable before the batch is appended, so that the
-batch has its marker whatever happens.
+A transactional batch is accepted when its partition is part of the producer's transaction: the transaction coordinator
+is asked when the producer has no open transaction in the partition (KIP-890,
+transaction.partition.verification.enable). Since v12 it is asked to add the partition. The coordinator's record of the
+transaction is durable before the batch is appended, so that the batch gets its marker whatever happens.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
 
 _ATTRIBUTES_AT = 21
-"""Where a batch's attributes (int16) begin."""
+"""Position of the attributes (int16) in a batch."""
 
 TELLS_LEADER_FROM = 10
-"""A response can say where a partition is led from this version on (KIP-951)."""
+"""First version whose response can name a partition's leader (KIP-951)."""
 
 ABORTABLE_FROM = 11
-"""Producers know TRANSACTION_ABORTABLE from this version on."""
+"""First version whose producers know TRANSACTION_ABORTABLE."""
 
 ADDS_PARTITIONS_FROM = 12
-"""Writing to a partition adds it to the transaction from this version on."""
+"""First version in which writing to a partition adds it to the transaction."""
 
 UNREACHABLE = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-"""Errors of a transaction coordinator that cannot be asked now."""
+"""Errors of a transaction coordinator that is currently unreachable."""
 
 _NO_LEADER = LeaderIdAndEpoch()
-"""The default of a tagged field, shared by all responses and never changed."""
+"""The default of a tagged field, shared by all responses and never modified."""
 
 
 class _Done(NamedTuple):
-    """What became of one partition's batch. `epoch`: what its response has to wait for, 0 for nothing."""
+    """The result for one partition's batch. `epoch`: the log epoch that the response waits for, 0 for none."""
 
     response: PartitionProduceResponse
     epoch: int = 0
@@ -83,9 +83,9 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class Participation(NamedTuple):
-    """Which partitions do not take part in a transaction, and why; and the log's epoch that has to be durable before
-    anything is written to those that do. With `ask` another node has to be asked: it is given what to do with the
-    errors, which come when all else is durable there.
+    """The partitions that are not part of a transaction, with their errors; and the log epoch that must be durable
+    before anything is written to the rest. Where `ask` is set, another node must be asked: `ask` takes a callback for
+    the errors, which arrive once the rest is durable there.
     """
 
     errors: Errors
@@ -94,8 +94,8 @@ class Participation(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What another node has said of partitions, and how many markers each had when it was asked: one that has got
-    another one since may not take part any more.
+    """Another node's answer about partitions, and each partition's number of markers when the node was asked: a
+    partition that got another marker since then may no longer be part of the transaction.
     """
 
     errors: Errors
@@ -103,7 +103,7 @@ class Told(NamedTuple):
 
 
 class TransactionCoordinator(Protocol):
-    """Who knows which partitions take part in a producer's transaction."""
+    """The component that knows which partitions are part of a producer's transaction."""
 
     def participation(
         self,
@@ -114,11 +114,11 @@ class TransactionCoordinator(Protocol):
         *,
         add: bool,
     ) -> Participation:
-        """`add`: those that do not take part yet are to do so from now on."""
+        """`add`: add the partitions that are not yet part of the transaction."""
 
 
 class Nobody:
-    """There is no transaction coordinator: nobody takes part in anything."""
+    """Stands for a missing transaction coordinator: no partition is part of a transaction."""
 
     def participation(
         self,
@@ -133,7 +133,7 @@ class Nobody:
 
 
 class _Transactional(NamedTuple):
-    """The transactional batches of a request: the first sequence of each, by partition."""
+    """The transactional batches of a request: partition -> base sequence."""
 
     producer_id: int
     producer_epoch: int
@@ -168,7 +168,7 @@ class Producing:
     def produce(
         self, context: RequestContext, request: ProduceRequest, told: Told | None = None
     ) -> ProduceResponse | None:
-        """None when the response waits for the log, or there is none."""
+        """None when the response waits for the log or for another node, or when acks=0."""
         transactional = _transactional(request, context.api_version)
         if transactional is None:
             return self._append_all(context, request, {})
@@ -183,7 +183,7 @@ class Producing:
             return None
         if participation.epoch <= self.writer.flushed_epoch:
             return self._append_all(context, request, participation.errors)
-        # When it is durable that the partitions take part, ask again: it may be over by then.
+        # When the added partitions are durable, check again: the transaction may have ended by then.
         self.writer.hold(
             participation.epoch,
             lambda: self._resume(context, request),
@@ -197,7 +197,7 @@ class Producing:
             context.reply(response)
 
     def _markers(self, transactional: _Transactional) -> dict[TopicPartition, int]:
-        """How many markers the partitions have got so far."""
+        """The number of markers appended to each partition so far."""
         markers = {}
         for topic_key, index in transactional.partitions:
             topic = self._topic(topic_key)
@@ -208,7 +208,7 @@ class Producing:
     def _participation(
         self, request: ProduceRequest, version: int, transactional: _Transactional, told: Told | None
     ) -> Participation:
-        """The errors of transactional batches whose partitions are not known to take part."""
+        """The errors of transactional batches whose partitions are not verified as part of the transaction."""
         adds = version >= ADDS_PARTITIONS_FROM
         if not adds and not self.verifies:
             return Participation({}, 0)
@@ -243,7 +243,7 @@ class Producing:
                 errors[key] = error
                 partition.producers.unverified(producer_id, base_sequence)
             elif adds and base_sequence > 0 and partition.producers.last_sequence(producer_id) < 0:
-                # With an epoch for each transaction, a transaction's first batch in a partition begins at 0.
+                # Each transaction has its own epoch, so its first batch in a partition has sequence 0.
                 errors[key] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return Participation(errors, answer.epoch)
 
@@ -278,7 +278,7 @@ class Producing:
         return self._answer(context, request, response, highest_epoch)
 
     def _add_leaders(self, response: ProduceResponse, context: RequestContext) -> None:
-        """KIP-951: the addresses of nodes that lead what was refused here."""
+        """KIP-951: the addresses of the nodes that lead the partitions rejected here."""
         if self.nodes.workers == 1:
             return
         leaders = {
@@ -317,7 +317,7 @@ class Producing:
         if not -1 <= acks <= 1:
             return _Done(_error(index, ErrorCode.INVALID_REQUIRED_ACKS))
         if topic.internal:
-            # Kafka lets a client by that calls itself __admin_client; the coordinator would not know what it wrote.
+            # Kafka allows a client that calls itself __admin_client; here the coordinator would not see its records.
             return _Done(_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
         partition = topic.partitions[index]
         if not partition.is_here:
@@ -342,13 +342,13 @@ class Producing:
         if header.producer_id >= 0:
             try:
                 producers = partition.producers
-            except UNREADABLE as failure:  # they are learnt from the log
+            except UNREADABLE as failure:  # producer state is loaded from the log
                 return _Done(_error(index, partition.cannot_read(failure)))
             known = producers.check(header)
             if isinstance(known, Refused):
                 return _Done(_error(index, known.error, log_start_offset=log.log_start_offset))
             if known is not None:
-                # As Kafka: the time is that of the batch, whatever the topic's timestamps are.
+                # As in Kafka, the time is that of the batch, whatever the topic's timestamp type.
                 response = _ok(index, known.first_offset, known.timestamp, log.log_start_offset)
                 return _Done(response, partition.last_epoch)
         try:
@@ -369,7 +369,7 @@ def _error(index: int, error: ErrorCode, *, log_start_offset: int = -1) -> Parti
 
 
 def _elsewhere(index: int, partition: Partition, version: int) -> PartitionProduceResponse:
-    """Another node leads the partition; which one can be told since v10."""
+    """The response where another node leads the partition; since v10 it names the leader."""
     answer = _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if version >= TELLS_LEADER_FROM:
         answer.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
@@ -377,17 +377,17 @@ def _elsewhere(index: int, partition: Partition, version: int) -> PartitionProdu
 
 
 def _refusal(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
-    """What a producer hears of the refusal of a transactional batch: errors that its version knows what to do with."""
+    """The response for a rejected transactional batch, with an error that the request's version knows."""
     message = None
     if error is ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     elif error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
         error, message = ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction"
     elif error in UNREACHABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM):
-        # Tried again, without a look at the metadata.
+        # The producer retries without refreshing its metadata.
         text = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
         error, message = ErrorCode.NOT_ENOUGH_REPLICAS, text
-    # Kafka finds this one while it appends, and tells where the log begins.
+    # Kafka finds this error while it appends, and returns the log start offset.
     start = partition.log.log_start_offset if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else -1
     return PartitionProduceResponse(index, error, -1, -1, start, [], message, _NO_LEADER)
 
@@ -396,7 +396,7 @@ def _rejected(index: int, rejected: Rejected, partition: Partition) -> Partition
     if rejected.record_index < 0:
         known_start = rejected.error in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
         return _error(index, rejected.error, log_start_offset=partition.log.log_start_offset if known_start else -1)
-    # KIP-467: which record it was, and one sentence for the whole batch.
+    # KIP-467: the index of the record, and one message for the whole batch.
     if rejected.error is ErrorCode.INVALID_TIMESTAMP:
         message = "One or more records have been rejected due to invalid timestamp"
     else:
@@ -423,8 +423,8 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None =
 
 
 def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:
-    """The request's transactional batches, None when it has none; told by their headers, whatever else is wrong with
-    them. They need a transactional id, and one producer.
+    """The request's transactional batches, None when it has none; recognised by their headers even if invalid
+    otherwise. They must have a transactional id and a single producer, else an error is returned.
     """
     found: dict[tuple[str | bytes, int], int] = {}
     producer: tuple[int, int] | None = None

@@ -1,7 +1,7 @@
-"""Producer ids: never the same twice, over restarts too.
+"""Producer ids: unique, also across restarts.
 
-Ids are handed out from a block that was reserved durably before its first id left, as Kafka's brokers reserve blocks of
-a thousand from the controller. What is left of a block when the process ends is lost, which costs nothing.
+Ids are assigned from a block that is reserved durably before its first id is returned, as Kafka's brokers reserve
+blocks of a thousand from the controller. Unused ids of a block are lost when the process ends, which costs nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BLOCK_SIZE = 1_000
 
 
 class ProducerIds:
-    """Hands out ids."""
+    """Assigns producer ids."""
 
     def __init__(
         self, disk: Disk, directory: str, lock: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> None:
         """`lock` keeps other processes from reserving blocks in the same file meanwhile. LogDamaged when the file is
-        not ours to understand: an id given twice would pass for the same producer.
+        not valid: two producers with the same id would be taken for one.
         """
         self._disk = disk
         self._directory = directory
@@ -64,5 +64,5 @@ def read_next(disk: Disk, directory: str) -> int:
 
 
 def write_next(disk: Disk, directory: str, following: int) -> None:
-    """Every id below `following` is taken."""
+    """Durably mark every id below `following` as reserved."""
     replace_text(disk, f"{directory}/{FILE}", json.dumps({"version": VERSION, "next": following}) + "\n")

@@ -1,17 +1,17 @@
-"""What a partition remembers of its idempotent producers: pure, one thread.
+"""A partition's state of its idempotent producers: pure, one thread.
 
-A producer numbers its records per partition. The state is, per producer id: its epoch, the sequence ranges and offsets
-of its last five batches (a client has five requests in flight at most), and when it last wrote. A batch that is among
-the five is a retry: its producer gets the offset that the first attempt got. Any other batch must go on where the last
-one ended, or begin at 0 with a newer epoch. Of a producer that is not known (expired, or its records deleted) any
-sequence number is taken: refusing it would stop a producer that did nothing wrong (KAFKA-14359 and before it KIP-360).
+A producer numbers its records per partition. The state per producer id is: its epoch, the sequence ranges and offsets
+of its last five batches (a client has at most five requests in flight), and the time of its last write. A batch that is
+one of the five is a retry: the response has the offset of the first attempt. Any other batch must continue where the
+last one ended, or begin at 0 with a newer epoch. From an unknown producer (expired, or its records deleted) any
+sequence number is accepted: rejecting it would stop a producer that did nothing wrong (KAFKA-14359, earlier KIP-360).
 
 The rules are those of Kafka's ProducerAppendInfo and ProducerStateManager, in their order. Rebuilding after a restart
 (`replay`) uses the same update and skips the checks.
 
-A producer's transaction begins here with its first transactional batch and ends with a marker that the transaction
-coordinator has written. The *first unstable offset* is that of the first record whose fate is not known to readers:
-its transaction is open, or its marker cannot be read yet. What lies before it is stable.
+A producer's transaction begins in a partition with its first transactional batch and ends with a marker from the
+transaction coordinator. The *first unstable offset* is that of the first record whose outcome readers cannot know yet:
+its transaction is open, or its marker is not yet readable. Records before it are stable.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 MAX_UNVERIFIED = 1_000
-"""Producers whose first batch of a transaction has been refused: their later ones must not slip in before it."""
+"""Limit of producers whose first batch of a transaction was rejected: their later batches must not precede it."""
 
 BATCHES_REMEMBERED = 5
 """Kafka's `NUM_BATCHES_TO_RETAIN`: max.in.flight.requests.per.connection of an idempotent producer is 5 at most."""
 
 MAX_PRODUCERS = 5_000
-"""Producers that a partition remembers, some 500 bytes each. Kafka keeps all until they expire; ids are free to every
-client, so here the one that has been silent for longest is forgotten early."""
+"""Limit of producers that a partition keeps, about 500 bytes each. Kafka keeps all until they expire; any client can
+get ids for free, so here the producer that has been idle longest is dropped early."""
 
 MAX_SEQUENCE = 0x7FFF_FFFF
 MAX_EPOCH = 0x7FFF
@@ -47,12 +47,12 @@ class RememberedBatch(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Of its first record."""
+        """The sequence number of its first record."""
         return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
     @property
     def first_offset(self) -> int:
-        """The base offset that its producer was told."""
+        """The base offset that its producer received."""
         return self.last_offset - self.offset_delta
 
 
@@ -69,11 +69,11 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last record, NO_SEQUENCE when no batch is remembered."""
+        """The sequence number of the last record; NO_SEQUENCE when no batch is kept."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def add(self, epoch: int, batch: RememberedBatch) -> None:
-        """Remember a batch that has been appended."""
+        """Store an appended batch."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -84,8 +84,8 @@ class Producer:
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction, as the transaction index has it: from its first record to its marker. Every transaction
-    that begins below `last_stable_offset` is decided by the marker, or by one before it.
+    """An aborted transaction as in the transaction index, from its first record to its marker. Every transaction that
+    begins below `last_stable_offset` is ended by this marker or an earlier one.
     """
 
     producer_id: int
@@ -95,23 +95,23 @@ class Aborted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a producer's batch is not appended."""
+    """Why a producer's batch is rejected."""
 
     error: ErrorCode
     reason: str
 
 
 class Producers:
-    """The producers of one partition. `end_offset`: what lies below it in the log is accounted for."""
+    """The producers of one partition. `end_offset`: all batches below it in the log are included."""
 
     __slots__ = ("_by_id", "_completed", "_open", "_unverified", "end_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
-        # In the order of their last batch, the longest silent first.
+        # Ordered by last batch, the longest idle first.
         self._by_id: dict[int, Producer] = {}
-        # Open transactions: first offset -> producer id, rising.
+        # Open transactions: first offset -> producer id, ascending.
         self._open: dict[int, int] = {}
-        # Ended ones whose marker may not be readable yet: first offset -> the marker's.
+        # Ended transactions whose marker may not be readable yet: first offset -> the marker's offset.
         self._completed: dict[int, int] = {}
         self._unverified: dict[int, int] = {}
         self.end_offset = end_offset
@@ -123,7 +123,7 @@ class Producers:
         return iter(self._by_id.values())
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is known of a producer id."""
+        """The state of a producer id; None when unknown."""
         return self._by_id.get(producer_id)
 
     def load(self, producers: Iterable[Producer], end_offset: int) -> None:
@@ -138,7 +138,7 @@ class Producers:
         self.end_offset = end_offset
 
     def check(self, batch: BatchHeader) -> RememberedBatch | Refused | None:
-        """What a client's batch is: a retry of the one returned, not to be appended, or in order (None)."""
+        """Check a client's batch: the batch that it retries, or why it is rejected, or None when it is in order."""
         producer = self._by_id.get(batch.producer_id)
         if self._unverified and batch.is_transactional:
             lowest = self._unverified.get(batch.producer_id, batch.base_sequence)
@@ -186,7 +186,7 @@ class Producers:
         return Refused(ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {batch.producer_id}")
 
     def appended(self, batch: BatchHeader, base_offset: int) -> None:
-        """A producer's batch went into the log at `base_offset`."""
+        """A producer's batch was appended at `base_offset`."""
         delta = batch.last_offset_delta
         self.end_offset = base_offset + delta + 1
         producer = self._latest(batch.producer_id)
@@ -201,7 +201,7 @@ class Producers:
                 self._open[base_offset] = batch.producer_id
 
     def _latest(self, producer_id: int) -> Producer:
-        """A producer that has just written, made if it is not known."""
+        """The state of a producer that has just written; created if unknown."""
         producer = self._by_id.pop(producer_id, None)
         if producer is None:
             producer = Producer(producer_id)
@@ -211,7 +211,7 @@ class Producers:
         return producer
 
     def _forget_one(self) -> None:
-        """Make room: but a transaction that is forgotten while it is open would be read as if it were committed."""
+        """Make room, but keep open transactions: readers would see a dropped one as committed."""
         for producer in self._by_id.values():
             if producer.current_txn_first_offset < 0:
                 del self._by_id[producer.producer_id]
@@ -225,19 +225,19 @@ class Producers:
         return producer is not None and producer.current_txn_first_offset >= 0 and producer.epoch == producer_epoch
 
     def last_sequence(self, producer_id: int) -> int:
-        """Of a producer's last record, NO_SEQUENCE when none is remembered."""
+        """The sequence number of a producer's last record; NO_SEQUENCE when none is kept."""
         producer = self._by_id.get(producer_id)
         return NO_SEQUENCE if producer is None else producer.last_sequence
 
     def unverified(self, producer_id: int, base_sequence: int) -> None:
-        """A transactional batch was refused before it came here; those that follow it must not get in before it."""
+        """A transactional batch was rejected before `check`; later batches must not be appended before it."""
         lowest = self._unverified.pop(producer_id, base_sequence)
         while len(self._unverified) >= MAX_UNVERIFIED:
             del self._unverified[next(iter(self._unverified))]
         self._unverified[producer_id] = min(lowest, base_sequence)
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> Refused | None:
-        """A write that has no sequence numbers: that of a group's offsets."""
+        """Check a write without sequence numbers: a group's offsets."""
         producer = self._by_id.get(producer_id)
         if producer is None or producer_epoch >= producer.epoch:
             return None
@@ -252,8 +252,8 @@ class Producers:
     ) -> Refused | None:
         """Whether a marker may end the producer's transaction.
 
-        With transaction version 2 its epoch is above that of the records it ends. One that has it already is a
-        repetition, and allowed, unless another transaction is open.
+        With transaction version 2 the marker's epoch is above that of the records it ends. A marker with the current
+        epoch is a repetition, and allowed, unless another transaction is open.
         """
         producer = self._by_id.get(producer_id)
         if producer is None:
@@ -276,7 +276,7 @@ class Producers:
         return None
 
     def marked(self, batch: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> Aborted | None:
-        """A marker is in the log at `offset`; what it has aborted, if there was anything."""
+        """A marker was appended at `offset`; returns the transaction that it aborted, if any."""
         self.end_offset = offset + 1
         producer = self._latest(batch.producer_id)
         if batch.producer_epoch != producer.epoch:
@@ -296,7 +296,7 @@ class Producers:
         return Aborted(batch.producer_id, first_offset, offset, next(iter(self._open), offset + 1))
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """See the module's docstring; None when everything readable is decided."""
+        """See the module's docstring; None when all readable transactions are decided."""
         if self._completed:
             self._completed = {first: last for first, last in self._completed.items() if last >= high_watermark}
         first = next(iter(self._open), None)
@@ -304,19 +304,19 @@ class Producers:
 
     @property
     def has_unstable(self) -> bool:
-        """Whether `first_unstable_offset` may be something."""
+        """Whether `first_unstable_offset` may be other than None."""
         return bool(self._open or self._completed)
 
     # After a restart
 
     def replay(self, batch: BatchHeader) -> None:
-        """A batch as it is found in the log after a restart. Markers are `marked`."""
+        """Apply a batch found in the log after a restart. Markers go to `marked`."""
         if batch.producer_id >= 0 and not batch.is_control:
             self.appended(batch, batch.base_offset)
         self.end_offset = batch.next_offset
 
     def expire(self, now_ms: int, idle_ms: int) -> int:
-        """Forget producers that have been silent for producer.id.expiration.ms; how many they were."""
+        """Drop producers that have been idle for producer.id.expiration.ms; returns how many."""
         expired = [
             producer.producer_id
             for producer in self._by_id.values()

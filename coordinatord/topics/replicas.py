@@ -1,6 +1,6 @@
-"""DescribeLogDirs v1-v5, ElectLeaders v0-v2, ListPartitionReassignments v0: where replicas are, who leads, what moves.
+"""DescribeLogDirs v1-v5, ElectLeaders v0-v2, ListPartitionReassignments v0: replicas, leaders, reassignments.
 
-Every partition has one replica, on the node that leads it: no election is ever needed, and nothing moves.
+Every partition has one replica, on the node that leads it: no election is ever needed, and no replica moves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PREFERRED, UNCLEAN = 0, 1
 """`election_type`."""
 
 VOLUME_SIZE_SINCE = 4
-"""The version of DescribeLogDirs that asks how much room there is."""
+"""First version of DescribeLogDirs that returns the volume's size."""
 
 
 class Replicas:
@@ -58,7 +58,7 @@ class Replicas:
         }
 
     def describe_log_dirs(self, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """The data directory, with the partitions of this node: all of them, or those that are asked for and here."""
+        """The data directory with this node's partitions: all, or those of the request that are on this node."""
         self.catalogue.refresh()
         result = DescribeLogDirsResult(0, self._log_dir, self._described(request))
         if context.api_version >= VOLUME_SIZE_SINCE:
@@ -87,7 +87,7 @@ class Replicas:
         return topics
 
     def elect_leaders(self, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """Every partition has the leader that it should have. Of all partitions none is named then."""
+        """Every partition already has its preferred leader. The response to a request for all names no partition."""
         self.catalogue.refresh()
         if request.topic_partitions is None:
             results = [ReplicaElectionResult(topic.name) for topic in self.catalogue]
@@ -118,5 +118,5 @@ class Replicas:
     def list_partition_reassignments(
         self, _context: RequestContext, _request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
-        """There are none."""
+        """Always empty: there are no reassignments."""
         return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,11 +1,11 @@
-"""The catalogue in a process that is not alone: see coordinatord.cluster.nodes for what is agreed.
+"""The catalogue in a process that shares it with other workers: see coordinatord.cluster.nodes for the protocol.
 
-A change is made under the lock, after everything that others have changed was taken over. Others are taken over when
-the supervisor tells of them, when somebody asks for all topics, and when somebody asks for one that is not known: a
-client may come here with a topic that another worker has told it of a moment ago.
+A change is made under the lock, after all changes of other workers have been applied. Their changes are also applied
+when the supervisor announces them, when a request asks for all topics, and when it asks for an unknown topic: another
+worker may have told the client of that topic a moment ago.
 
-Taking over is done at once; what hangs on a deletion (groups forget offsets, consumers are woken) happens in the event
-loop's next turn, since a handler may be in the middle of something.
+Changes are applied at once; the consequences of a deletion (groups delete offsets, consumers are woken) follow in the
+event loop's next iteration, since a handler may be running.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Key = TypeVar("Key")
 
 
 class _Known(dict[Key, Topic]):
-    """Topics by name or id. What is not there is looked for once more."""
+    """Topics by name or id. A missing topic is looked up again after a refresh."""
 
     __slots__ = ("_refresh",)
 
@@ -46,8 +46,8 @@ class _Known(dict[Key, Topic]):
 
 
 class SharedCatalogue(Catalogue):
-    """`on_removed(logs)` removes what this worker has of deleted topics; `on_gone(topics)` is for what hangs on them,
-    and calls `followed` when that is done. Both are set before anybody asks for anything.
+    """`on_removed(logs)` removes this worker's logs of deleted topics; `on_gone(topics)` handles the consequences and
+    calls `followed` when that is done. Both are set before the first request.
     """
 
     def __init__(
@@ -90,19 +90,19 @@ class SharedCatalogue(Catalogue):
         self._call_soon(self._tell_gone)
 
     def catch_up(self) -> None:
-        """Everything is loaded: groups can hear of topics that were deleted while this worker was dead."""
+        """Loading is complete: groups can be told of topics that were deleted while this worker was down."""
         self._is_behind = False
         self.on_gone([(deletion.topic, topic_id) for topic_id, deletion in self._content.deleting.items()])
 
     def followed(self) -> None:
-        """There is nothing left to do for what has been deleted."""
+        """Report that this worker has processed all deletions."""
         if self._removed and not self._gone and not self._is_behind:
             self._shared.follow(self._nodes.worker, self._content.change)
 
     # The file
 
     def _load(self) -> None:
-        """The supervisor has brought file and directories in line; others may have gone on while we were dead."""
+        """The supervisor has reconciled file and directories; other workers may have made changes since then."""
         self.by_name = _Known(self.refresh)
         self.by_id = _Known(self.refresh)
         self._finish_deleting()
@@ -133,7 +133,7 @@ class SharedCatalogue(Catalogue):
         followed = self._shared.followed_by_all
         return {topic_id: each for topic_id, each in self._content.deleting.items() if each.change > followed}
 
-    # What others have changed
+    # Changes of other workers
 
     def _take_over(self, content: catalogue_file.Content) -> None:
         entries = content.topics
@@ -163,4 +163,4 @@ class SharedCatalogue(Catalogue):
 
 
 def _nothing(_what: object) -> None:
-    """Nobody minds."""
+    """The default callback: does nothing."""

@@ -1,4 +1,4 @@
-"""Snapshots of a partition's producers, so that a restart need not read the whole log: Kafka's own files.
+"""Snapshots of a partition's producers in Kafka's own file format, so that a restart need not read the whole log.
 
 `<partition>/<offset, 20 digits>.snapshot` holds the state before `offset`:
 
@@ -6,7 +6,7 @@
     int64 id · int16 epoch · int32 last sequence · int64 last offset · int32 offset delta · int64 timestamp
     int32 coordinator epoch · int64 first offset of its open transaction, -1 for none
 
-It carries the last batch of each producer; so after a restart only a retry of that one is known as one, in Kafka too.
+It holds only the last batch of each producer; so after a restart only a retry of that one is recognised, as in Kafka.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _CRC_FROM = 6
 
 
 class SnapshotDamaged(Exception):
-    """Not a snapshot, or not what was written. It is done without: the log has it all."""
+    """Not a snapshot, or a damaged one. It is not needed: the log holds all of its content."""
 
 
 def file_name(offset: int) -> str:
-    """What the snapshot of the state before `offset` is called."""
+    """The file name of the snapshot of the state before `offset`."""
     return f"{offset:020d}{SUFFIX}"
 
 
 def offset_of(name: str) -> int | None:
-    """The offset that a file's name tells; None when it is no snapshot's."""
+    """The offset in a file's name; None when it is not a snapshot's name."""
     digits = name.removesuffix(SUFFIX)
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() and digits != name else None
 

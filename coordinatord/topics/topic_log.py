@@ -1,4 +1,4 @@
-"""A topic's partitions as the log of the coordinator that lives in them: see coordinatord.runtime.log."""
+"""A topic's partitions as the log of the coordinator whose state they store: see coordinatord.runtime.log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kafka_wire.records.batch import Records
 
 
 class TopicLog:
-    """Of a topic that is never deleted; it may be made later."""
+    """The log in a topic that is never deleted; the topic may be created later."""
 
     def __init__(
         self, topic: str, appends: TransactionalAppends, writer: LogWriter, *, buffer_bytes: int = LOAD_BUFFER_BYTES
     ) -> None:
-        """`buffer_bytes`: how much of a file is read at a time."""
+        """`buffer_bytes`: size of one read of a file."""
         self.topic = topic
         self.gate: Gate = writer
         self._appends = appends
@@ -29,7 +29,7 @@ class TopicLog:
         self._logs: dict[int, PartitionLog] = {}
 
     def append(self, partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
-        """The epoch that makes them durable."""
+        """Append `records`; returns the log epoch that makes them durable."""
         if producer is not None:
             return self._appends.append_records(self._partition(partition), records, now_ms, *producer)
         log = self._logs.get(partition)
@@ -38,11 +38,11 @@ class TopicLog:
         return self._writer.append_records(log, records, now_ms)
 
     def size_bytes(self, partition: int) -> int:
-        """How much there is to read."""
+        """Number of bytes to read."""
         return self._partition(partition).log.visible_bytes
 
     def read(self, partition: int) -> Iterator[ReplayedBatch]:
-        """All batches; meanwhile the partition gets to know its producers from them."""
+        """All batches; reading them also rebuilds the partition's producer state."""
         found = self._partition(partition)
         return self._appends.watch(found, replay(found.log, chunk_bytes=self._buffer_bytes))
 

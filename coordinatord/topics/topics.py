@@ -1,4 +1,4 @@
-"""The embedded topics as the shell sees them: one object, its handlers, and a few look-ups."""
+"""The shell's interface to the embedded topics: one object, its handlers, and a few lookups."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from coordinatord.topics.shared_catalogue import SharedCatalogue
 
 
 class Topics:
-    """Constructed once the data directory is open: reads the catalogue, brings topics and directories in line, and
-    gives every partition's log its topic's settings. Raises LogDamaged when the catalogue cannot be understood, OSError
-    when it cannot be written.
+    """Constructed once the data directory is open: reads the catalogue, reconciles topics with directories, and applies
+    each topic's settings to its partitions' logs. Raises LogDamaged when the catalogue is not valid, OSError when it
+    cannot be written.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Topics:
         schedule_at: ScheduleAt,
         shared: tuple[Shared, Callable[..., object]] | None = None,
     ) -> None:
-        """`new_uuid` gives 16 random bytes, `schedule_at(deadline_ms, callback)` something with `cancel()`. With
-        `shared` other processes have a part in the topics; its second half is the event loop's call_soon.
+        """`new_uuid` returns 16 random bytes, `schedule_at(deadline_ms, callback)` an object with `cancel()`. `shared`
+        is set when other processes share the topics; its second element is the event loop's call_soon.
         """
         self.settings = settings
         self.writer = writer
@@ -98,7 +98,7 @@ class Topics:
         def gone(topics: list[tuple[str, bytes]]) -> None:
             for name, topic_id in topics:
                 self._deleted(name, topic_id)
-            # Not before what that has written is durable: until then a successor would have to do it again.
+            # Only when its records are durable: until then a successor would have to repeat this.
             self.writer.hold(self.writer.epoch, catalogue.followed)
 
         catalogue.on_removed = self.writer.delete
@@ -106,7 +106,7 @@ class Topics:
         return catalogue
 
     def follow_deletions(self) -> None:
-        """After loading: groups hear of topics that were deleted when nobody here could tell them."""
+        """Call after loading: tells groups of topics that were deleted before the groups were loaded."""
         self._groups_are_loaded = True
         if isinstance(self.catalogue, SharedCatalogue):
             self.catalogue.catch_up()
@@ -115,22 +115,22 @@ class Topics:
 
     @staticmethod
     def log_config(settings: Settings, name: str) -> LogConfig:
-        """What the log of a topic is opened with, before the catalogue has been read and says more."""
+        """The settings with which a topic's log is opened, until the catalogue has been read."""
         return Configs(settings, internal_configs(settings, name)).log_config
 
     @property
     def offsets_partitions(self) -> int:
-        """Partitions of `__consumer_offsets`: fixed when the data directory was made, whatever the setting says now."""
+        """Partitions of `__consumer_offsets`: fixed when the data directory was created, whatever the setting now."""
         return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
 
     @property
     def transaction_partitions(self) -> int | None:
-        """Partitions of `__transaction_state`; None as long as no transactional producer has come."""
+        """Partitions of `__transaction_state`; None until the first transactional producer."""
         topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else None
 
     def kept_partitions(self) -> list[tuple[str, int, int]]:
-        """Settings that came too late for this data directory: (its name, what it says, what the directory has)."""
+        """Settings that came too late for this data directory: (name, configured value, the directory's value)."""
         settings = self.settings
         asked_and_kept = [
             ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions, self.offsets_partitions),
@@ -143,7 +143,7 @@ class Topics:
         return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
 
     def create_transaction_topic(self) -> int:
-        """Make `__transaction_state`, durably; its partitions. OSError when that fails."""
+        """Create `__transaction_state` durably; returns its number of partitions. OSError when that fails."""
         settings = self.settings
         with self.catalogue.changing():
             if self.transaction_partitions is None:
@@ -153,7 +153,7 @@ class Topics:
         return len(self.catalogue.by_name[TRANSACTION_TOPIC].partitions)
 
     def create_ledger_topic(self) -> None:
-        """Make `__rebalances`, durably. OSError when that fails."""
+        """Create `__rebalances` durably. OSError when that fails."""
         with self.catalogue.changing():
             if LEDGER_TOPIC not in self.catalogue.by_name:
                 configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
@@ -163,7 +163,7 @@ class Topics:
         """By api key: (context, request) -> response, or None (see coordinatord.net.request)."""
         return {api_key: handler for part in self._parts for api_key, handler in part.handlers().items()}
 
-    # Look-ups for the group coordinator, which makes them for every offset that is committed
+    # Lookups for the group coordinator, which makes them for every committed offset
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic; None when there is no such topic."""
@@ -176,7 +176,7 @@ class Topics:
         return topic.name if topic is not None else None
 
     def id_and_size(self, name: str) -> tuple[bytes, int] | None:
-        """The id of a topic and how many partitions it has; None when there is no such topic."""
+        """The id of a topic and its number of partitions; None when there is no such topic."""
         topic = self.catalogue.by_name.get(name)
         return (topic.topic_id, len(topic.partitions)) if topic is not None else None
 
@@ -186,13 +186,14 @@ class Topics:
         return topic is not None and 0 <= partition < len(topic.partitions)
 
     def first_unstable_offset(self, log: PartitionLog) -> int:
-        """Where the first open transaction that is known of begins in a partition, or its end."""
+        """The start offset of a partition's first known open transaction, or the partition's end."""
         partition = self.catalogue.partition(log.topic, log.partition)
         return log.end_offset if partition is None else partition.first_unstable_offset
 
     def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
-        """Call `listener(name, id)` after each topic that is deleted; its offsets are of no use then. Those whose
-        offsets may still be there, as the process ended meanwhile, come at once (with others: after loading).
+        """Call `listener(name, id)` after each topic deletion; the topic's committed offsets are useless then. Topics
+        whose offsets may remain because the process ended during the deletion are reported at once (with other workers:
+        after loading).
         """
         self._listeners.append(listener)
         if not isinstance(self.catalogue, SharedCatalogue):
@@ -206,15 +207,15 @@ class Topics:
             self._settle((topic_id,))
 
     def _settle(self, topic_ids: tuple[bytes, ...]) -> None:
-        """Forget deletions when what groups have written about them is durable."""
+        """Mark deletions as settled when the groups' records about them are durable."""
         if topic_ids:
             self.writer.hold(self.writer.epoch, lambda: self.catalogue.settled(topic_ids))
 
-    # What the shell calls from time to time, and at the end
+    # Called by the shell, periodically and at the end
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Drop segments by retention.ms and retention.bytes, and forget idle producers when it is time for that; how
-        many segments. Every log.retention.check.interval.ms.
+        """Drop segments by retention.ms and retention.bytes, and drop idle producers when due; returns the number of
+        segments. Called every log.retention.check.interval.ms.
         """
         if now_ms - self._producers_expired_ms >= self.settings.producer_id_expiration_check_interval_ms:
             self._producers_expired_ms = now_ms
@@ -222,15 +223,15 @@ class Topics:
         return self.writer.apply_retention(now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that have been idle for producer.id.expiration.ms; how many."""
+        """Drop producers that have been idle for producer.id.expiration.ms; returns how many."""
         idle_ms = self.settings.producer_id_expiration_ms
         return sum(
             partition.expire_producers(now_ms, idle_ms) for topic in self.catalogue for partition in topic.partitions
         )
 
     def drain(self) -> None:
-        """The daemon is stopping: answer what is parked, and write down what is known of producers. What is appended
-        from now on is found in the log at the next start.
+        """The daemon is stopping: answer parked requests, and write snapshots of the producers. The next start finds
+        later appends in the log.
         """
         self.fetching.drain()
         for topic in self.catalogue:
