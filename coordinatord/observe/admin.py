@@ -1,9 +1,9 @@
-"""The admin port: /metrics, /healthz, /readyz and a page that names them, over HTTP, on threads of its own.
+"""The admin port: /metrics, /healthz, /readyz and an index page, over HTTP, on threads of its own.
 
-The port is bound where `start` is called, so that an address in use is an error of the start; everything else,
-importing the HTTP server and prometheus-client included (30 ms, 5 MiB), happens on the admin thread while the daemon
-comes up. The event loop takes no part in answering, which is why a busy daemon can still be scraped and a stuck one
-can still be found out: /healthz asks the loop for a sign of life.
+`start` binds the port, so that an address in use is a startup error; everything else, including the import of the HTTP
+server and prometheus-client (30 ms, 5 MiB), happens on the admin thread while the daemon starts. The event loop takes
+no part in answering, so a busy daemon can still be scraped and a stuck one detected: /healthz asks the loop to run a
+callback.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LOOP_ANSWER_SECONDS = 5.0
 
 
 class AdminError(Exception):
-    """The admin port cannot be opened; a sentence for the operator."""
+    """The admin port cannot be opened; the message is a sentence for the operator."""
 
 
 class AdminServer:
-    """`start()` binds and returns at once; `stop()` ends it."""
+    """`start()` binds and returns at once; `stop()` stops the server."""
 
     def __init__(
         self, listener: Listener, metrics: Metrics, health: Health, *, loop: asyncio.AbstractEventLoop | None = None
@@ -45,7 +45,7 @@ class AdminServer:
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._stop: tuple[socket.socket, socket.socket] | None = None
-        """The thread listens to the first end; closing the second tells it to stop."""
+        """The thread watches the first end; closing the second end tells the thread to stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
 
     @property
@@ -56,15 +56,15 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        """Where a person finds it: `http://127.0.0.1:9644/`."""
+        """The URL of the index page, such as `http://127.0.0.1:9644/`."""
         host = self._listener.host
         if host in ("", "0.0.0.0", "::"):
             host = "127.0.0.1"
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def add_page(self, path: str, title: str, answer: Callable[[dict[str, list[str]]], object]) -> None:
-        """Serve what `answer(query)` returns as JSON under `path`, and name it on the index. It runs on the admin
-        thread.
+        """Serve the result of `answer(query)` as JSON under `path`, and list the page in the index. `answer` runs on
+        the admin thread.
         """
         self._pages[path] = (title, answer)
 
@@ -76,7 +76,7 @@ class AdminServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening; answers under way may be cut off."""
+        """Stop listening; responses in progress may be cut off."""
         if self._thread is None or self._stop is None or self._socket is None:
             return
         self._stop[1].close()
@@ -86,7 +86,7 @@ class AdminServer:
             self._socket.close()
 
     def loop_stuck(self) -> str | None:
-        """None when the event loop answers, otherwise what is wrong with it. Called on the admin thread."""
+        """None when the event loop answers, otherwise what is wrong. Called on the admin thread."""
         if self._loop is None:
             return None
         answered = threading.Event()
@@ -99,7 +99,7 @@ class AdminServer:
         return f"the event loop did not answer within {LOOP_ANSWER_SECONDS:g} s"
 
     def _serve(self) -> None:
-        from coordinatord.observe import web  # see above: not on the way of a start
+        from coordinatord.observe import web  # imported on the admin thread, so that it does not delay the start
 
         assert self._socket is not None
         assert self._stop is not None

@@ -1,4 +1,4 @@
-"""The lines that a person waits for after a start: where the daemon listens, and how to stop it."""
+"""The messages printed once the daemon has started: the addresses it listens on, and how to stop it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from coordinatord.observe.logs import get_logger
 
 
 def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: str | None, people: bool) -> None:
-    """Say that clients are welcome. `bound` is (address listened on, address advertised) of each listener; `people`
-    says whether somebody looks on (a terminal, and logging.format not json): plain sentences then, otherwise one log
-    line.
+    """Announce that clients can connect. `bound` is (bound address, advertised address) of each listener. With
+    `people` (standard error is a terminal, and logging.format is not json) the output is plain sentences, otherwise one
+    log line.
     """
     if not people:
         get_logger().info(
@@ -41,7 +41,7 @@ def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: st
 
 
 def for_people(logging_format: str) -> bool:
-    """Whether plain sentences are wanted, given the setting logging.format."""
+    """Whether to print plain sentences, given the setting logging.format."""
     return logging_format != "json" and sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -1,4 +1,4 @@
-"""Which build this is: the sources as they are, or with the modules that setup.py names as C."""
+"""Which build this is: pure Python, or with the modules listed in setup.py compiled to C."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from importlib.util import find_spec
 
 
 def is_compiled() -> bool:
-    """Whether the modules that requests go through are C. Imports none of them."""
+    """Whether the modules on the request path are compiled to C. Imports none of them."""
     found = find_spec("coordinatord.net.router")
     return found is not None and not str(found.origin).endswith(".py")

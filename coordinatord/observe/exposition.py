@@ -1,9 +1,9 @@
-"""Our counters in Prometheus' form, made when somebody scrapes.
+"""Our counters in Prometheus' format, built at each scrape.
 
-Two kinds of names. What Kafka measures too is exported under the names that its dashboards use, as jmx_exporter
+Two kinds of names. Metrics that Kafka has too are exported under the names of its dashboards, as jmx_exporter
 spells them (`kafka_server_group_coordinator_metrics_offset_commit_count`): untyped, in Kafka's units, with `_rate`
-and quantiles over the last half minute or so beside the counts, as Kafka's own meters give them. What is ours is
-named by Prometheus' own rules (`coordinatord_requests_total`, seconds, bytes, histograms).
+and quantiles over about the last half minute beside the counts, as Kafka's own meters give them. Our own metrics
+follow Prometheus' naming rules (`coordinatord_requests_total`, seconds, bytes, histograms).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ KAFKA = "kafka_server_group_coordinator_metrics_"
 OURS = "coordinatord_"
 
 WINDOW_SECONDS = 30.0
-"""Rates and quantiles cover at least this long, as far as there were scrapes; Kafka's meters cover 30 to 60 s."""
+"""Rates and quantiles cover at least this long, as far back as scrapes go; Kafka's meters cover 30 to 60 s."""
 
 EXPORTED_BOUNDS = tuple(
     (index, bound)
     for index, bound in enumerate(BOUNDS_SECONDS)
     if f"{bound:e}"[0] in "125" and f"{bound:e}"[2] == "0" and bound >= 1e-5
 )
-"""(bucket, upper bound) of exported histograms: 1, 2, 5 of each decade from 10 µs. The finer ones would be six
+"""(bucket, upper bound) of exported histograms: 1, 2, 5 of each decade from 10 µs. The internal buckets would be six
 series per decade for every API.
 """
 
@@ -76,7 +76,7 @@ KAFKA_WATCHES = frozenset(
         "event_queue_size",
     }
 )
-"""Watches that Kafka measures under the same name; the others get our prefix."""
+"""Watches that Kafka exports under the same name; all other watches get our prefix."""
 
 CLASSIC_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
@@ -109,7 +109,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Counts at one time, to take differences from."""
+    """Counter values at one time, for computing differences."""
 
     at: float
     counts: dict[str, int]
@@ -143,7 +143,7 @@ class ShellCollector(Collector):
         self._snapshots = deque([_Snapshot(clock(), dict.fromkeys(KAFKA_METERS, 0), nothing)])
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry asks only in order to find two collectors with the same names."""
+        """Empty: the registry only uses it to detect duplicate names."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -179,7 +179,7 @@ class ShellCollector(Collector):
             family = GaugeMetricFamily(prefix + name, doc, labels=labels)
             readings = reading if isinstance(reading, Mapping) else {"": reading}
             if name == "classic_group_count":
-                # A state that no group is in is a zero, not a gap in the graph.
+                # A state without groups is exported as 0, not as a gap in the graph.
                 readings = dict.fromkeys(CLASSIC_STATES, 0.0) | dict(readings)
             for value, number in readings.items():
                 family.add_metric((value,) if label else (), number)
@@ -196,8 +196,8 @@ class ShellCollector(Collector):
         yield failures
 
     def _read(self, name: str, read: Callable[[], Reading]) -> Reading | None:
-        """One reading. The event loop goes on while it is taken, so a walked dictionary may change size: once more,
-        then.
+        """One reading. The event loop runs meanwhile, so a dictionary may change size during iteration; then the
+        reading is retried.
         """
         for _attempt in range(3):
             try:
@@ -207,7 +207,7 @@ class ShellCollector(Collector):
                 continue
             except Exception:
                 break
-        # One broken reading must not cost the operator all the others.
+        # One failed reading must not cost the operator all other metrics.
         self._failed_watches[name] = self._failed_watches.get(name, 0) + 1
         return None
 
@@ -220,7 +220,7 @@ class ShellCollector(Collector):
             {name: histogram(self._metrics).counts[:] for name, histogram in KAFKA_HISTOGRAMS.items()},
         )
         since = self._reference(now)
-        # Shortly after the start a few events would make a storm: Kafka too divides by a whole window then.
+        # Shortly after the start a few events would give a huge rate: like Kafka, divide by a whole window.
         elapsed = max(now.at - since.at, WINDOW_SECONDS)
         for name, count in now.counts.items():
             yield UnknownMetricFamily(f"{KAFKA}{name}_count", "Since the start.", value=count)
@@ -240,13 +240,13 @@ class ShellCollector(Collector):
         yield GaugeMetricFamily(KAFKA + "partition_load_time_avg", "Milliseconds.", value=1e3 * average)
 
     def _reference(self, now: _Snapshot) -> _Snapshot:
-        """The youngest snapshot that is a window old, or the oldest there is; `now` is kept for later ones."""
+        """The newest snapshot that is at least a window old, else the oldest; stores `now` for later scrapes."""
         kept = self._snapshots
         with self._lock:
             while len(kept) > 1 and now.at - kept[1].at >= WINDOW_SECONDS:
                 kept.popleft()
             since = kept[0]
-            # Somebody who scrapes in a loop must not fill the memory.
+            # A client that scrapes in a loop must not fill the memory.
             if now.at - kept[-1].at >= 1.0:
                 kept.append(now)
         return since
@@ -290,7 +290,7 @@ class ShellCollector(Collector):
 
 
 def registry(collector: ShellCollector) -> CollectorRegistry:
-    """A registry of our own: ours, and what prometheus-client knows of the process and the interpreter."""
+    """A separate registry: our metrics and prometheus-client's metrics of the process and the interpreter."""
     made = CollectorRegistry(auto_describe=False)
     made.register(collector)
     ProcessCollector(registry=made)
@@ -318,7 +318,7 @@ def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histo
 
 
 def _yammer_group_counts(by_state: Mapping[str, float]) -> Iterator[Metric]:
-    """The older names, which most dashboards in the field still use."""
+    """The older names, which most existing dashboards still use."""
     prefix = "kafka_coordinator_group_groupmetadatamanager_numgroups"
     yield GaugeMetricFamily(prefix, "Groups of the classic protocol.", value=sum(by_state.values()))
     for state, count in by_state.items():
@@ -326,7 +326,7 @@ def _yammer_group_counts(by_state: Mapping[str, float]) -> Iterator[Metric]:
 
 
 def _items(table: Mapping[_Key, _Value]) -> list[tuple[_Key, _Value]]:
-    """The entries of a dictionary to which the event loop adds meanwhile."""
+    """The entries of a dictionary to which the event loop may be adding."""
     while True:
         try:
             return list(table.items())

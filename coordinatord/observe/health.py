@@ -1,7 +1,7 @@
-"""Whether the daemon is alive and whether it should get clients: the shell says, /healthz and /readyz tell.
+"""Liveness and readiness of the daemon: the shell sets the state, /healthz and /readyz report it.
 
-Alive and ready are different questions. A daemon that loads its log is alive and must not be restarted for it, but it
-cannot serve every group yet; one that drains is alive and must get no new clients; one whose log failed is neither.
+The two differ. A daemon that is loading its log is alive and must not be restarted, but it cannot serve every group
+yet. A draining daemon is alive but must get no new clients. A daemon whose log failed is neither alive nor ready.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class HealthState(StrEnum):
 
 
 class Health:
-    """State and reasons. The event loop writes, the admin thread reads; each change replaces one tuple, so no lock
-    is needed.
+    """State and reasons. The event loop writes them, the admin thread reads them; each change replaces one tuple, so
+    no lock is needed.
     """
 
     __slots__ = ("_checks", "_said")
@@ -30,8 +30,8 @@ class Health:
         self._checks: dict[str, Callable[[], str | None]] = {}
 
     def set(self, state: HealthState, *reasons: str) -> None:
-        """Move to a state, with what a person should know about it. There is no way back from DRAINING but to FAILED,
-        and none from FAILED: what goes on meanwhile does not hide them.
+        """Change the state, with reasons for the operator. DRAINING can only change to FAILED, and FAILED is final:
+        later events do not hide them.
         """
         if state is HealthState.FAILED or self._said[0] not in (HealthState.DRAINING, HealthState.FAILED):
             self._said = (state, reasons)
@@ -52,8 +52,8 @@ class Health:
         self.set(HealthState.FAILED, *reasons)
 
     def watch(self, name: str, check: Callable[[], str | None]) -> None:
-        """Ask `check` whenever readiness is asked: None when all is well, otherwise why not. It runs on the admin
-        thread.
+        """Call `check` at each readiness request: it returns None when ready, otherwise the reason. It runs on the
+        admin thread.
         """
         self._checks[name] = check
 
@@ -62,12 +62,12 @@ class Health:
         return self._said[0]
 
     def live(self) -> tuple[bool, dict[str, object]]:
-        """Is it worth keeping? (yes or no, what to tell as JSON)"""
+        """Whether the daemon is alive: (yes or no, body as JSON)."""
         state, reasons = self._said
         return state is not HealthState.FAILED, {"state": state.value, "reasons": list(reasons)}
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Should it get clients? (yes or no, what to tell as JSON)"""
+        """Whether the daemon should get clients: (yes or no, body as JSON)."""
         state, reasons = self._said
         told = [*reasons, *self._objections()]
         return state is HealthState.READY and not told, {"state": state.value, "reasons": told}

@@ -1,9 +1,9 @@
-"""The rebalance ledger: for each rebalance, what made it happen, who came when, who went and why, and what it waited
-for. A plain Kafka log has only the outcome.
+"""The rebalance ledger: for each rebalance its trigger, when each member joined, which members left and why, and what
+it waited for. A plain Kafka log has only the outcome.
 
 `Ledger.observe` follows a group from step to step and closes a record when its rebalance ends. A record is a JSON
-object (kafka_wire/records/rebalance_ledger.py has its fields), made once, when somebody has time to write it, and kept
-as the bytes that go into the topic `__rebalances`; the last ones stay in memory for the admin page, as many as fit into
+object (fields: kafka_wire/records/rebalance_ledger.py). It is encoded once, when the writer has time, and kept as the
+bytes that go into the topic `__rebalances`; the latest records stay in memory for the admin page, as many as fit into
 MEMORY_BYTES.
 """
 
@@ -24,15 +24,15 @@ from coordinatord.observe.logs import Teller
 from kafka_wire.records.rebalance_ledger import VERSION, Outcome
 
 MEMORY_BYTES = 4 * 1024 * 1024
-"""Of records that are kept for the admin page: some thousands of usual ones."""
+"""Limit of the records kept for the admin page: several thousand typical ones."""
 
 MAX_ENTRIES = 2_000
-"""Members that one record lists. A record of so many has 300 KB, less than a message may have (max.message.bytes)."""
+"""Members listed in one record. A record of so many takes 300 KB, less than max.message.bytes."""
 
 
 class Rebalance:
-    """A rebalance that is under way, or has ended and is not written yet. Each member that joins is noted here, and
-    that is all that is done then: what the record says of it is made in the end.
+    """A rebalance that is in progress, or has ended but is not written yet. A join only stores the member here; its
+    entry in the record is built at the end.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Rebalance:
         "trigger",
     )
 
-    # when it has ended
+    # set at the end
     outcome: str
     generation_after: int
     ended_ms: int
@@ -82,16 +82,16 @@ class Rebalance:
         self.generation_before = generation_before
         self.is_initial = is_initial
         self.members_before = 0
-        #: members that were not there before, and are there
+        #: members that are new in this rebalance and still in the group
         self.newcomers: dict[str, None] = {}
-        #: by member id, in the order in which they came; `came_ms` has when
+        #: by member id, in order of arrival; `came_ms` has the times
         self.rejoined: dict[str, Joined] = {}
         self.came_ms: list[int] = []
         self.dropped: list[tuple[Dropped, int]] = []
         self.omitted = 0
 
     def came(self, joined: Joined, now_ms: int) -> None:
-        """A member has joined. One that asks again was here already."""
+        """A member has joined. A repeated JoinGroup of the same member counts once."""
         rejoined = self.rejoined
         if joined.member_id in rejoined:
             return
@@ -102,7 +102,7 @@ class Rebalance:
             self.omitted += 1
 
     def note(self, changes: list[Joined | Dropped], now_ms: int) -> None:
-        """What a step of it has changed of the members."""
+        """Record a step's changes to the members."""
         are_the_same = True
         for change in changes:
             if type(change) is Joined:
@@ -119,12 +119,12 @@ class Rebalance:
             self.count(changes)
 
     def count(self, changes: list[Joined | Dropped]) -> None:
-        """Who has become a member, and who is one no more."""
+        """Count members that were added and removed."""
         newcomers = self.newcomers
         replaced: str | None = None
         for change in changes:
             if type(change) is Joined:
-                # A static member takes the place of its former self in one step.
+                # A restarted static member replaces its former self in one step.
                 if change.is_new or (replaced is not None and change.group_instance_id == replaced):
                     newcomers[change.member_id] = None
             else:
@@ -134,7 +134,7 @@ class Rebalance:
                     replaced = change.group_instance_id
 
     def end(self, group: Group, outcome: str, generation_id: int, now_ms: int) -> None:
-        """It is over: what else the record says of the group."""
+        """The rebalance has ended: store the group's data for the record."""
         members, newcomers = group.members, self.newcomers
         self.outcome = outcome
         self.generation_after = generation_id
@@ -147,7 +147,7 @@ class Rebalance:
         self.slowest = self._slowest()
 
     def _slowest(self) -> dict[str, Any] | None:
-        """Who was waited for longest. A member that never came made all others wait for the whole rebalance timeout."""
+        """The longest wait. A member that never rejoined made all others wait for the whole rebalance timeout."""
         joined_ms, ended_ms, began_ms = self.joined_ms, self.ended_ms, self.began_ms
         join_ms = (ended_ms if joined_ms is None else joined_ms) - began_ms
         if joined_ms is not None and ended_ms - joined_ms > join_ms and self.outcome == Outcome.COMPLETED:
@@ -162,7 +162,7 @@ class Rebalance:
         return {"phase": "join", "member_id": member_id, "after_ms": last_ms - began_ms}
 
     def head(self) -> dict[str, Any]:
-        """The record without its lists, when it has ended."""
+        """The record without its lists, once the rebalance has ended."""
         head: dict[str, Any] = {
             "version": VERSION,
             "group": self.group_id,
@@ -190,7 +190,7 @@ class Rebalance:
         return head
 
     def whole(self) -> dict[str, Any]:
-        """The record."""
+        """The complete record."""
         record, began_ms = self.head(), self.began_ms
         record["rejoined"] = list(map(_rejoined, self.rejoined.values(), self.came_ms, repeat(began_ms)))
         record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in self.dropped]
@@ -198,27 +198,27 @@ class Rebalance:
 
 
 Tell = Callable[[Rebalance], object]
-"""Takes a rebalance that has ended."""
+"""Called with a rebalance that has ended."""
 
 Write = Callable[[Group, Callable[[], bytes]], object]
-"""Takes a group and what makes the record of its rebalance, as JSON: to be called once, soon."""
+"""Called with a group and a function that encodes its rebalance's record as JSON; that is called once, soon."""
 
 
 class Ledger:
-    """Of all groups of a node. One thread writes it; `recent` may be called from others."""
+    """The ledger of all groups of a node. One thread writes it; `recent` may be called from other threads."""
 
     def __init__(self, node_id: int, write: Write, tell: Tell) -> None:
-        """`write` appends to the topic, `tell` is for the log line of a rebalance that has ended."""
+        """`write` appends to the topic; `tell` logs a rebalance that has ended."""
         self.node_id = node_id
         self._write = write
         self._tell = tell
         self._open: dict[str, Rebalance] = {}
-        self._ended: dict[Rebalance, None] = {}  # and not written yet
+        self._ended: dict[Rebalance, None] = {}  # but not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
 
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
-        """A step has been made that changed states or members."""
+        """A step has changed states or members."""
         rebalance = self._open.get(group.group_id)
         if not result.transitions:
             if rebalance is not None:
@@ -229,7 +229,7 @@ class Ledger:
         for transition in result.transitions:
             if transition.new is PREPARING_REBALANCE:
                 if rebalance is not None:
-                    rebalance.count(result.changes)  # the group's members are what this step has made of them
+                    rebalance.count(result.changes)  # the group's members already reflect this step
                     self._close(group, rebalance, Outcome.SUPERSEDED, transition.generation_id, now_ms)
                 rebalance = self._begin(group, result, transition, now_ms)
                 is_noted = True
@@ -243,7 +243,7 @@ class Ledger:
             self._follow(group, rebalance, ended.new, now_ms)
 
     def rejoined(self, group_id: str, joined: Joined, now_ms: int) -> None:
-        """A member is here again, and others are waited for."""
+        """A member has rejoined, and the group waits for more members."""
         rebalance = self._open.get(group_id)
         if rebalance is None:
             return
@@ -265,9 +265,9 @@ class Ledger:
             is_initial=transition.old is EMPTY,
         )
         rebalance.note(result.changes, now_ms)
-        # The step has been made: undo what it did to the members.
+        # The step is already applied: undo its effect on the members.
         members_before = len(group.members) - len(rebalance.newcomers)
-        for change in result.changes:  # all of them: of those that are dropped the record names so many only
+        for change in result.changes:  # all changes: the record lists only a limited number of dropped members
             if type(change) is Dropped and change.cause not in (Cause.ID_NOT_USED, Cause.NOT_LOADED):
                 members_before += 1
         rebalance.members_before = members_before
@@ -291,7 +291,7 @@ class Ledger:
         self._tell(rebalance)
 
     def _finish(self, rebalance: Rebalance) -> bytes:
-        """Make a record's JSON."""
+        """Encode a record as JSON."""
         data = orjson.dumps(rebalance.whole())
         self._remember(rebalance.group_id, data)
         del self._ended[rebalance]
@@ -304,15 +304,15 @@ class Ledger:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
     def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """The last records, newest first, of one group or of all."""
-        # One step of the interpreter each: another thread may be writing. In this order nothing is missed.
+        """The latest records, newest first, of one group or of all groups."""
+        # Each copy is atomic in the interpreter: another thread may be writing. In this order no record is missed.
         ended, recent = list(self._ended), self._recent.copy()
         fresh = [each.whole() for each in reversed(ended) if group_id is None or each.group_id == group_id]
         found = [record for name, record in reversed(recent) if group_id is None or name == group_id]
         return [*fresh, *map(orjson.loads, found[:limit])][:limit]
 
     def open(self, group: Group) -> dict[str, Any] | None:
-        """What is known of a rebalance that is under way; None where there is none."""
+        """The current data of a rebalance in progress; None when there is none."""
         rebalance = self._open.get(group.group_id)
         if rebalance is None:
             return None
@@ -361,7 +361,7 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
 
 
 def lines() -> Tell:
-    """Tells of rebalances in the log, in one line each. To be made when logging is set up."""
+    """Logs each rebalance in one line. Create it after logging is configured."""
     teller = Teller("coordinatord.ledger", "rebalance")
 
     def tell(rebalance: Rebalance) -> None:

@@ -1,16 +1,15 @@
-"""Log lines: one event name and its fields, for people on a terminal and as JSON everywhere else, on standard error.
+"""Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
 
-Everybody logs through structlog; what libraries log through the standard library comes out in the same form. A line
-of a level that is off costs 0.8 µs through a module's logger and 0.15 µs through one that was bound (`log.bind()`)
-after `configure`; on a hot path hold a bound one. Lines that are told by the thousand have a `Teller`: the same line in
+All our code logs through structlog; lines that libraries log through the standard library get the same format. A line
+of a disabled level costs 0.8 µs through a module's logger and 0.15 µs through one that was bound (`log.bind()`) after
+`configure`; on a hot path, keep a bound one. Lines that are logged by the thousand have a `Teller`: the same line in
 half the time.
 
-Where an event loop runs (`gather`), lines of its thread leave together at the end of its turn: one write for all that
-a turn has to tell, not one each. A warning, and whatever is worse, leaves at once with all that was said before it, so
-what a failing daemon says is there when it has gone.
+With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
+lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
+lines of a failing daemon are not lost.
 
-Writing a log line never fails into the code that wrote it: when nobody reads standard error any more, lines are
-dropped.
+Writing a log line never raises into the code that logs: when standard error has no reader any more, lines are dropped.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ import orjson
 
 
 def _import_structlog() -> Any:
-    """structlog imports rich as soon as rich is installed, for tracebacks that we do not print: 5 MiB and 30 ms of
-    every start.
+    """Import structlog without rich. It imports rich whenever rich is installed, for tracebacks that we do not print:
+    5 MiB and 30 ms of every start.
     """
     hidden = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
     for name in hidden:
@@ -46,39 +45,39 @@ structlog = _import_structlog()
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 MAX_TEXT = 1_000
-"""Characters of one text in a log line. Peers choose client, group and topic names, and a name may have 32,767
-bytes.
+"""Maximum characters of one string in a log line. Peers choose client, group and topic names, and a name may have
+32,767 bytes.
 """
 
 
 CallSoon = Callable[[Callable[[], object]], object]
 
 PIPE_BYTES = 4_096
-"""Linux' PIPE_BUF: so much goes into a pipe in one piece. Workers share theirs, and must not cut each other's lines."""
+"""Linux' PIPE_BUF: writes up to this size are atomic. Workers share a pipe and must not cut each other's lines."""
 
 MAX_GATHERED = 1_000
-"""Lines of one turn that are kept for its end: some hundred kilobytes."""
+"""Maximum lines of one loop iteration that are held until its end: some hundred kilobytes."""
 
 
 class _Output:
-    """Where finished lines go. Those of one thread may be gathered, all others are written one by one."""
+    """The destination of formatted lines. One thread's lines may be gathered, all others are written one by one."""
 
     __slots__ = ("_call_soon", "_gathered", "_stream", "_thread")
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._thread = 0  # nobody's
+        self._thread = 0  # no thread's id
         self._call_soon: CallSoon | None = None
         self._gathered: list[str] = []
 
     def gather(self, call_soon: CallSoon | None) -> None:
-        """From now on gather this thread's lines until `call_soon` calls back; None: no more."""
+        """Gather this thread's lines until the callback of `call_soon` runs; None stops gathering."""
         self._flush()
         self._thread = 0 if call_soon is None else threading.get_ident()
         self._call_soon = call_soon
 
     def write(self, line: str) -> None:
-        """Now, behind what this thread has said before."""
+        """Write at once, after this thread's gathered lines."""
         if threading.get_ident() == self._thread:
             self._gathered.append(line)
             self._flush()
@@ -86,7 +85,7 @@ class _Output:
             self._write(line)
 
     def write_soon(self, line: str) -> None:
-        """With whatever else is said in this turn."""
+        """Write together with the other lines of this loop iteration."""
         if threading.get_ident() != self._thread:
             self._write(line)
             return
@@ -114,12 +113,12 @@ class _Output:
             self._stream.write(lines + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # The reader is gone, or the stream was closed under us at exit.
+            # The reader has closed the pipe, or the stream was closed at exit.
             return
 
 
 class _Lines:
-    """What structlog calls a logger: it has a name and takes finished lines."""
+    """A logger in structlog's sense: it has a name and takes formatted lines."""
 
     __slots__ = ("critical", "debug", "error", "info", "name", "warning")
 
@@ -130,13 +129,13 @@ class _Lines:
 
 
 class _Routed(logging.Handler):
-    """Hands the records of the standard library's loggers to structlog."""
+    """Passes the records of the standard library's loggers to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             event = record.getMessage()
             fields: dict[str, Any] = {"exc_info": record.exc_info} if record.exc_info else {}
-            # Libraries may have levels of their own, structlog has the five standard ones.
+            # Libraries may define their own levels; structlog has the five standard ones.
             level = min(record.levelno // 10 * 10, logging.CRITICAL)
             get_logger(record.name).log(level, event, **fields)
         except Exception:
@@ -144,7 +143,7 @@ class _Routed(logging.Handler):
 
 
 def _wrapper(level: int) -> type[Any]:
-    """structlog's logger that filters by level, whose `info` does not copy the fields twice on their way."""
+    """structlog's level-filtering logger, with an `info` that does not copy the fields twice."""
     filtering: type[Any] = structlog.make_filtering_bound_logger(level)
     if level > logging.INFO:
         return filtering
@@ -170,11 +169,11 @@ _output = _Output(sys.stderr)
 
 
 class Teller:
-    """Tells of one kind of event: the line is that of `get_logger(name).info(event, **fields)`.
+    """Logs one kind of event: the same line as `get_logger(name).info(event, **fields)`.
 
-    JSON of fields and what all lines of the event end with are put together here. What is not as usual (another form,
-    a text to be cut, a value that is no JSON, a test that listens) goes the way of all lines. To be made when logging
-    is set up.
+    The fast path joins the JSON of the fields and the constant end of the event's lines. Unusual cases (another format,
+    a string to be truncated, a value that is not JSON, a test that captures lines) take the normal path. Create it
+    after logging is configured.
     """
 
     __slots__ = ("_ending", "_event", "_info", "_is_on", "_processors", "_say")
@@ -190,7 +189,7 @@ class Teller:
         self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
 
     def __call__(self, fields: dict[str, Any]) -> None:
-        """`fields` are at least one. They are ours from now on."""
+        """`fields` has at least one entry and must not be used by the caller afterwards."""
         if self._is_on and self._processors[0] is _to_json:
             began_us, time = _millisecond
             now_us = time_ns() // 1_000
@@ -207,7 +206,7 @@ class Teller:
 
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
-    """Set up all logging of the process, as the settings logging.format and logging.level say."""
+    """Configure all logging of the process by the settings logging.format and logging.level."""
     global _output, _worker
     _worker = None
     stream = sys.stderr if stream is None else stream
@@ -228,19 +227,19 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
 
 
 def gather(call_soon: CallSoon | None) -> None:
-    """An event loop runs in this thread: `call_soon` is its. None: it has ended."""
+    """An event loop runs in this thread, with this `call_soon`; None when the loop has ended."""
     _output.gather(call_soon)
 
 
 def tell_worker(worker: int) -> None:
-    """Put the worker's number into every line from now on."""
+    """Add the worker's number to every line from now on."""
     global _worker
     _worker = worker
 
 
 def get_logger(name: str = "") -> Any:
-    """`log.info("listening", host=…, port=…)`. A module may fetch its logger when it is imported: it is set up as
-    `configure` said before its first line, and stays so.
+    """`log.info("listening", host=…, port=…)`. A module may get its logger at import: the logger takes the
+    configuration that is current at its first line, and keeps it.
     """
     return structlog.get_logger(name) if name else structlog.get_logger()
 
@@ -255,7 +254,7 @@ def _rendering(console: bool, colors: bool) -> list[Any]:
 
 
 def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Who says it, how bad it is, and when: UTC, to the microsecond."""
+    """Add logger name, level, and time: UTC, to the microsecond."""
     _origin(event, logger.name, method)
     began_us, time = _millisecond
     now_us = time_ns() // 1_000
@@ -275,7 +274,7 @@ def _origin(event: dict[str, Any], name: str, method: str) -> dict[str, Any]:
 
 
 def _begin_millisecond(now_us: int) -> tuple[int, str]:
-    """When the millisecond began, and how times of it begin. Lines come in bursts: a step has two or three."""
+    """The start of the current millisecond and the text prefix of its times. Cached: a step logs two or three lines."""
     global _millisecond, _second
     began_us, second = _second
     if not 0 <= now_us - began_us < 1_000_000:
@@ -293,13 +292,13 @@ _worker: int | None = None
 
 
 def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
-    """One object a line, in ASCII: no terminal acts on what JSON leaves as it is."""
+    """One JSON object per line, in ASCII: it contains nothing that a terminal would interpret."""
     _add_origin(logger, method, event)
     if "exc_info" in event:
         event = structlog.processors.format_exc_info(logger, method, event)
     try:
         line = orjson.dumps(event, default=repr)
-    except TypeError:  # integers beyond 64 bits, halves of characters
+    except TypeError:  # integers beyond 64 bits, lone surrogates
         line = b""
     if line and len(line) <= MAX_TEXT and line.isascii():
         return line.decode()
@@ -314,7 +313,7 @@ def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]
 
 
 def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Show what a terminal would act on: a peer's client id must not draw lines of its own. JSON escapes by itself."""
+    """Make control characters visible: a peer's client id must not forge log lines. JSON escapes them itself."""
     for field, value in event.items():
         if isinstance(value, str) and not value.isprintable():
             event[field] = "".join(map(_picture, value))
@@ -322,7 +321,7 @@ def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, 
 
 
 def _picture(character: str) -> str:
-    """The character, or Unicode's picture of a control character (␊ of a line feed), or that of something else."""
+    """The character, Unicode's symbol of a control character (␊ for a line feed), or a replacement for others."""
     if character.isprintable():
         return character
     return chr(0x2400 + ord(character)) if character < " " else "\N{REPLACEMENT CHARACTER}"

@@ -1,11 +1,11 @@
-"""What the daemon counts while it works: plain integers and bucket counts, nothing else.
+"""The daemon's counters: plain integers and bucket counts, nothing else.
 
-The event loop adds to them (tens of nanoseconds each; a call into prometheus-client is a microsecond, more than a
-whole heartbeat may cost), and only a scrape, on the admin thread, turns them into Prometheus' form (`exposition.py`).
-Reading an integer that another thread adds to is safe; dictionaries are copied before they are walked.
+The event loop increments them (tens of nanoseconds each; a call into prometheus-client takes a microsecond, more than a
+whole heartbeat may cost). Only a scrape, on the admin thread, converts them to Prometheus' format (`exposition.py`).
+Reading an integer that another thread increments is safe; dictionaries are copied before iteration.
 
-Nothing here is keyed by a group, a member, a topic or a client: peers choose those, and a label whose values peers
-choose grows without bound.
+No counter is keyed by a group, a member, a topic or a client: peers choose those names, so such a label would grow
+without bound.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ API_KEYS = 128
 BOUNDS_SECONDS: tuple[float, ...] = tuple(
     float(f"{step}e{exponent}") for exponent in range(-6, 3) for step in (1, 1.5, 2, 3, 5, 7)
 )
-"""Upper bounds of the buckets, 1 µs to 700 s, six to a decade: a quantile read from them is at most half as high
-again as the true one.
+"""Upper bounds of the buckets, 1 µs to 700 s, six per decade: a quantile computed from them is at most 50% above the
+true one.
 """
 
 Reading = float | Mapping[str, float]
@@ -36,7 +36,7 @@ class Histogram:
         self.counts: list[int] = [0] * (len(BOUNDS_SECONDS) + 1)
         self.total_seconds = 0.0
         self.maximum_seconds = 0.0
-        """Since the daemon started."""
+        """The maximum since the daemon started."""
 
     def observe(self, seconds: float, times: int = 1) -> None:
         """Count `times` events that took `seconds` each."""
@@ -47,7 +47,7 @@ class Histogram:
 
 
 class _HistogramByApi(dict[int, Histogram]):
-    """API key -> histogram, made when it is first needed."""
+    """API key -> histogram, created at first use."""
 
     def __missing__(self, api_key: int) -> Histogram:
         histogram = self[api_key] = Histogram()
@@ -55,14 +55,14 @@ class _HistogramByApi(dict[int, Histogram]):
 
 
 class _Counts(dict[str, int]):
-    """A word from our own code -> how often. `counts["idle"] += 1` needs no entry to be there."""
+    """A word from our own code -> count. `counts["idle"] += 1` works without an existing entry."""
 
     def __missing__(self, _word: str) -> int:
         return 0
 
 
 WATCHES: dict[str, tuple[str, str]] = {
-    # name: (label, or empty for a single value; what it is)
+    # name: (label, or empty for a single value; description)
     "group_count": ("protocol", "Groups by rebalance protocol."),
     "classic_group_count": ("state", "Groups of the classic protocol by state."),
     "consumer_group_count": ("state", "Groups of the consumer protocol by state."),
@@ -83,7 +83,7 @@ WATCHES: dict[str, tuple[str, str]] = {
     "log_segments": ("", "Segments of all partitions."),
     "log_bytes": ("", "Bytes in all segments."),
     "log_unflushed_bytes": ("", "Bytes appended and not yet flushed."),
-    # What Kafka's LogCleaner and LogCleanerManager measure, under the names that jmx_exporter gives it.
+    # Metrics of Kafka's LogCleaner and LogCleanerManager, under jmx_exporter's names.
     "kafka_log_logcleaner_cleaner_recopy_percent": ("", "Share of what was read that the last cleaning has kept."),
     "kafka_log_logcleaner_max_buffer_utilization_percent": ("", "Used share of the last cleaning's map of keys."),
     "kafka_log_logcleaner_max_clean_time_secs": ("", "Duration of the last cleaning."),
@@ -98,12 +98,12 @@ WATCHES: dict[str, tuple[str, str]] = {
     "load_duration_seconds": ("", "How long loading them has taken, so far or in all."),
     "load_records_per_second": ("", "How many of their records a second, so far or in all."),
 }
-"""State that is read when somebody asks, through what the shell registers with `Metrics.watch`."""
+"""State that is read at each scrape, through functions that the shell registers with `Metrics.watch`."""
 
 
 class Metrics:
-    """All counters. The shell adds to the attributes; there is nothing to call but `error`, `watch` and
-    `Histogram.observe`.
+    """All counters. The shell increments the attributes; the only methods to call are `error`, `transition`, `watch`
+    and `Histogram.observe`.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class Metrics:
     def __init__(self) -> None:
         self.connections_accepted = 0
         self.connections_closed = _Counts()
-        """By our reason: "peer", "idle", "limit", "malformed", "shutdown" …"""
+        """Closed connections by reason: "peer", "idle", "limit", "malformed", "shutdown" …"""
         self.bytes_received = 0
         self.bytes_sent = 0
         self.requests: list[int] = [0] * API_KEYS
@@ -150,71 +150,69 @@ class Metrics:
         self.errors: dict[tuple[int, int], int] = {}
         """(API key, error code) -> responses that carried it; see `error`."""
         self.rejected = _Counts()
-        """Input that was no request, by kind: "oversized", "truncated", "unknown_api" …; never by what the peer
-        sent.
-        """
+        """Invalid requests by kind: "oversized", "truncated", "unknown_api" …; never keyed by the peer's input."""
         self.request_seconds = _HistogramByApi()
-        """API key -> from the last byte of a request to its response being handed to the socket, parked time
-        included.
+        """API key -> time from the last byte of a request until its response is handed to the socket, including parked
+        time.
         """
         self.loop_lag_seconds = Histogram()
-        """How late the event loop runs its timers."""
+        """Delay of the event loop's timers."""
 
         self.offset_commits = 0
-        """Offsets committed, one for each partition of a commit."""
+        """Committed offsets, one for each partition of a commit."""
         self.offset_expirations = 0
         self.offset_deletions = 0
         self.completed_rebalances = 0
-        """Classic groups that became Stable."""
+        """Number of times a classic group became Stable."""
         self.consumer_group_rebalances = 0
         self.transitions: dict[tuple[str, str], int] = {}
-        """(old state, new state) of classic groups -> how often; see `transition`."""
+        """(old state, new state) of classic groups -> count; see `transition`."""
         self.members_removed = _Counts()
-        """By our reason: "session_timeout", "rebalance_timeout", "leave", "replaced" …"""
+        """Removed members by reason: "session_timeout", "rebalance_timeout", "leave", "replaced" …"""
 
         self.event_processing_seconds = Histogram()
-        """One step."""
+        """Duration of one step."""
         self.event_purgatory_seconds = Histogram()
-        """A reply held until what was written before it is durable."""
+        """Time that a response waits until the records before it are durable."""
         self.log_flush_seconds = Histogram()
-        """Writing and flushing everything that was pending."""
+        """Duration of writing and flushing all pending batches."""
 
         self.log_appends = 0
-        """Batches."""
+        """Appended batches."""
         self.log_appended_bytes = 0
 
         self.log_cleanings = 0
         self.log_cleaned_bytes = 0
-        """Read from compacted logs in order to be cleaned."""
+        """Bytes read from compacted logs by the cleaner."""
         self.log_rewritten_bytes = 0
-        """What of that was kept."""
+        """Bytes of these that the cleaner kept."""
         self.log_cleaning_failures = 0
 
         self.load_seconds = Histogram()
-        """Loading one partition of __consumer_offsets."""
+        """Duration of loading one partition of __consumer_offsets."""
         self.loaded_records = 0
         self.loaded_bytes = 0
         self.truncated_bytes = 0
-        """Cut off torn tails."""
+        """Bytes truncated from torn tails."""
 
         self.watches: dict[str, Callable[[], Reading]] = {}
 
     def error(self, api_key: int, error_code: int) -> None:
-        """A response carried this error code."""
+        """Count a response with this error code."""
         key = (api_key, error_code)
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def transition(self, old: str, new: str) -> None:
-        """A classic group went from one state to another."""
+        """Count a classic group's state transition."""
         key = (old, new)
         self.transitions[key] = self.transitions.get(key, 0) + 1
 
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
-        """Read a piece of state when somebody asks: `watch("offset_count", coordinator.offset_count)`.
+        """Register a function that reads state at each scrape: `watch("offset_count", coordinator.offset_count)`.
 
         `name` is one of WATCHES; where that has a label, `read` returns {label value: number}. It is called on the
-        admin thread while the event loop goes on, so it must be quick and only look: counters that the shell keeps,
-        or `len()`.
+        admin thread while the event loop runs, so it must be quick and only read: counters that the shell keeps, or
+        `len()`.
         """
         assert name in WATCHES, name
         self.watches[name] = read

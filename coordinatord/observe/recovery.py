@@ -1,4 +1,4 @@
-"""What opening the log after an unclean stop had to do, for the operator."""
+"""Reports the log's recovery after an unclean stop to the operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinatord.observe.logs import get_logger
 
 
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
-    """One line, and one for each tail that was cut off; the bytes that were."""
+    """Log one line, and one for each truncated tail; returns the truncated bytes."""
     log = get_logger("coordinatord.daemon")
     if recovered:
         log.info("log recovered after an unclean stop", partitions=len(recovered))

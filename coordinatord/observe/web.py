@@ -1,4 +1,4 @@
-"""The pages of the admin port, as a WSGI application, and the small HTTP server under them. Imported on the admin
+"""The pages of the admin port as a WSGI application, and the small HTTP server that serves them. Imported on the admin
 thread only.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 MAX_REQUESTS = 8
-"""Requests answered at one time: a scraper, a prober, a person, and some to spare. More are closed unread."""
+"""Concurrent requests: a scraper, a prober, a person, and some spare. Further connections are closed unread."""
 
 REQUEST_TIMEOUT_SECONDS = 10.0
-"""A client that sends or reads nothing for so long is closed."""
+"""A connection that sends or reads nothing for this long is closed."""
 
 Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 
@@ -43,7 +43,7 @@ UNAVAILABLE = "503 Service Unavailable"
 def application(
     metrics: Metrics, health: Health, loop_stuck: Callable[[], str | None], pages: Pages
 ) -> WSGIApplication:
-    """All pages. `pages` may grow while it serves."""
+    """The application with all pages. `pages` may grow while it serves."""
     running = _version()
     collector = ShellCollector(metrics, health, version=running, api_name=_api_name, error_name=_error_name)
     metrics_app: WSGIApplication = make_wsgi_app(registry(collector))
@@ -74,7 +74,7 @@ def application(
 
 
 class AdminHttpServer(ThreadingMixIn, WSGIServer):
-    """wsgiref's server on a socket that is bound already, with as many threads as MAX_REQUESTS at most."""
+    """wsgiref's server on an already bound socket, with at most MAX_REQUESTS threads."""
 
     daemon_threads = True
     block_on_close = False
@@ -83,17 +83,17 @@ class AdminHttpServer(ThreadingMixIn, WSGIServer):
     def __init__(self, bound: socket.socket, app: WSGIApplication) -> None:
         TCPServer.__init__(self, bound.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
-        # A connection can be gone between the selector's word and accept, which would then wait for another one.
+        # A connection can close between select and accept, and a blocking accept would wait for the next one.
         bound.setblocking(False)
         self.socket = bound
-        # HTTPServer.server_bind would ask the resolver for this host's full name, which can take seconds.
+        # HTTPServer.server_bind would resolve this host's full name, which can take seconds.
         self.server_name, self.server_port = str(bound.getsockname()[0]), int(bound.getsockname()[1])
         self.setup_environ()
         self.set_app(app)
         self._places = threading.BoundedSemaphore(MAX_REQUESTS)
 
     def serve_until(self, told: socket.socket) -> None:
-        """Serve until `told` can be read. Unlike serve_forever this never wakes up for nothing and ends at once."""
+        """Serve until `told` is readable. Unlike serve_forever, it does not poll and ends at once."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.socket, selectors.EVENT_READ)
             selector.register(told, selectors.EVENT_READ)
@@ -113,7 +113,7 @@ class AdminHttpServer(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def handle_error(self, _request: Any, client_address: Any) -> None:
-        """Peers that hang up are not worth a traceback on standard error."""
+        """Prints nothing: a disconnected peer is not worth a traceback on standard error."""
         get_logger().debug("admin request failed", peer=str(client_address), exc_info=True)
 
 
@@ -124,7 +124,7 @@ class _Handler(WSGIRequestHandler):
         return str(self.client_address[0])
 
     def log_message(self, _format: str, *_arguments: Any) -> None:
-        """Probes ask every few seconds; nobody wants to read that."""
+        """Logs nothing: probes send a request every few seconds."""
 
 
 def _api_name(api_key: int) -> str:
