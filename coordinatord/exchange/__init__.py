@@ -1,7 +1,7 @@
-"""Taking over from a Kafka broker, and handing over to one: data directories, while neither side runs.
+"""Converts data directories from and to a Kafka broker, while neither side runs.
 
-Partitions' directories are the same on both sides, byte for byte. What differs is where it is written down which topics
-there are: here in `topics.json`, with Kafka in KRaft's log (`kafka_metadata`). `importing` reads that and writes ours;
-`exporting` puts what we have into the `bootstrap.checkpoint` of a freshly formatted broker, with our topic ids, so that
-offsets which were committed with a topic's id (KIP-848) keep their meaning. The source is only ever read.
+Partition directories are identical on both sides, byte for byte. The list of topics is stored differently: here in
+`topics.json`, in Kafka in KRaft's log (`kafka_metadata`). `importing` reads KRaft's log and writes `topics.json`;
+`exporting` writes our topics into the `bootstrap.checkpoint` of a freshly formatted broker, with our topic ids, so that
+offsets that were committed with a topic id (KIP-848) stay valid. The source is only ever read.
 """

@@ -1,12 +1,12 @@
-"""`coordinatord export`: what we have, put into a freshly formatted data directory of a Kafka broker.
+"""`coordinatord export`: copies our data into a freshly formatted data directory of a Kafka broker.
 
-A broker takes directories of partitions for its own when the cluster's metadata has a topic of that name and id with
-this broker as a replica; all others it renames to `…-stray` (LogManager.isStray). So the topics go into the
-`bootstrap.checkpoint` that `kafka-storage.sh format` leaves behind: what it holds are the first records of the new
-cluster's metadata. It is replaced last, and nothing but the partitions is there before.
+A broker accepts a partition directory when the cluster's metadata has a topic of that name and id with this broker as
+a replica; it renames all other directories to `…-stray` (LogManager.isStray). So the topics go into the
+`bootstrap.checkpoint` that `kafka-storage.sh format` writes: it holds the first records of the new cluster's metadata.
+It is replaced last; before that, only the partitions are written.
 
-There is no `.kafka_cleanshutdown` beside them: Kafka then reads every batch, checks it, and learns from it what each
-producer and each open transaction has done.
+No `.kafka_cleanshutdown` is written: Kafka then reads and checks every batch, and rebuilds its state of producers and
+open transactions from them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from kafka_wire.records.cluster_metadata import (
 )
 
 CHECKPOINTS = (checkpoint.LOG_START, checkpoint.CLEANER)
-"""Not how far it is flushed: Kafka would not look at what is below."""
+"""The checkpoints to export. Not the recovery point: Kafka would not check the batches below it."""
 
 Topic = tuple[KafkaTopic, dict[str, str]]
-"""With its settings."""
+"""A topic with its settings."""
 
 
 def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_run: bool = False) -> Report:
-    """Put what `source` has into `target`, and the topics into the metadata of `controllers`: of `target` itself unless
-    given. ExchangeError or LogDamaged says why not.
+    """Copy the partitions of `source` to `target`, and add the topics to the metadata of `controllers` (default: of
+    `target` itself). Raises ExchangeError or LogDamaged with the reason.
     """
     metadata_directories = list(controllers) or [target]
     if not source.is_dir():
@@ -79,7 +79,7 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
         added = topic_records(topics, Replica(node_id, directory_id, elr=features.get(ELR_VERSION, 0) > 0))
         next_producer_id = max(producer_ids.read_next(SOURCE, str(source)), taken_producer_id + 1)
         if next_producer_id:
-            # Ids that we have handed out must not be another producer's.
+            # Producer ids that we have assigned must not be assigned again.
             added.append(encode_record(ProducerIdsRecord(node_id, next_producer_id=next_producer_id), 0))
         if not dry_run:
             _write(source, target, taken, metadata_directories, added)
@@ -112,7 +112,7 @@ def _check_target(target: Path, owner: dict[str, str], metadata_directories: Seq
 
 
 def _features(directories: Sequence[Path]) -> dict[str, int]:
-    """The feature levels that all of them were formatted with."""
+    """The feature levels with which all of `directories` were formatted."""
     all_features = []
     for directory in directories:
         found = read_bootstrap(directory)
@@ -132,7 +132,7 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
     for partition in partitions(source)[0]:
         entry = entries.get(partition.topic)
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path))
-        # A directory that nobody was told of, or of a topic that was about to be removed.
+        # Skip directories that belong to no topic, or to a topic whose deletion was in progress.
         if entry is not None and topic_id == entry.topic_id and topic_id not in content.deleting:
             found[partition.topic, partition.index] = partition
     topics, rows = [], []
@@ -143,7 +143,7 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
         for index in range(entry.partitions):
             here = found.get((name, index))
             if here is None:
-                continue  # nothing was ever written to it: Kafka makes it when it starts
+                continue  # never written to: Kafka creates the directory when it starts
             copied = examine(here, clean=True)
             row.records += copied.records
             row.bytes += copied.bytes

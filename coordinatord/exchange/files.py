@@ -1,4 +1,4 @@
-"""What both directions do with files: see that nobody uses a directory, list its partitions, copy them with a check."""
+"""File operations of import and export: check that a directory is unused, list its partitions, check and copy them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RENAMED = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
 
 class ExchangeError(Exception):
-    """Why it cannot be done: a sentence that says what to do."""
+    """Why the import or export is not possible: a sentence that says what to do."""
 
 
 @dataclass(slots=True)
@@ -50,20 +50,20 @@ class Partition:
 
 @dataclass(slots=True)
 class Copied:
-    """What was found while copying a partition."""
+    """Findings from copying a partition."""
 
     records: int = 0
     bytes: int = 0
     end_offset: int = 0
     #: the greatest producer id of any batch, -1 for none
     producer_id: int = -1
-    #: bytes behind the last sound batch, which the next start's recovery is to judge
+    #: bytes after the last valid batch, left to the next start's recovery
     torn_bytes: int = 0
 
 
 @dataclass(slots=True)
 class Row:
-    """A topic in the report."""
+    """A topic's row in the report."""
 
     topic: str
     partitions: int = 0
@@ -73,7 +73,7 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """What was done, or would be: a row a topic, and what else there is to say."""
+    """What was done, or would be: one row per topic, and notes."""
 
     rows: list[Row]
     remarks: list[str] = field(default_factory=list)
@@ -81,14 +81,14 @@ class Report:
 
 @contextlib.contextmanager
 def unused(path: Path) -> Iterator[None]:
-    """Keep others from opening a data directory, as its owner would; ExchangeError while it has one.
+    """Lock a data directory against other processes, as its owner would; ExchangeError while a process uses it.
 
-    Nothing is written, and a directory that may not be written will do: the lock is a shared one.
+    Nothing is written, and a read-only directory is sufficient: the lock is a shared one.
     """
     try:
         fd = os.open(path / checkpoint.LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        yield  # a copy, or never used
+        yield  # no lock file: a copy, or never used
         return
     except NotADirectoryError:
         raise ExchangeError(f"{path} is not a directory.") from None
@@ -105,7 +105,7 @@ def unused(path: Path) -> Iterator[None]:
 
 
 def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_VERSION),)) -> dict[str, str]:
-    """meta.properties of a formatted directory, of one of these versions; 0 is that of brokers before KRaft."""
+    """meta.properties of a formatted directory, in one of these versions; brokers before KRaft wrote version 0."""
     if not path.is_dir():
         raise ExchangeError(f"{path} is not a directory.")
     file = path / checkpoint.META_PROPERTIES
@@ -144,7 +144,7 @@ def _looks_like_one(directory: Path) -> bool:
 
 
 def batches(path: Path) -> Iterator[Scanned]:
-    """Every batch of a segment, its CRC checked. LogDamaged at the first that is not sound."""
+    """Every batch of a segment, with its CRC checked. LogDamaged at the first invalid one."""
     file = SOURCE.open(str(path))
     try:
         yield from scan(file, str(path), 0, file.size())
@@ -153,7 +153,7 @@ def batches(path: Path) -> Iterator[Scanned]:
 
 
 def examine(partition: Partition, *, clean: bool) -> Copied:
-    """Read all of a partition. Every batch has to be sound, but the last segment's end where nobody closed it."""
+    """Read a whole partition. Every batch must be valid, except at the last segment's end after an unclean stop."""
     found = Copied()
     names = sorted(each.name for each in partition.path.iterdir())
     unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) and is_aside(name)]

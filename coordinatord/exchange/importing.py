@@ -1,10 +1,10 @@
-"""`coordinatord import`: a data directory of ours out of the data directories of a Kafka broker that is stopped.
+"""`coordinatord import`: creates our data directory from the data directories of a stopped Kafka broker.
 
-Partitions are copied as they are, indexes too where the broker was stopped in order. Names, ids, partitions and
+Partitions are copied unchanged, with their indexes if the broker was stopped cleanly. Names, ids, partitions and
 settings of topics come from the broker's copy of the cluster's metadata; without one (a broker before KRaft) names, ids
 and partitions come from the directories. Everything is written beside the target and renamed at the end. A target that
-is a mount point (a container's volume) cannot be replaced: there it is written into a directory within, whose entries
-are moved up at the end; for as long as that directory is there, nobody starts on the target.
+is a mount point (a container's volume) cannot be replaced: the data is written into a directory inside it, whose
+entries are moved up at the end; while that directory exists, no daemon starts on the target.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from coordinatord.topics.configs import Configs
 TIERED = "remote.storage.enable"
 
 SHOWN = 5
-"""So many names are in a sentence; the rest is counted."""
+"""Maximum names listed in a sentence; the rest are counted."""
 
 
 def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_run: bool = False) -> Report:
-    """Make `target` from `sources`, which are all of one broker. ExchangeError or LogDamaged says why not."""
+    """Create `target` from `sources`, the directories of one broker. ExchangeError or LogDamaged has the reason."""
     with contextlib.ExitStack() as held:
         for source in sources:
             held.enter_context(unused(source))
@@ -87,7 +87,7 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
 
 
 class _Broker:
-    """What lies in a broker's data directories."""
+    """The contents of a broker's data directories."""
 
     def __init__(self, sources: Sequence[Path]) -> None:
         self.sources = sources
@@ -125,7 +125,7 @@ class _Broker:
 
 
 def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
-    """What directories say of topics."""
+    """The topics according to the partition directories."""
     topics: dict[str, KafkaTopic] = {}
     for partition in found:
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path)) or bytes(16)
@@ -135,7 +135,7 @@ def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
 
 
 def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partition]:
-    """The partitions to take: those of the cluster's topics, all of them."""
+    """The partitions to import: every partition of the cluster's topics must be present."""
     by_name = {topic.name: topic for topic in topics.values()}
     taken, strays = [], []
     for partition in broker.partitions:
@@ -166,7 +166,7 @@ def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partitio
 def _entries(
     topics: Mapping[bytes, KafkaTopic], metadata: KafkaMetadata | None, settings: Settings
 ) -> tuple[dict[str, catalogue_file.Entry], list[str]]:
-    """Our catalogue of these topics, and what there is to say about it."""
+    """Our catalogue of these topics, and notes for the report."""
     entries, remarks = {}, []
     for topic in sorted(topics.values(), key=lambda each: each.name):
         wanted = metadata.configs.get(topic.name, {}) if metadata is not None else {}
@@ -193,7 +193,7 @@ def _entries(
 
 
 def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str, str], list[str]]:
-    """The settings that we take, and the names of the others."""
+    """The settings that we support, and the names of the rest."""
     configs: dict[str, str] = {}
     refused = []
     for name, value in sorted(wanted.items()):
@@ -207,7 +207,7 @@ def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str
 
 
 def _lead(partition: Path, leader_epoch: int, end_offset: int) -> None:
-    """We are the next leader, and a client that has met the last one must see that (KIP-320)."""
+    """Begin the next leader epoch: a client of the former leader must see that the leader has changed (KIP-320)."""
     before = epochs.read(DISK, str(partition))
     ours = max(leader_epoch, before[-1][0]) + 1, end_offset
     epochs.write(DISK, str(partition), (*(each for each in before if each[1] < end_offset), ours))
@@ -261,7 +261,7 @@ def _check_target(target: Path, sources: Sequence[Path]) -> None:
 
 
 def _entries_of(target: Path) -> list[Path]:
-    """What a directory holds, but for what a file system has in its root from the beginning."""
+    """A directory's entries, except those that a file system creates in its root."""
     return sorted(entry for entry in target.iterdir() if entry.name != "lost+found")
 
 
@@ -271,7 +271,7 @@ def _aside(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _in_place_of(target: Path) -> Iterator[Path]:
-    """A directory to fill, which becomes `target` at the end, and is gone after a failure."""
+    """A directory to fill, which becomes `target` at the end and is removed after a failure."""
     target = target.resolve()
     aside = _aside(target)
     aside.mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""What a KRaft cluster knows of its topics: names, ids, partitions, settings, and which producer ids are taken.
+"""Reads and extends the metadata of a KRaft cluster: topic names, ids, partitions, settings, and used producer ids.
 
-A node's `__cluster_metadata-0` holds snapshots and the log behind them. What a metadata transaction writes counts when
-it has ended (KIP-868). `bootstrap.checkpoint` is what the first controller writes into an empty log; it may hold
-records of any type, so topics of which the partitions lie there already can be put into it.
+A node's `__cluster_metadata-0` holds snapshots and the log after them. Records of a metadata transaction count once it
+has ended (KIP-868). The first controller writes `bootstrap.checkpoint` into an empty log; it may hold records of any
+type, so topics whose partitions are already on disk can be added to it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _SEGMENT = re.compile(r"\d{20}\.log\Z")
 
 RECORDS_A_BATCH = 1_000
-"""A partition's record has some 60 bytes, and Kafka's readers of these files take batches of up to 8 MiB."""
+"""A partition's record takes about 60 bytes, and Kafka's readers of these files accept batches of up to 8 MiB."""
 
 LEFT_BEHIND = {10: "delegation tokens", 11: "SCRAM credentials", 14: "client quotas", 18: "ACLs"}
-"""Record types that somebody set up and that have no counterpart here."""
+"""Record types that an operator configured and that have no counterpart here."""
 
 
 @dataclass(slots=True)
 class KafkaTopic:
-    """A topic; `partitions` have the leader epoch of each."""
+    """A topic; `partitions` has the leader epoch of each partition."""
 
     name: str
     topic_id: bytes
@@ -58,19 +58,19 @@ class KafkaTopic:
 
 @dataclass(slots=True)
 class KafkaMetadata:
-    """What the records say, one after the other."""
+    """The state after applying the records in order."""
 
     topics: dict[bytes, KafkaTopic] = field(default_factory=dict)
-    #: settings of topics by name
+    #: topic settings by topic name
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
-    #: records that are not read, by type
+    #: number of records that are not read, by type
     skipped: Counter[int] = field(default_factory=Counter)
     _transaction: list[Any] | None = None
 
     def add(self, data: bytes) -> None:
-        """A record's value. DecodeError for one that cannot be read."""
+        """Apply a record, given its value. DecodeError when it is not valid."""
         try:
             record = decode_record(data)
         except UnknownMetadataRecordError as unknown:
@@ -111,9 +111,9 @@ class KafkaMetadata:
 
 
 def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
-    """What a node's metadata directory says: its newest snapshot, and the log from there on.
+    """The state in a node's metadata directory: its newest snapshot, and the log from there on.
 
-    Unless it stopped cleanly the log's end may be torn. LogDamaged for anything else that is not sound.
+    The log's end may be torn unless the node stopped cleanly. LogDamaged for any other damage.
     """
     found = KafkaMetadata()
     names = sorted(entry.name for entry in directory.iterdir())
@@ -133,7 +133,7 @@ def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
 
 
 def read_bootstrap(directory: Path) -> KafkaMetadata:
-    """What `bootstrap.checkpoint` of a formatted directory says."""
+    """The state in the `bootstrap.checkpoint` of a formatted directory."""
     path = directory / BOOTSTRAP
     if not path.is_file():
         raise ExchangeError(f"{directory} has no {BOOTSTRAP}: format it with Kafka's kafka-storage.sh first.")
@@ -143,7 +143,7 @@ def read_bootstrap(directory: Path) -> KafkaMetadata:
 
 
 def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
-    """`bootstrap.checkpoint` with more records (encoded), before the control record that ends it."""
+    """The bytes of `bootstrap.checkpoint` with more (encoded) records, before the control record that ends it."""
     out = bytearray()
     footer = b""
     next_offset = 0
@@ -169,10 +169,10 @@ def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The broker that has all partitions, and what its cluster knows of replicas."""
+    """The broker that has all partitions, and its cluster's replica features."""
 
     node_id: int
-    #: None where the cluster's metadata.version does not know log directories
+    #: None where the cluster's metadata.version has no log directories
     directory_id: bytes | None
     #: whether the controller keeps eligible leader replicas (KIP-966)
     elr: bool
@@ -181,9 +181,9 @@ class Replica:
 def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str]]], replica: Replica) -> list[bytes]:
     """Records for topics whose partitions lie on one broker: (topic, settings).
 
-    Nobody leads them yet, and the broker is elected when it comes. A controller that keeps eligible leader replicas
-    takes a broker that it has never seen for one that crashed, out of the set of those in sync: then it may lead only
-    as the last leader that is known, and that is what it is called at once.
+    They have no leader yet; the broker is elected when it registers. A controller that keeps eligible leader replicas
+    treats a broker that it has never seen as crashed and removes it from the in-sync replicas: then it can be elected
+    only as the last known leader, so the records name it as that from the start.
     """
     out = []
     version = 2 if replica.elr else 0 if replica.directory_id is None else 1
