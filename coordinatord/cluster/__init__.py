@@ -1,7 +1,7 @@
-"""Which node leads which partition, and how nodes ask each other.
+"""The nodes of a cluster: partition leaders, and requests between nodes.
 
-nodes.py        who leads what, and where clients reach them
-placement.py    which partition of a coordinators' topic an id lives in
+nodes.py        each partition's leader, and the nodes' addresses for clients
+placement.py    the partition of a coordinators' topic that an id belongs to
 peers.py        requests from one node to another
-shared.py       what the workers of one machine see of each other's changes
+shared.py       memory and a lock shared by the workers of one machine
 """

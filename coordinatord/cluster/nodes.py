@@ -1,11 +1,11 @@
-"""Which node leads which partition, and where clients reach it. One process is one node; `--workers N` makes N of them.
+"""Each partition's leader, and the nodes' addresses for clients. One process is one node; `--workers N` starts N.
 
-A node leads partition p of a topic when (CRC-32 of the topic's name + p) mod N is its number; of the coordinators' own
-topics, whose names begin with two underscores, when p mod N is. That needs no table and nobody's consent, every node
-knows it of all partitions, and another N at the next start moves no file. Group and transaction coordinators are the
-leaders of the partitions that their groups and ids live in, as in Kafka. So clients find their node by Metadata and
-FindCoordinator; one that comes to the wrong node hears NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR. No client's request
-is passed on to another node.
+Node number n leads partition p of a topic when (CRC-32 of the topic's name + p) mod N = n; of the coordinators' own
+topics, whose names begin with two underscores, when p mod N = n. This needs no table and no agreement: every node can
+compute the leader of any partition, and a different N at the next start moves no file. As in Kafka, the coordinator of
+a group or transactional id is the leader of its partition. So clients find their node by Metadata and FindCoordinator;
+a request at the wrong node gets NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR. No client's request is forwarded to another
+node.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from zlib import crc32
 
 OWN_PREFIX = "__"
-"""Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on one node: what is told of a
-group is where the group is.
+"""Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on the same node, so a group's
+ledger records are on the group's node.
 """
 
 
@@ -31,10 +31,10 @@ class Node:
 
 
 class Nodes:
-    """The nodes, by listener: a client is told the addresses that belong to the listener it came in by."""
+    """The nodes, by listener: a client gets the addresses that belong to the listener of its connection."""
 
     def __init__(self, node_id: int, rack: str | None = None, *, worker: int = 0, workers: int = 1) -> None:
-        """`node_id` is this node's, worker `worker` of `workers`; theirs are numbered through."""
+        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids."""
         self.node_id = node_id
         self.worker = worker
         self.workers = workers
@@ -43,11 +43,11 @@ class Nodes:
 
     @property
     def controller_id(self) -> int:
-        """The first node. All of them do what clients ask of a controller, as Kafka's brokers do; clients want one."""
+        """The first node. Like Kafka's brokers, every node serves controller requests; clients expect a single id."""
         return self.node_id - self.worker
 
     def advertise(self, listener: str, *addresses: tuple[str, int]) -> None:
-        """Clients of `listener` are to connect to these (host, port): one of each worker."""
+        """Set the (host, port) that clients of `listener` connect to, one per worker."""
         assert len(addresses) == self.workers
         self._addresses[listener] = list(addresses)
 
@@ -67,15 +67,15 @@ class Nodes:
         return self.controller_id + self.worker_of(topic, partition)
 
     def owns(self, topic: str, partition: int) -> bool:
-        """Whether that is this node."""
+        """Whether this node leads the partition."""
         return self.worker_of(topic, partition) == self.worker
 
     def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
-        """Node id, host and port of the leader of a partition of a coordinators' topic."""
+        """(node id, host, port) of the leader of a partition of a coordinators' topic."""
         worker = self.worker_of(topic, partition)
         host, port = self._addresses[listener][worker]
         return self.controller_id + worker, host, port
 
     def select(self, node_ids: Collection[int], listener: str) -> list[Node]:
-        """Those of the nodes."""
+        """The nodes with these ids."""
         return [node for node in self.alive(listener) if node.node_id in node_ids]

@@ -1,10 +1,10 @@
-"""Requests from one worker to another, in Kafka's protocol over a Unix socket. On the other side they come to the
-handlers that clients' requests come to.
+"""Requests from one worker to another, in Kafka's protocol over a Unix socket. The receiving worker dispatches them to
+the same handlers as clients' requests.
 
-One connection to each other worker, made when it is first needed and again when it is needed after it has broken.
-Whatever has not been answered when it breaks, or within `TIMEOUT_S`, is answered with None: it may or may not have been
-done, and who asked asks again. A worker that is being started again accepts connections before it reads from them (its
-supervisor holds the socket), so a request waits there for a moment, as clients' do.
+There is one connection to each other worker, opened at first use and reopened at the next use after it breaks. A
+request without a response when the connection breaks, or after `TIMEOUT_S`, is answered with None: it may or may not
+have been executed, and the caller retries. While a worker restarts, its socket accepts connections before the worker
+reads from them (the supervisor holds the socket), so a request waits for a moment, as clients' requests do.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec
 
 LISTENER = "WORKERS"
-"""The name of the listener that other workers' requests come in by."""
+"""The listener name of requests from other workers."""
 
 TIMEOUT_S = 10.0
-"""Longer than a start takes that has little to recover."""
+"""Longer than a start with little to recover takes."""
 
 MAX_PENDING = 10_000
-"""Requests to one worker that are not answered. Clients' own limits keep it far below."""
+"""Maximum unanswered requests to one worker. Clients' own limits keep the number far below."""
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
@@ -38,23 +38,23 @@ log = structlog.get_logger("coordinatord.workers")
 
 
 class Peers:
-    """The other workers. `paths` has every worker's socket; our own is not used."""
+    """Connections to the other workers. `paths` has every worker's socket; our own is not used."""
 
     def __init__(self, paths: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._peers = [_Peer(worker, path, loop) for worker, path in enumerate(paths)]
 
     def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
-        """Have a worker's handler do it; `answered(response)`, or None, later and never at once."""
+        """Send a request to a worker; `answered` is called with the response or None, always asynchronously."""
         self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
-        """Nobody is asked any more; what is pending is answered with None."""
+        """Stop sending; pending requests are answered with None."""
         for peer in self._peers:
             peer.close()
 
 
 class _Peer(asyncio.Protocol):
-    """The connection to one worker, if there is one, and what is pending on it."""
+    """The connection to one worker, if open, and its pending requests."""
 
     def __init__(self, worker: int, path: str, loop: asyncio.AbstractEventLoop) -> None:
         self._worker = worker
@@ -103,7 +103,7 @@ class _Peer(asyncio.Protocol):
         self._broken(None)
 
     def _broken(self, reason: str | None) -> None:
-        """Begin anew with the next request; nobody waits for the old ones any more."""
+        """Drop the connection and answer pending requests with None; the next request reconnects."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -116,7 +116,7 @@ class _Peer(asyncio.Protocol):
             timer.cancel()
             answered(None)
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport

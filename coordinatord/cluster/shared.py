@@ -1,8 +1,8 @@
-"""What all workers of a daemon see at once: a few numbers in memory that they share, and a lock.
+"""State shared by all workers of a daemon: a few numbers in shared memory, and a lock.
 
-The supervisor makes it before it forks. The numbers tell everybody how far the catalogue has been changed, and
-everybody how far each worker has followed; one that is started anew has followed nothing yet. Each is a machine word
-with one writer at a time, so reading needs no lock.
+The supervisor creates it before it forks. The numbers are the catalogue's latest change, and for each worker the change
+up to which it has processed deletions; for a restarted worker that is 0. Each number is a machine word with one writer
+at a time, so reading needs no lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORD_BYTES = 8
 
 
 class Shared:
-    """One object in the supervisor, of which the workers have copies. `lock_path` is a file of no other use."""
+    """Created once in the supervisor; the workers inherit copies. `lock_path` is a file used only for the lock."""
 
     def __init__(self, workers: int, lock_path: str) -> None:
         self.workers = workers
@@ -29,34 +29,34 @@ class Shared:
         memory = mmap.mmap(-1, (_FIRST_WORKER + workers) * _WORD_BYTES)
         self._words = memoryview(memory).cast("q")
         self.on_change: Callable[[], object] = lambda: None
-        """Tells the other workers; a worker sets it for itself."""
+        """Notifies the other workers; each worker sets its own."""
 
     @property
     def change(self) -> int:
-        """The catalogue's last change."""
+        """The number of the catalogue's latest change."""
         return int(self._words[_CHANGE])
 
     def changed(self, change: int) -> None:
-        """The catalogue has been changed, by whoever holds the lock."""
+        """Publish a change of the catalogue; the caller holds the lock."""
         self._words[_CHANGE] = change
         self.on_change()
 
     def begin(self, change: int) -> None:
-        """What the supervisor has found. Nobody has followed anything yet."""
+        """Set the change that the supervisor found. No worker has processed anything yet."""
         self._words[_CHANGE] = change
 
     def follow(self, worker: int, change: int) -> None:
-        """A worker has nothing left to do for the changes up to this one."""
+        """Record that a worker has completed all work for changes up to `change`."""
         self._words[_FIRST_WORKER + worker] = change
 
     @property
     def followed_by_all(self) -> int:
-        """The last change that no worker has anything left to do for."""
+        """The latest change for which all workers have completed their work."""
         return min(self._words[_FIRST_WORKER:])
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """One process at a time. Whoever has it keeps it for as long as a small file takes to be replaced."""
+        """Excludes other processes. It is held only as long as replacing a small file takes."""
         if self._lock_file is None:
             # Opened here and not by the supervisor: those who share an open file share its lock.
             self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
