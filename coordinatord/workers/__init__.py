@@ -1,32 +1,31 @@
-"""Several processes of one machine that share the work: `--workers N`. For clients each is a node of a cluster.
+"""Several processes on one machine that share the work: `--workers N`. To clients each is a node of a cluster.
 
-    supervisor.py   binds the ports, recovers the data, forks the workers, starts those again that die
-    rendezvous.py   the Unix sockets on which workers meet
+    supervisor.py   binds the ports, recovers the data, forks the workers, restarts workers that die
+    rendezvous.py   the Unix sockets for requests between workers
 
-Which node leads what is in cluster/nodes.py; what a worker is given, and what it says to its supervisor, in
-daemon/worker.py.
+cluster/nodes.py decides each partition's leader; daemon/worker.py defines what a worker gets from its supervisor and
+reports to it.
 
-**The data directory** is one, in Kafka's layout. The supervisor holds its lock; the workers inherit that, so that it is
-held as long as one of them lives. Before it forks, the supervisor recovers everything, whoever wrote it and however
-many they were, and hands each worker its share of the checkpoints (`recovery-point-offset-checkpoint.worker-1`,
-`log-start-offset-checkpoint.worker-1`). A worker writes its own partitions, its own journals (`journal-worker-1-…`) and
-its own checkpoints, and nothing else; after it has died, its successor recovers just those. When all have stopped in
-order, the supervisor puts the checkpoints together again and marks the directory clean: what is left then is what one
-process leaves.
+**The data directory** is shared, in Kafka's layout. The supervisor holds its lock; the workers inherit the lock, so it
+is held as long as any of them lives. Before it forks, the supervisor recovers all data, whichever and however many
+processes wrote it, and gives each worker its share of the checkpoints (`recovery-point-offset-checkpoint.worker-1`,
+`log-start-offset-checkpoint.worker-1`). A worker writes only its own partitions, journals (`journal-worker-1-…`) and
+checkpoints; after its death, its successor recovers just those. When all workers have stopped cleanly, the supervisor
+merges the checkpoints and marks the directory clean: the result is the same as from a single process.
 
-**The catalogue** (`topics.json`) is everybody's. Who changes it holds a lock, reads it anew, decides, and replaces it;
-so every node can create and delete topics, as with Kafka's brokers, and none has to be asked. Others are told by way of
-the supervisor, and look by themselves when they are asked for metadata or for a topic that they do not know. A deletion
-stays in the file until every worker has removed its part; one that was dead meanwhile does it when it comes back.
-Producer ids are reserved in blocks under the same lock.
+**The catalogue** (`topics.json`) is shared by all workers. A worker that changes it holds a lock, rereads the file,
+decides, and replaces the file; so every node can create and delete topics, as with Kafka's brokers, without asking
+another node. The supervisor notifies the other workers; they also reread the file on requests for metadata and for
+unknown topics. A deletion stays in the file until every worker has removed its part; a worker that was down does so
+after its restart. Producer ids are reserved in blocks under the same lock.
 
-**Ports.** The supervisor binds all sockets and keeps them. While a worker is down, those who connect to it wait in the
-kernel's queue, and are served by its successor a moment later; so nobody has to be told that it was down, and its
-groups' members go on in their generation.
+**Ports.** The supervisor binds all sockets and keeps them. While a worker is down, new connections to it wait in the
+kernel's queue, and its successor serves them a moment later; so clients need not be told that it was down, and its
+groups' members continue in their generation.
 
-**Transactions.** A transaction's coordinator may be on one node, the partitions and the group that take part on others.
-Nodes ask each other what Kafka's brokers do, in Kafka's words: AddPartitionsToTxn (does the partition take part?) and
-WriteTxnMarkers, on a Unix socket of each worker, and again until it has worked.
+**Transactions.** A transaction's coordinator may be on one node, its partitions and group on other nodes. Nodes send
+each other the same requests as Kafka's brokers: AddPartitionsToTxn (is the partition part of the transaction?) and
+WriteTxnMarkers, over a Unix socket of each worker, and retry until they succeed.
 
-Limits (max.connections, max.groups and the like) count in each worker.
+Limits (max.connections, max.groups and the like) apply per worker.
 """

@@ -1,8 +1,8 @@
-"""Where workers meet: a Unix socket of each, which nobody but this user may connect to.
+"""The Unix sockets for requests between workers, one per worker; only this user may connect to them.
 
-They lie in the data directory, which this process may write to whatever else it may not. Where that cannot be (the
-name of a socket has a hundred bytes and not more; some shared folders of virtual machines have no sockets) they lie in
-a temporary directory.
+They are in the data directory, which this process can always write to. Where that is impossible (a socket's path is
+limited to about a hundred bytes; some shared folders of virtual machines do not support sockets) they are in a
+temporary directory.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import stat
 import tempfile
 
 MAX_PATH_BYTES = 100
-"""sockaddr_un has 108 on Linux and 104 elsewhere, with a zero at the end."""
+"""sockaddr_un holds 108 bytes on Linux and 104 elsewhere, including a terminating zero."""
 
 
 class Rendezvous:
     """`sockets[worker]` is bound and listens at `paths[worker]`."""
 
     def __init__(self, directory: str, workers: int, backlog: int) -> None:
-        """OSError when there is no place at all."""
+        """OSError when no directory works."""
         self.sockets: list[socket.socket] = []
         self._bound: list[str] = []
         self._temporary: str | None = None
@@ -52,7 +52,7 @@ class Rendezvous:
             os.umask(umask)
 
     def remove(self) -> None:
-        """Nobody meets any more."""
+        """Remove the sockets."""
         for each in self.sockets:
             each.close()
         self.sockets.clear()

@@ -1,12 +1,11 @@
-"""The process above the workers: binds, recovers, forks, starts again, stops. It serves nobody itself.
+"""The parent process of the workers: binds, recovers, forks, restarts, stops. It serves no requests itself.
 
-There is no event loop and no thread here, so that forking is safe at any time. It waits for three things: a signal, a
-word from a worker, the time to start one again.
+It has no event loop and no threads, so that forking is safe at any time. It waits for three things: a signal, a message
+from a worker, the time to restart a worker.
 
-A worker that dies is started again: at once when it had been running for a while, after a rising delay when it had not,
-and after the sixth time in a row everything ends, since a daemon that serves half of its groups and says nothing is
-worse than one that is down. One that cannot start for a reason that it can tell (a damaged log, an address in use) is
-not tried again at all.
+A worker that dies is restarted: at once if it had been running for a while, otherwise after a rising delay. After the
+sixth death in a row the whole daemon stops, since a daemon that silently serves half of its groups is worse than one
+that is down. A worker that reports why it cannot start (a damaged log, an address in use) is not restarted at all.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ from coordinatord.topics.catalogue import Catalogue
 from coordinatord.workers.rendezvous import Rendezvous
 
 STEADY_S = 10.0
-"""A worker that has run for so long is started again at once."""
+"""A worker that has run for this long is restarted at once."""
 
 DELAYS_S = (0.0, 0.1, 0.2, 0.4, 0.8)
-"""Before the first start after a death, the second in a row, and so on. There is no sixth."""
+"""Delays before the restart after the first death, the second in a row, and so on. The sixth has no restart."""
 
 KILL_AFTER_S = 3.0
-"""How much longer than shutdown.timeout.ms a worker may take to stop."""
+"""Time beyond shutdown.timeout.ms after which a worker that has not stopped is killed."""
 
 CANNOT_START = 3
-"""A worker's exit status when it has said why it cannot start."""
+"""A worker's exit status when it has reported why it cannot start."""
 
 LOCK_FILE = ".workers-lock"
 
@@ -58,7 +57,7 @@ log = logs.get_logger("coordinatord.supervisor")
 
 
 class CannotBind(Exception):
-    """The address of a worker cannot be listened on."""
+    """A worker's address cannot be bound."""
 
     def __init__(self, worker: int, error: OSError) -> None:
         super().__init__(str(error))
@@ -68,7 +67,7 @@ class CannotBind(Exception):
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker as its supervisor knows it; `pid` is 0 while there is no process."""
+    """The supervisor's state of a worker; `pid` is 0 while there is no process."""
 
     number: int
     sockets: dict[str, list[socket.socket]]
@@ -78,16 +77,16 @@ class _Worker:
     heard: bytearray = field(default_factory=bytearray)
     started_s: float = 0.0
     due_s: float | None = None
-    """When it is to be started again."""
+    """Monotonic time of the next restart; None when none is due."""
     deaths: int = 0
-    """In a row."""
+    """Number of deaths in a row."""
     is_listening: bool = False
     admin_url: str = ""
     status: int = 0
 
 
 class Supervisor:
-    """`serve(part)` is what a worker does in its own process; its exit status is returned, or SystemExit raised."""
+    """`serve(part)` runs a worker in its own process; it returns the exit status or raises SystemExit."""
 
     def __init__(
         self,
@@ -95,8 +94,8 @@ class Supervisor:
         serve: Callable[[Part], int],
         announce: Callable[[list[dict[str, tuple[str, int]]], list[str]], object],
     ) -> None:
-        """Raises LogError, OSError and CannotBind. `announce` is told, when all listen, what each is bound to and its
-        admin URL.
+        """Raises LogError, OSError and CannotBind. `announce` is called once all workers listen, with their bound
+        addresses and admin URLs.
         """
         self.settings = settings
         self._serve = serve
@@ -147,10 +146,10 @@ class Supervisor:
     # Running
 
     def run(self) -> int:
-        """Until a signal comes or a worker cannot be kept running; the exit status."""
+        """Run until a signal arrives or a worker cannot be kept running; returns the exit status."""
         try:
             self._mind_signals()
-            # What is here now stays: the collector of a worker must not touch, and so copy, its pages.
+            # Existing objects stay alive: a worker's garbage collector must not touch, and so copy, their pages.
             gc.collect()
             gc.freeze()
             for worker in self.workers:
@@ -171,7 +170,7 @@ class Supervisor:
         for key, _events in self._selector.select(timeout_s):
             if key.data is None:
                 self._signalled(self._signals[0].recv(4096))
-            elif key.data.line is key.fileobj:  # it is not when its worker has just been buried
+            elif key.data.line is key.fileobj:  # not so when the worker has just been reaped
                 self._hear(key.data)
 
     def _mind_signals(self) -> None:
@@ -191,7 +190,7 @@ class Supervisor:
         for worker in self.workers:
             self._bury(worker)
 
-    # Workers come and go
+    # Starting and reaping workers
 
     def _start(self, worker: _Worker, *, is_recovered: bool) -> None:
         worker.due_s = None
@@ -209,7 +208,7 @@ class Supervisor:
             theirs,
             is_recovered,
         )
-        # A signal before the child has handlers of its own would be taken for one to us.
+        # Until the child installs its own handlers, a signal to it would be taken for a signal to us.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             pid = os.fork()
@@ -225,7 +224,7 @@ class Supervisor:
         log.info("worker started", worker=worker.number, pid=pid)
 
     def _become(self, worker: _Worker, part: Part, ours: socket.socket) -> None:
-        """The child's life; does not return. Signals wait until it minds them, so that it always stops in order."""
+        """Run the child; does not return. Signals stay blocked until it handles them, so it always stops cleanly."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -251,7 +250,7 @@ class Supervisor:
             os._exit(status)
 
     def _bury(self, worker: _Worker) -> None:
-        """See whether it has ended, and what becomes of that."""
+        """Reap the worker's process if it has ended, and schedule its restart."""
         if not worker.pid:
             return
         pid, status = os.waitpid(worker.pid, os.WNOHANG)
@@ -287,7 +286,7 @@ class Supervisor:
         except ConnectionResetError:
             data = b""
         if not data:
-            # Its end is closed: it is dead, and SIGCHLD is on its way.
+            # The worker's end is closed: it is dead, and SIGCHLD will follow.
             self._selector.unregister(worker.line)
             worker.line.close()
             worker.line = None
@@ -306,7 +305,7 @@ class Supervisor:
     def _tell_others(self, speaker: _Worker) -> None:
         for worker in self.workers:
             if worker is not speaker and worker.line is not None:
-                # It may have died; or it does not read, and has enough to hear when it does.
+                # The worker may have died, or its buffer is full, and then it already has this message to read.
                 with contextlib.suppress(OSError):
                     worker.line.send(CHANGED + b"\n")
 
@@ -348,7 +347,7 @@ class Supervisor:
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _end(self) -> int:
-        """All are gone: leave the directory as one process leaves it, if each has closed its log."""
+        """All workers have ended: if each closed its log, leave the directory as a single process would."""
         status = self._exit_status or (1 if any(worker.status for worker in self.workers) else 0)
         all_closed = all(worker.status == 0 for worker in self.workers)
         if all_closed and not shares.put_together(self.data.disk, self.data.path):
@@ -379,7 +378,7 @@ def _close_all(sockets: dict[str, list[socket.socket]]) -> None:
 
 
 def _advertised_port(port: int, worker: _Worker, listener: str) -> int:
-    """As the settings say it of the first worker, counted up; or what was bound."""
+    """The configured port of the first worker plus the worker's number; or the bound port if none is configured."""
     return port + worker.number if port else int(worker.sockets[listener][0].getsockname()[1])
 
 
@@ -393,11 +392,11 @@ def _how(code: int) -> str:
 
 
 def _noted(_number: int, _frame: Any) -> None:
-    """The wake-up socket has it."""
+    """Does nothing: the signal's number is already in the wake-up socket."""
 
 
 def worker_settings(settings: Settings, worker: int) -> Settings:
-    """A worker's own: the node's id and fixed ports are counted up."""
+    """A worker's settings: node id and fixed ports plus the worker's number."""
 
     def following(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
         return tuple(replace(each, port=each.port and each.port + worker) for each in listeners)
