@@ -1,15 +1,16 @@
-"""A hierarchical timing wheel: any number of timers, each set, unset and expired in constant time. Pure: time is told.
+"""A hierarchical timing wheel: any number of timers, set, cancelled and expired in constant time. Pure: time is passed
+in.
 
 Time is counted in ticks. Level 0 has a slot for each of the 64 ticks of the current block, level 1 a slot for each of
 the 64 blocks of the current block of blocks, and so on: a timer sits at the level of the highest base-64 digit in
-which its tick differs from the current one. When time enters a slot of a higher level its timers move down, when it
-enters a slot of level 0 they expire. A bit mask per level says which slots are in use, so that hours without a timer
-are skipped at once.
+which its tick differs from the current one. When time enters a slot of a higher level, its timers move down; when it
+enters a slot of level 0, they expire. A bit mask per level marks the slots in use, so that hours without a timer are
+skipped at once.
 
 A timer never fires early, and at most one tick late if `advance` is called every tick. `advance` moves or expires no
-more than `limit` timers per call, so that a hundred thousand that fall due together do not stall their caller; it goes
-on where it stopped when it is called again, and `next_deadline_ms` says that there is more by naming a time that has
-passed. Timers that fall due in the same tick come in no particular order.
+more than `limit` timers per call, so that a hundred thousand timers that fall due together do not stall the caller. The
+next call continues where it stopped; until then `next_deadline_ms` returns a time in the past. Timers that fall due in
+the same tick expire in no particular order.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class TimerWheel(Generic[K]):
     def __init__(self, tick_ms: int, now_ms: int = 0) -> None:
         assert tick_ms > 0
         self.tick_ms = tick_ms
-        self._current = now_ms // tick_ms  # the tick up to which everything has been dealt with
+        self._current = now_ms // tick_ms  # all ticks up to this one have been processed
         self._levels: list[list[dict[K, int]]] = [[{} for _ in range(SLOTS)] for _ in range(LEVELS)]
         self._masks = [0] * LEVELS
-        self._due: dict[K, int] = {}  # to be returned by the next `advance`
+        self._due: dict[K, int] = {}  # returned by the next `advance`
         self._draining: dict[K, int] = self._due  # the slot that the last `advance` did not finish
         self._slot_of: dict[K, dict[K, int]] = {}  # key -> the slot that holds it; a slot maps keys to ticks
 
@@ -48,14 +49,14 @@ class TimerWheel(Generic[K]):
         return key in self._slot_of
 
     def schedule(self, key: K, deadline_ms: int) -> None:
-        """Set the timer of `key` to expire at `deadline_ms` or within a tick after, instead of any earlier one."""
+        """Set the timer of `key` to expire at `deadline_ms` or within a tick after it; replaces an existing timer."""
         old = self._slot_of.pop(key, None)
         if old is not None:
             del old[key]
         self._place(key, -(-deadline_ms // self.tick_ms))
 
     def cancel(self, key: K) -> bool:
-        """Unset the timer; False if there is none."""
+        """Cancel the timer; False if there is none."""
         slot = self._slot_of.pop(key, None)
         if slot is None:
             return False
@@ -77,7 +78,7 @@ class TimerWheel(Generic[K]):
         return expired
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` next has something to do: never after the earliest timer, sometimes before. None: no timer."""
+        """When `advance` next has work: never after the earliest timer, sometimes before. None: no timer."""
         if not self._slot_of:
             return None
         if self._due or self._draining:
@@ -98,7 +99,7 @@ class TimerWheel(Generic[K]):
         self._slot_of[key] = slot
 
     def _first_slot(self) -> tuple[int, int]:
-        """The (level, index) of the first slot in use, empty ones cleared on the way; there must be a timer."""
+        """The (level, index) of the first slot in use; clears the mask bits of empty slots. There must be a timer."""
         for level, mask in enumerate(self._masks):
             while mask:
                 index = (mask & -mask).bit_length() - 1
@@ -124,11 +125,11 @@ class TimerWheel(Generic[K]):
                 self._masks[level] &= ~(1 << index)
                 return True
         self._current = max(self._current, target)
-        self._draining = self._due  # an emptied slot will be filled again, for its next turn
+        self._draining = self._due  # an emptied slot is reused in the wheel's next turn
         return False
 
     def _drain(self, expired: list[K], work: int) -> int:
-        """Take timers out of the slot that time has entered: the due ones expire, the others move down a level."""
+        """Take timers out of the slot that time has entered: due timers expire, all others move to a lower level."""
         slot, slot_of, current = self._draining, self._slot_of, self._current
         while slot and work > 0:
             key, tick = slot.popitem()
