@@ -1,1 +1,3 @@
-"""Members and their coordinator on one virtual clock: what do timeouts, crashes and deployments cost? See README.md."""
+"""Simulates members and their coordinator on a virtual clock: the cost of timeouts, crashes and deployments. See
+README.md.
+"""

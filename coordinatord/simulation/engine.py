@@ -1,8 +1,8 @@
-"""Virtual time: events in a heap, and links that carry messages with uneven latency. One seed decides everything.
+"""Virtual time: a heap of events, and links that carry messages with varying latency. One seed determines everything.
 
-`Engine.at` names a moment and what happens then; `run_until` lets time jump from one to the next. What falls due in the
-same millisecond happens in the order in which it was asked for. Chance comes from `Engine.chance(name)`: a generator
-for each purpose, so that asking for more of one thing does not change what happens to another.
+`Engine.at` schedules an event; `run_until` lets time jump from one event to the next. Events of the same millisecond
+run in the order in which they were scheduled. Randomness comes from `Engine.chance(name)`: one generator per purpose,
+so that more draws for one purpose do not change another.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 Call = Callable[..., object]
 
 START_MS = 1_000_000
-"""When virtual time begins. Not 0, so that a deadline which was never set is not taken for one."""
+"""The start of virtual time. Not 0, so that an unset deadline of 0 is not taken for a time."""
 
 JITTER = 0.2
-"""How much of a link's latency comes anew with each message: from none of this part to twice as much."""
+"""The share of a link's latency that varies per message, between 0 and twice this share."""
 
 SPREAD = 0.5
-"""Sigma of the logarithm of links' latencies: of a hundred links the slowest takes three times as long as the usual."""
+"""Sigma of the log-normal link latencies: the slowest of a hundred links takes three times as long as the median."""
 
 
 class Engine:
@@ -36,16 +36,16 @@ class Engine:
         self._order = 0
 
     def chance(self, name: str) -> random.Random:
-        """The generator for one purpose."""
+        """The random generator for one purpose."""
         return random.Random(f"{self.seed}/{name}")
 
     def at(self, when_ms: int, call: Call, *args: Any) -> None:
-        """`call(*args)` at that time, or now if it has passed."""
+        """Schedule `call(*args)` for that time, or for now if it has passed."""
         self._order += 1
         heapq.heappush(self._heap, (when_ms if when_ms > self.now_ms else self.now_ms, self._order, call, args))
 
     def run_until(self, end_ms: int) -> None:
-        """Let happen what happens up to `end_ms`."""
+        """Run all events up to `end_ms`."""
         heap = self._heap
         pop = heapq.heappop
         while heap and heap[0][0] <= end_ms:
@@ -55,15 +55,15 @@ class Engine:
 
 
 class Link:
-    """One connection, both ways: messages keep their order, each takes the link's own latency and a little more.
+    """One bidirectional connection: messages keep their order; each takes the link's own latency plus jitter.
 
-    While `cut` nothing gets through, whichever way it was under way; the sender is not told.
+    A message that would arrive while the link is `cut` is lost, in either direction; the sender is not told.
     """
 
     __slots__ = ("_arrived_ms", "_engine", "_jitter_ms", "_least_ms", "_lossy", "_random", "cut", "lost")
 
     def __init__(self, engine: Engine, name: str, latency_ms: float, *, lossy: bool = True) -> None:
-        """`latency_ms` is that of the usual link, one way; 0 makes all messages take a millisecond.
+        """`latency_ms` is the median link's one-way latency; with 0 every message takes a millisecond.
 
         A link that is not `lossy` is never cut, which makes it cheaper.
         """
@@ -72,14 +72,14 @@ class Link:
         chance = engine.chance(f"link {name}")
         self._random = chance.random
         usual_ms = latency_ms * chance.lognormvariate(0, SPREAD)
-        self._least_ms = usual_ms * (1 - JITTER) + 0.5  # to be cut to a whole number
+        self._least_ms = usual_ms * (1 - JITTER) + 0.5  # truncated to a whole number later
         self._jitter_ms = usual_ms * JITTER * 2
-        self._arrived_ms = [0, 0]  # the last message of each direction
+        self._arrived_ms = [0, 0]  # arrival time of the last message in each direction
         self.cut = False
         self.lost = 0
 
     def carry(self, direction: int, sent_ms: int, call: Call, *args: Any) -> None:
-        """`call(*args)` where and when the message arrives that leaves at `sent_ms`; direction 0 is to the server."""
+        """Run `call(*args)` when a message sent at `sent_ms` arrives; direction 0 is to the server."""
         when_ms = sent_ms + (int(self._least_ms + self._jitter_ms * self._random()) or 1)
         arrived_ms = self._arrived_ms
         if when_ms < arrived_ms[direction]:

@@ -1,4 +1,4 @@
-"""The coordinator's node: the real group and its timers with the smallest shell that keeps the rules of the real one.
+"""The coordinator's node: the real group and its timers in a minimal shell that keeps the rules of the real shell.
 
 As in `coordinatord.coordinator.groups`: records first, answers wait until they are flushed (the durability gate),
 timers go to the wheel, parked requests are found by the key that they were given, and the rebalance ledger follows
@@ -34,10 +34,10 @@ GROUP_ID = "simulated"
 TOPIC = "topic"
 
 Answer = Callable[[int, Any], object]
-"""Takes when the answer leaves, and what it is."""
+"""Called with the time at which the response leaves, and the response."""
 
 JOIN, HEARTBEAT, LEAVE, SYNC, COMMIT = 9, 4, 5, 5, 9
-"""The versions that members are taken to speak."""
+"""The request versions that members are assumed to use."""
 
 
 class Node:
@@ -59,7 +59,7 @@ class Node:
         self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda rebalance: on_record(rebalance.head()))
         self.flush_ms = flush_ms
         self.on_step = on_step
-        self.flushed_ms = 0  # when the last record of the group has been flushed
+        self.flushed_ms = 0  # when the group's last record is flushed
         self.parked: dict[int, Answer] = {}
         self._asked = 0
         self._armed_ms = 1 << 62
@@ -69,7 +69,7 @@ class Node:
         self._found = FindCoordinatorResponse(coordinators=[found])
 
     def serve(self, client_id: str, request: Any, answer: Answer) -> bool:
-        """A request has arrived. True: `answer` has been called; False: it is parked, and may never be."""
+        """Handle a request. True: `answer` has been called; False: the request is parked and may never be answered."""
         kind = type(request)
         now_ms = self.engine.now_ms
         if kind is HeartbeatRequest:
@@ -104,13 +104,13 @@ class Node:
         return events.Commit.of(request, COMMIT)
 
     def tell(self, event: Any) -> Result:
-        """One step, with what it asks for."""
+        """Run one step and apply its result."""
         result = step(self.group, event, self.engine.now_ms)
         self.apply(result)
         return result
 
     def apply(self, result: Result) -> None:
-        """Records, timers, answers, and the ledger."""
+        """Apply a step's records, timers, responses, and ledger entries."""
         now_ms = self.engine.now_ms
         if result.records or result.offsets:
             self.flushed_ms = now_ms + self.flush_ms
@@ -137,7 +137,7 @@ class Node:
 
     def _tick(self, armed_ms: int) -> None:
         if armed_ms != self._armed_ms:
-            return  # armed anew, for an earlier time
+            return  # rearmed for an earlier time
         self._armed_ms = 1 << 62
         for key in self.wheel.advance(self.engine.now_ms):
             self.tell(events.TimedOut(key))

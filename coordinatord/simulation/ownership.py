@@ -1,8 +1,8 @@
-"""Who works on which partition, and for how long nobody does: what a rebalance costs.
+"""The owner of each partition, and for how long it has none: the cost of a rebalance.
 
 A partition has an owner while a running process holds it: a process that is dead or paused holds nothing, whatever the
-coordinator believes. A process that was expelled and does not know it yet holds on beside the new owner: for that long
-the partition has two.
+coordinator believes. A process that was expelled but does not know it yet still holds its partitions beside the new
+owner: for that time a partition has two owners.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class Holder(Protocol):
 
     @property
     def generation_id(self) -> int:
-        """The generation whose assignment it works by; -1 while it is between two."""
+        """The generation of its current assignment; -1 during a rebalance."""
 
 
 class Ownership:
-    """Of all partitions of the topic. All times are milliseconds."""
+    """The ownership of all partitions of the topic. All times are milliseconds."""
 
     def __init__(self, engine: Engine, partitions: Iterable[TopicPartition]) -> None:
         self.engine = engine
         self.holders: dict[TopicPartition, dict[Holder, None]] = {each: {} for each in partitions}
-        self._given: dict[TopicPartition, tuple[int, int]] = {}  # (generation, whose number) of the last assignment
-        self._last: dict[TopicPartition, int] = {}  # the number of the last one that got it
+        self._given: dict[TopicPartition, tuple[int, int]] = {}  # (generation, process number) of the last assignment
+        self._last: dict[TopicPartition, int] = {}  # number of the process that got it last
         self._why: dict[TopicPartition, str] = dict.fromkeys(self.holders, "start")
-        self.conflicts: list[tuple[TopicPartition, int]] = []  # given to two members of one generation: never
+        self.conflicts: list[tuple[TopicPartition, int]] = []  # two members in one generation: never
         self.begin()
 
     def begin(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         now_ms = self.engine.now_ms
         self.began_ms = now_ms
         self.moved = 0
@@ -47,13 +47,13 @@ class Ownership:
         self.unowned_by: Counter[str] = Counter()
         self.longest_gap_ms = 0
         self.doubled_ms = 0
-        self.held_ms = 0  # by processes: of one partition at a time by each
+        self.held_ms = 0  # sum over processes and partitions
         self._free_since = {each: now_ms for each, holders in self.holders.items() if not holders}
         self._doubled_since = {each: now_ms for each, holders in self.holders.items() if len(holders) > 1}
         self._held_since = {(each, it): now_ms for each, holders in self.holders.items() for it in holders}
 
     def end(self) -> None:
-        """Count up to now what is still going on."""
+        """Stop counting: include the intervals that are still open, up to now."""
         now_ms = self.engine.now_ms
         for partition in list(self._free_since):
             self._close_gap(partition)
@@ -63,7 +63,7 @@ class Ownership:
             self.held_ms += now_ms - since_ms
 
     def take(self, who: Holder, partitions: Iterable[TopicPartition]) -> None:
-        """A running process works on these from now on."""
+        """A running process starts to work on these partitions."""
         now_ms = self.engine.now_ms
         for partition in partitions:
             holders = self.holders[partition]
@@ -75,7 +75,7 @@ class Ownership:
             self._held_since.setdefault((partition, who), now_ms)
 
     def let_go(self, who: Holder, partitions: Iterable[TopicPartition], why: str) -> None:
-        """It works on them no more; partitions that it did not hold do not matter."""
+        """A process stops working on these partitions; ignores partitions that it did not hold."""
         now_ms = self.engine.now_ms
         for partition in partitions:
             holders = self.holders[partition]
@@ -90,11 +90,11 @@ class Ownership:
                 self._why[partition] = why
 
     def assigned(self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int) -> None:
-        """A member was given these in this generation."""
+        """A member was assigned these partitions in this generation."""
         for partition in partitions:
             generation, other = self._given.get(partition, (-1, -1))
             others = [each for each in self.holders[partition] if each is not who]
-            # A static member that restarts gets in the same generation what it had.
+            # A static member that restarts gets its former partitions in the same generation.
             if (generation == generation_id and other != who.number) or any(
                 each.generation_id == generation_id for each in others
             ):
@@ -105,7 +105,7 @@ class Ownership:
             self._last[partition] = who.number
 
     def redone(self, work_ms: int) -> None:
-        """So much work was done and not committed when its partition went: somebody will do it again."""
+        """Count work that was not committed when its partition was lost: the next owner repeats it."""
         self.redone_ms += work_ms
 
     def _close_gap(self, partition: TopicPartition) -> None:

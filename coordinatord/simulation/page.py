@@ -1,4 +1,4 @@
-"""A sweep as one HTML file that needs nothing else: the advice, plots, the table. Drawn with plotly, inlined."""
+"""A sweep as a self-contained HTML file: the advice, plots, the table. Drawn with plotly, which is inlined."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
 """
 
 WHOLE_TICKS = 6
-"""Counts below this have a tick each."""
+"""Axes of counts below this have a tick for each count."""
 
 PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
     ("Rebalances", lambda it: it.rebalances, "rebalances"),
@@ -44,13 +44,13 @@ PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
 
 
 def check_plotly() -> None:
-    """BadScenario where plotly is missing: better before the runs than after."""
+    """BadScenario where plotly is missing; call it before the runs."""
     if importlib.util.find_spec("plotly") is None:
         raise BadScenario("--html draws with plotly, which is not installed: pip install 'coordinatord[plot]'")
 
 
 def page(scenario: Scenario, runs: Sequence[Run]) -> str:
-    """The whole file."""
+    """The HTML of the file."""
     from plotly.offline import get_plotlyjs
 
     from coordinatord.simulation.sweep import best_of, happened
@@ -119,7 +119,7 @@ def _layout(figure: Any, title: str, axis: str, swept: Sequence[str]) -> Any:
 
 
 def _gaps(runs: Sequence[Run], swept: Sequence[str]) -> Any:
-    """Time without an owner, by why."""
+    """Time without an owner, by cause."""
     from plotly import graph_objects
 
     causes = [cause for cause in GAPS if any(run.report.unowned_by_cause.get(cause) for run in runs)]
@@ -151,12 +151,12 @@ def _bars(runs: Sequence[Run], swept: Sequence[str], title: str, value: Callable
     )
     figure = _layout(graph_objects.Figure([bar]), title, unit, swept)
     if max(values) < WHOLE_TICKS:
-        figure.update_yaxes(dtick=1, range=[0, max(1, *values) * 1.1])  # there is no half a rebalance
+        figure.update_yaxes(dtick=1, range=[0, max(1, *values) * 1.1])  # counts of rebalances are whole numbers
     return figure
 
 
 def _grid(runs: Sequence[Run], swept: Sequence[str]) -> Any:
-    """Two options against each other."""
+    """A grid of two swept options."""
     from plotly import graph_objects
 
     columns = list(dict.fromkeys(run.settings[0][1] for run in runs))

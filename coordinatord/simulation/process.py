@@ -1,14 +1,14 @@
-"""A consumer process: the real member, and an application around it that polls and works.
+"""A consumer process: the real member, and a simulated application that polls and works.
 
-The application works for `processing_ms` on what a poll has brought, polls, works on. It is assumed to keep up with its
-partitions, so that each poll brings something. As long as the group is quiet a poll changes nothing, and is not made:
-`_next_poll_ms` says when it would be, and the next one is made when the member has something to do in it. What those
-polls would have committed is worked out when it matters (`_settle_commits`). That is why an hour of a thousand members
-takes seconds; all heartbeats are real.
+The application works for `processing_ms` on each poll's batch, then polls again. It is assumed to keep up with its
+partitions, so that each poll returns something. While the group is stable, a poll changes nothing and is skipped:
+`_next_poll_ms` computes when it would happen, and the next poll runs when the member has something to do in it. The
+commits of skipped polls are computed when they matter (`_settle_commits`). So an hour of a thousand members takes
+seconds; all heartbeats are real.
 
-A process that is paused (garbage collection, a swapped-out container) does nothing, and nothing reaches it until it
-goes on. A slow batch keeps the application from polling, while heartbeats go on. A process that crashes is gone without
-a word; one that is stopped finishes its batch, commits, and leaves the group unless it is a static member.
+A paused process (garbage collection, a swapped-out container) does nothing, and no message reaches it until it resumes.
+A slow batch keeps the application from polling, while heartbeats continue. A process that crashes sends nothing; one
+that is stopped finishes its batch, commits, and leaves the group unless it is a static member.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from coordinatord.simulation.ownership import Ownership
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 POLL_TIMEOUT_MS = 1 << 40
-"""A poll waits until there is something to hand out; here that is decided in `_after`."""
+"""A poll waits until it has records to return; `_after` decides that here."""
 
 TO_NODE, FROM_NODE = 0, 1
 
 
 class Process:
-    """One life of a member: it is started once and ends once. `number` is its place in the deployment."""
+    """One lifetime of a member, from start to end. `number` is its index in the deployment."""
 
     def __init__(
         self,
@@ -56,24 +56,24 @@ class Process:
         self.number, self.name = number, name
         self.period_ms = max(1, processing_ms)
         self.on_end, self.say = on_end, say
-        self.lossy = lossy  # requests may get lost: each of them needs a deadline of its own
+        self.lossy = lossy  # requests may get lost: each needs its own deadline
         self.member = Member(settings, engine.chance(f"back-off {name} {engine.now_ms}").random)
         self.alive = True
         self.stopping = False
-        self.expelled = False  # and does not know it
+        self.expelled = False  # but does not know it
         self.paused_until_ms = 0
         self.busy_until_ms = 0
         self._working_since_ms = 0  # when the last poll returned
-        self._poll_at_ms = NEVER  # when the next poll will be made
+        self._poll_at_ms = NEVER  # when the next poll runs
         self._wakes_at_ms = NEVER
-        # Work is counted in milliseconds in which this process ran: while it is paused none is done.
+        # Work is measured in milliseconds in which this process ran: a paused process does none.
         self._paused_ms = 0
         self._frozen_work = 0
         self._unanswered: set[Send] = set()
         self._settled = False
-        self._stopped_work: int | None = None  # nothing is handed out since then
-        self._commit_base = 0  # from which commits by interval are counted
-        self._committed: dict[TopicPartition, int] = {}  # the work that is committed, by partition that is ours
+        self._stopped_work: int | None = None  # no records are returned since then
+        self._commit_base = 0  # start of the commit intervals
+        self._committed: dict[TopicPartition, int] = {}  # committed work by owned partition
         spacing = settings.auto_commit_interval_ms
         self._commit_every = -(-spacing // self.period_ms) * self.period_ms
         self._tell(Subscribe([TOPIC]))
@@ -81,18 +81,18 @@ class Process:
 
     @property
     def generation_id(self) -> int:
-        """The generation whose assignment it works by; -1 while it is between two."""
+        """The generation of its current assignment; -1 during a rebalance."""
         return self.member.generation.generation_id if self._settled else -1
 
     # What happens to it
 
     def crash(self) -> None:
-        """Gone, without a word."""
+        """End at once, without leaving the group."""
         if self.alive:
             self._end("crash")
 
     def pause(self, for_ms: int) -> None:
-        """Do nothing for so long."""
+        """Do nothing for `for_ms`."""
         now_ms = self.engine.now_ms
         if not self.alive or now_ms < self.paused_until_ms:
             return
@@ -102,16 +102,16 @@ class Process:
         self.paused_until_ms = now_ms + for_ms
         self._paused_ms += for_ms
         self.ownership.let_go(self, self.member.assignment, "pause")
-        # Asked for before anything that has to wait for it, so that it comes first.
+        # Scheduled before any event that waits for it, so that it runs first.
         self.engine.at(self.paused_until_ms, self._go_on)
 
     def slow(self, for_ms: int) -> None:
-        """The batch at hand takes so long."""
+        """The current batch takes `for_ms`."""
         if self.alive and self._settled and not self.stopping:
             self._settle_commits()
             self._settle_polls()
             self.busy_until_ms = max(self.busy_until_ms, self.engine.now_ms + for_ms)
-            # The poll that comes then commits; none before it does.
+            # The poll after this batch commits; no poll before it does.
             self._commit_base = self._work() + self.busy_until_ms - self.engine.now_ms - self._commit_every
             self._schedule_poll(self.busy_until_ms)
 
@@ -123,7 +123,7 @@ class Process:
             self.engine.at(now_ms if self.member.in_poll else self._next_poll_ms(now_ms), self._close)
 
     def expel(self) -> None:
-        """The coordinator has dropped this member; what it commits from now on counts for nothing."""
+        """The coordinator has dropped this member; its later commits do not count."""
         self._settle_commits()
         self.expelled = True
 
@@ -148,7 +148,7 @@ class Process:
         self.on_end(self)
 
     def _waits(self, call: Callable[..., object], *args: Any) -> bool:
-        """Whether this has to wait until the pause is over."""
+        """Whether the process is paused; if so, schedules `call` for the end of the pause."""
         if self.engine.now_ms < self.paused_until_ms:
             self.engine.at(self.paused_until_ms, call, *args)
             return True
@@ -160,7 +160,7 @@ class Process:
         now_ms = self.engine.now_ms
         result = step(self.member, event, now_ms)
         if result is NOTHING and self._settled:
-            return  # the answer to a heartbeat: nearly all that ever happens
+            return  # a heartbeat response: by far the most common event
         for send in result.sends:
             self._send(send, now_ms)
         if result.changes:
@@ -169,12 +169,12 @@ class Process:
             self._end("stop")
             return
         if result.polled is not None and result.polled.error is not None:
-            self._end(result.polled.error.name)  # applications end on what poll raises
+            self._end(result.polled.error.name)  # an application ends when poll raises
             return
         self._after(now_ms)
 
     def _after(self, now_ms: int) -> None:
-        """See to the next poll, and to the member's next deadline."""
+        """Schedule the next poll and the member's next deadline."""
         member = self.member
         settled = member.state is STABLE and not member.rejoin_needed and member.join is None
         if settled is not self._settled:
@@ -182,8 +182,8 @@ class Process:
             if settled:
                 self._commit_base, self._stopped_work, self.expelled = self._work(), None, False
         if member.in_poll:
-            # A poll returns when there is something to work on; while a rebalance goes on that is so for those who
-            # keep their partitions (KIP-429). Who takes no time for its work is back in the next poll at once.
+            # A poll returns when there are records to work on; during a rebalance that holds for members that keep
+            # their partitions (KIP-429). An application without processing time is in its next poll at once.
             if settled or (member.cooperative and member.partitions and self.period_ms > 1):
                 step(member, Wakeup(), now_ms)
                 self._working_since_ms = now_ms
@@ -193,7 +193,7 @@ class Process:
             if not settled and (member.inbox or not member.in_flight or _is_over(member.join)):
                 self._schedule_poll(self._next_poll_ms(now_ms))
             elif settled and self._poll_at_ms == NEVER:
-                # Nothing to do but to show that the application is alive.
+                # The poll only has to show that the application is alive.
                 alive_ms = now_ms + member.settings.max_poll_interval_ms // 2
                 self._schedule_poll(max(self._next_poll_ms(now_ms), self._next_poll_ms(alive_ms) - self.period_ms))
         deadline_ms = member.next_deadline_ms
@@ -214,7 +214,7 @@ class Process:
             self.engine.at(deadline_ms, self._wake, deadline_ms)
 
     def _next_poll_ms(self, now_ms: int) -> int:
-        """When the application is through with the batch that it has at that time."""
+        """When the application finishes the batch that it is working on at `now_ms`."""
         if now_ms < self.busy_until_ms:
             return self.busy_until_ms
         since_ms = max(self._working_since_ms, self.busy_until_ms)
@@ -253,7 +253,7 @@ class Process:
             self.engine.at(now_ms + send.timeout_ms, self._expire, send)
 
     def _arrive(self, send: Send, work: int) -> None:
-        """At the node. What a process has sent arrives even if the process has crashed meanwhile."""
+        """Deliver a request to the node. It arrives even if its process has crashed meanwhile."""
 
         def answer(leaves_ms: int, response: Any) -> None:
             self.link.carry(FROM_NODE, leaves_ms, self._received, send, response, work)
@@ -278,7 +278,7 @@ class Process:
     # The work
 
     def _work(self) -> int:
-        """Milliseconds that this process has run (and an offset of no meaning)."""
+        """Milliseconds that this process has run, plus an arbitrary offset."""
         now_ms = self.engine.now_ms
         return self._frozen_work if now_ms < self.paused_until_ms else now_ms - self._paused_ms
 
@@ -286,7 +286,7 @@ class Process:
         return self._work() if self._stopped_work is None else self._stopped_work
 
     def _settle_commits(self) -> None:
-        """Make up for the commits by interval of the polls that were not made."""
+        """Apply the interval commits of skipped polls."""
         if self._settled and not self.expelled and self.engine.now_ms >= self.busy_until_ms:
             commits = (self._work() - self._commit_base) // self._commit_every
             if commits > 0:
@@ -294,14 +294,14 @@ class Process:
                 self._committed = dict.fromkeys(self._committed, self._commit_base)
 
     def _settle_polls(self) -> None:
-        """Make up for the last of them: max.poll.interval runs from there."""
+        """Apply the last skipped poll: max.poll.interval runs from its time."""
         now_ms = self.engine.now_ms
         if self._settled and not self.member.in_poll and now_ms >= self.busy_until_ms:
             batch_ms = (now_ms - max(self._working_since_ms, self.busy_until_ms)) % self.period_ms
             self.member.heartbeat.polled(now_ms - batch_ms)
 
     def _seek(self) -> None:
-        """Tell the member how far the application has come, in milliseconds of a partition's records."""
+        """Set the member's positions to the application's progress, in milliseconds of a partition's records."""
         offset = self.engine.now_ms - START_MS
         for partition in self.member.partitions:
             step(self.member, Seek(partition, offset), self.engine.now_ms)

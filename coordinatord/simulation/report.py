@@ -1,4 +1,4 @@
-"""What a simulation has found, as plain figures, and as text for people. All times are milliseconds of virtual time."""
+"""The results of a simulation, as plain figures and as readable text. All times are milliseconds of virtual time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coordinatord.simulation.world import World
 from kafka_wire.records.rebalance_ledger import Outcome
 
 SLOWEST = 3
-"""Rebalances that are shown."""
+"""Number of slowest rebalances in the report."""
 
 ALWAYS = ("members", "partitions", "assignor", "session", "heartbeat")
-"""Options that a report names even where they are the defaults."""
+"""Options that a report names even at their defaults."""
 
 GAPS = {
     "rebalance": "given up to rejoin",
@@ -26,12 +26,12 @@ GAPS = {
     "expulsion": "its owner had been expelled",
     "start": "never assigned",
 }
-"""Why partitions are without an owner."""
+"""Causes of time without an owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowRebalance:
-    """One of the slowest. `waited_for`: whom the join waited for longest, or the leader that assigned late."""
+    """One of the slowest rebalances. `waited_for`: the member with the longest wait to join, or a late leader."""
 
     at_ms: int
     join_ms: int
@@ -44,7 +44,7 @@ class SlowRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """See the module. `unowned_…`: how long partitions had no running owner; `share` is of all partition time."""
+    """See the module. `unowned_…`: time that partitions had no running owner; `share` is of all partition time."""
 
     scenario: dict[str, str]
     forming_ms: int
@@ -71,12 +71,12 @@ class Report:
     notes: list[str]
 
     def as_json(self) -> dict[str, Any]:
-        """For json.dumps."""
+        """The report as a dict for json.dumps."""
         return asdict(self)
 
 
 def report(world: World) -> Report:
-    """Of a world that has run."""
+    """The report of a world that has run."""
     scenario, ownership = world.scenario, world.ownership
     assert not ownership.conflicts, f"two members of one generation own a partition: {ownership.conflicts[:5]}"
     unowned = sorted((ms, -number) for (_topic, number), ms in ownership.unowned_ms.items())
@@ -111,7 +111,7 @@ def report(world: World) -> Report:
 
 
 def _percentile(ordered: list[tuple[int, int]], percent: int) -> int:
-    """The nearest rank."""
+    """The percentile by nearest rank."""
     return ordered[-(-len(ordered) * percent // 100) - 1][0]
 
 
@@ -154,7 +154,7 @@ def _notes(world: World) -> list[str]:
 
 
 def text(it: Report) -> str:
-    """For people."""
+    """The report as readable text."""
     told = [
         f"{name}\N{NO-BREAK SPACE}{value}"
         for name, value in it.scenario.items()

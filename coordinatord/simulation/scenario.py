@@ -1,6 +1,6 @@
-"""What is simulated: a deployment, its settings, and what befalls it. One table serves the command line, files, sweeps.
+"""A scenario: a deployment, its settings, and its events. One table serves the command line, files and sweeps.
 
-Whatever is wrong with a scenario is a `BadScenario`, a sentence.
+Any error in a scenario is a `BadScenario`; its message is a sentence.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ def _events(value: object) -> tuple[Planned, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row: how it is written, and what it means."""
+    """One row: an option's syntax and its meaning."""
 
     parse: Callable[[object], Any]
     metavar: str
     help: str
-    part: str  # of the help
+    part: str  # section of the help
 
 
 OPTIONS: dict[str, Option] = {
@@ -171,12 +171,12 @@ OPTIONS: dict[str, Option] = {
 
 
 def attribute(name: str) -> str:
-    """The field of Scenario."""
+    """The field of Scenario for an option name."""
     return name.replace("-", "_")
 
 
 def parse_option(name: str, value: object) -> Any:
-    """A value of that option; a BadScenario names it."""
+    """The parsed value of an option; a BadScenario names the option."""
     if isinstance(value, bool) and name != "static":
         raise BadScenario(f"{name} takes {OPTIONS[name].metavar}, not {str(value).lower()}")
     try:
@@ -186,7 +186,7 @@ def parse_option(name: str, value: object) -> Any:
 
 
 def written(name: str, value: Any) -> str:
-    """A value as it is written on the command line."""
+    """A value in command-line syntax."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) if name == "events" else "+".join(value)
     if isinstance(value, bool):
@@ -197,7 +197,7 @@ def written(name: str, value: Any) -> str:
 
 
 def build(values: Mapping[str, object]) -> Scenario:
-    """From option names and what was written for them; checked as a whole."""
+    """A scenario from option names and their written values; checked as a whole."""
     fields = {attribute(name): parse_option(name, value) for name, value in values.items()}
     scenario = Scenario(**fields)
     check(scenario)
@@ -205,7 +205,7 @@ def build(values: Mapping[str, object]) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """What must fit together."""
+    """Check the constraints between options."""
     if scenario.heartbeat >= scenario.session:
         raise BadScenario(
             f"a heartbeat every {written_ms(scenario.heartbeat)} does not keep a session of "
@@ -224,7 +224,7 @@ def check(scenario: Scenario) -> None:
 
 
 def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """Another scenario, in which these options (parsed) have another value."""
+    """A copy of the scenario with other (parsed) values for these options."""
     other = dataclasses.replace(scenario, **{attribute(name): value for name, value in values.items()})
     check(other)
     return other

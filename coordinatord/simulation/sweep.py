@@ -1,7 +1,7 @@
-"""The same story with other settings: a table, and one line of advice that follows from the figures.
+"""Runs the same scenario with different settings: a table, and one line of advice that follows from the figures.
 
-Chance is the same in each run: the same members crash and stand still at the same moments, so that what differs comes
-from the settings.
+Random events are the same in each run: the same members crash and pause at the same times, so differences come from the
+settings.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from coordinatord.simulation.world import Tell, World
 MAX_RUNS = 200
 
 FEW = 20
-"""With fewer random happenings than that another seed may well give other advice."""
+"""With fewer random events than this, another seed may well give other advice."""
 
 RATES = ("crashes", "pauses", "slow")
 
 ALIKE = 0.05
-"""Costs that differ by less are taken for the same: another seed moves them as much."""
+"""Relative difference below which costs count as equal: another seed changes them as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One cell: the swept options as written, and what came out."""
+    """One cell: the swept options as written, and the resulting report."""
 
     settings: tuple[tuple[str, str], ...]
     report: Report
@@ -50,7 +50,7 @@ def simulate(scenario: Scenario, tell: Tell | None = None) -> Report:
 def scenarios(
     scenario: Scenario, sweeps: Sequence[tuple[str, list[Any]]]
 ) -> list[tuple[tuple[tuple[str, str], ...], Scenario]]:
-    """All combinations, checked before the first one runs."""
+    """All combinations, checked before the first run."""
     names = [name for name, _values in sweeps]
     if len(set(names)) < len(names):
         raise BadScenario(f"{' and '.join(names)}: an option can be swept once")
@@ -68,26 +68,26 @@ def scenarios(
 
 
 def cost(it: Report) -> tuple[float, ...]:
-    """What is compared, in this order, between those that are alike in their time without an owner."""
+    """The key, in order of priority, that compares runs with equal time without an owner."""
     return (it.expelled_alive, it.duplicates, it.rebalances)
 
 
 def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
-    """The best, and those that cost as little: within ALIKE of the least time without an owner."""
+    """The best run, and all runs that cost as little: within ALIKE of the least time without an owner."""
     least_ms = min(run.report.unowned_ms for run in runs)
     alike = [run for run in runs if run.report.unowned_ms <= least_ms * (1 + ALIKE)]
     return min(alike, key=lambda run: cost(run.report)), alike
 
 
 def advice(runs: Sequence[Run]) -> str:
-    """One line, drawn from the figures; it says when they are few."""
+    """One line of advice from the figures; it says so when there were few events."""
     if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs):
         return "Nothing befalls the members here: add --deploy, --crashes, --pauses, --slow or --event."
     return _comparison(runs) + _caveat(runs)
 
 
 def happened(it: Report) -> str:
-    """What befell the members: 3 crashes, 1 pause."""
+    """The events of members: 3 crashes, 1 pause."""
     singular = {"crashes": "crash", "slow": "slow batch"}
     found = [(count, singular.get(kind, kind)) for kind, count in it.happened.items()]
     return ", ".join(plural(count, kind) for count, kind in found) or "nothing"
@@ -132,7 +132,7 @@ def _percent(share: float) -> str:
 
 
 def _all_alike(best: Run, runs: Sequence[Run]) -> str:
-    """Time without an owner does not decide."""
+    """The advice where time without an owner does not decide."""
     swept = " and ".join(option for option, _value in best.settings)
     it = best.report
     if not any(run.report.unowned_ms for run in runs):
@@ -152,7 +152,7 @@ def _others(it: Report) -> str:
 
 
 def _price(it: Report, other: Report) -> str:
-    """What the best choice costs more than another one."""
+    """The extra cost of the best choice over another one."""
     more = []
     if it.expelled_alive > other.expelled_alive:
         more.append(f"{plural(it.expelled_alive, 'member')} expelled alive instead of {other.expelled_alive:,}")
@@ -178,7 +178,7 @@ COLUMNS: list[tuple[str, Callable[[Report], str]]] = [
 
 
 def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows."""
+    """(header, rows)."""
     head = [option for option, _value in runs[0].settings] + [name for name, _told in COLUMNS]
     rows = [[value for _option, value in run.settings] + [told(run.report) for _name, told in COLUMNS] for run in runs]
     return head, rows

@@ -1,4 +1,4 @@
-"""What people write for times, rates and events, and back. Every refusal is a sentence that says what to write."""
+"""Parses and formats times, rates and events. Every error message is a sentence that says what to write."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TIMED = ("pause", "slow")
 
 
 class BadScenario(Exception):
-    """Something in a scenario cannot be; the message is a sentence without its full stop."""
+    """A scenario is not valid; the message is a sentence without its full stop."""
 
 
 def duration_ms(text: object) -> int:
-    """300ms, 45s, 1h30m; 0 needs no unit."""
+    """Parse 300ms, 45s, 1h30m; 0 needs no unit."""
     written = str(text).strip().lower().replace(" ", "")
     if written in ("0", "0.0"):
         return 0
@@ -34,7 +34,7 @@ def duration_ms(text: object) -> int:
 
 
 def told_ms(ms: float) -> str:
-    """As one would write it: 300 ms, 4.2 s, 45 s, 1 h 30 m."""
+    """A duration as readable text: 300 ms, 4.2 s, 45 s, 1 h 30 m."""
     if ms < 1_000:
         return f"{ms:.0f} ms"
     if ms < 60_000:
@@ -49,7 +49,7 @@ def told_ms(ms: float) -> str:
 
 
 def written_ms(ms: int) -> str:
-    """As `duration_ms` reads it."""
+    """A duration in the syntax of `duration_ms`."""
     if ms % 1_000:
         return f"{ms}ms"
     text, rest = "", ms // 1_000
@@ -75,7 +75,7 @@ class Rate:
 
 
 def rate(text: object, *, timed: bool) -> Rate:
-    """0.5/h, 2/d; with a length where it lasts: 2/h:10s. 0: never."""
+    """Parse 0.5/h, 2/d; with a duration where the event lasts: 2/h:10s. 0: never."""
     written = str(text).strip().lower()
     example = "2/h:10s or 1/d:30s" if timed else "0.5/h or 2/d"
     found = re.fullmatch(r"(\d+(?:\.\d+)?)/([hd])(?::(.+))?", written)
@@ -91,7 +91,7 @@ def rate(text: object, *, timed: bool) -> Rate:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Something that happens to one member at a given time after the group has formed."""
+    """An event for one member at a given time after the group has formed."""
 
     at_ms: int
     kind: str
@@ -104,7 +104,7 @@ class Planned:
 
 
 def planned(text: object) -> Planned:
-    """10s:crash:3, 1m:pause:0:20s."""
+    """Parse 10s:crash:3, 1m:pause:0:20s."""
     parts = str(text).strip().split(":")
     example = "write TIME:WHAT:MEMBER, as 10s:crash:3, or 1m:pause:0:20s"
     if len(parts) < 3 or parts[1] not in KINDS or not parts[2].isdecimal():
@@ -129,7 +129,7 @@ class Deploy:
 
 
 def deploy(text: object) -> Deploy:
-    """none, all, rolling:30s, rolling:30s:5 (five at a time)."""
+    """Parse none, all, rolling:30s, rolling:30s:5 (five at a time)."""
     kind, *rest = str(text).strip().lower().split(":")
     example = "write none, all, rolling:30s, or rolling:30s:5 for five at a time"
     if kind in ("none", "all") and not rest:

@@ -1,7 +1,7 @@
-"""A scenario comes true: processes are started, deployed, crashed, and what it costs is counted.
+"""Runs a scenario: starts, deploys and crashes processes, and counts the costs.
 
-First the group forms: all members start within a second, and time goes on until all of them have what they shall have.
-From then on counts the report, and what the scenario has planned happens relative to that moment.
+First the group forms: all members start within a second, and time runs until all of them have their assignment. The
+report counts from then on, and the scenario's planned events are relative to that time.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ FORM_LIMIT_MS = 3_600_000
 """A group that has not formed in an hour never will."""
 
 FALSE_ALARMS = (Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED)
-"""Why the coordinator drops members that it takes for dead."""
+"""Causes for which the coordinator drops members that it believes dead."""
 
 Tell = Callable[[int | None, str], object]
-"""Takes milliseconds since the group has formed, None before, and what happened."""
+"""Called with milliseconds since the group formed (None before that) and what happened."""
 
 MEMBER_ID = re.compile(r"(member-\d+)-[0-9a-f]{32}")
 
 
 class World:
-    """See the module; `run` once, then read what it has counted."""
+    """See the module; call `run` once, then read the counts."""
 
     def __init__(self, scenario: Scenario, tell: Tell | None = None, *, lossy: bool = False) -> None:
-        """`lossy`: links will be cut, so that each request needs a deadline; otherwise those that are parked do."""
+        """`lossy`: links will be cut, so every request needs a deadline; otherwise only parked requests do."""
         self.scenario = scenario
         self.lossy = lossy
         self.engine = Engine(scenario.seed)
@@ -50,18 +50,18 @@ class World:
         self.tell = tell
         self.formed_ms = 0
         self.formed_generation = 0
-        self.processes: dict[int, Process] = {}  # that are alive, by their number
+        self.processes: dict[int, Process] = {}  # live processes by number
         self.links = [
             Link(self.engine, str(number), scenario.latency, lossy=lossy) for number in range(scenario.members)
         ]
-        self.records: list[dict[str, Any]] = []  # of the ledger, since the group has formed
+        self.records: list[dict[str, Any]] = []  # ledger records since the group formed
         self.expelled_alive = 0
         self.happened: Counter[str] = Counter()
-        self._down: set[int] = set()  # asked to stop, and to stay down
-        self._coming: set[int] = set()  # will be started again
+        self._down: set[int] = set()  # stopped on request, not restarted
+        self._coming: set[int] = set()  # waiting to be restarted
 
     def run(self) -> None:
-        """Form the group, then let the scenario's time pass."""
+        """Form the group, then run for the scenario's duration."""
         scenario, engine = self.scenario, self.engine
         starts = engine.chance("starts")
         for number in range(scenario.members):
@@ -87,7 +87,7 @@ class World:
         self.ownership.end()
 
     def is_formed(self) -> bool:
-        """Whether all are members of one generation and know what they have."""
+        """Whether all members are in one generation and know their assignments."""
         group = self.node.group
         return (
             len(self.processes) == self.scenario.members == len(group.members)
@@ -118,7 +118,7 @@ class World:
         self._befall("slow", scenario.slow, lambda number: self.slow(number, scenario.slow.for_ms))
 
     def _befall(self, name: str, rate: Rate, act: Callable[[int], object]) -> None:
-        """Each member on its own, at random times: they are the same whatever the timeouts are."""
+        """Apply `act` to each member independently, at random times that do not depend on the timeouts."""
         if not rate.per_hour:
             return
         for number in range(self.scenario.members):
@@ -127,10 +127,10 @@ class World:
             while (at_ms := at_ms + chance.expovariate(rate.per_hour) * 3_600_000) < self.scenario.duration:
                 self.engine.at(self.formed_ms + round(at_ms), act, number)
 
-    # What happens to members
+    # Events of members
 
     def start(self, number: int) -> None:
-        """A process of that number, unless there is one."""
+        """Start a process of that number, unless there is one."""
         self._down.discard(number)
         self._coming.discard(number)
         if number in self.processes:
@@ -163,32 +163,32 @@ class World:
         )
 
     def crash(self, number: int) -> None:
-        """It comes back after `restart`."""
+        """Crash the process; it starts again after `restart`."""
         process = self._process(number, "crash")
         if process is not None:
             process.crash()
 
     def restart(self, number: int) -> None:
-        """As a deployment does it: stop, be away for a while, start."""
+        """Restart as in a deployment: stop, stay down for a while, start."""
         process = self._process(number, "restart")
         if process is not None:
             process.stop()
 
     def stop(self, number: int) -> None:
-        """For good, or until it is started."""
+        """Stop the process for good, or until `start` is called."""
         process = self._process(number, "stop")
         if process is not None:
             self._down.add(number)
             process.stop()
 
     def pause(self, number: int, for_ms: int) -> None:
-        """The process stands still."""
+        """Pause the process."""
         process = self._process(number, "pause", for_ms)
         if process is not None:
             process.pause(for_ms)
 
     def slow(self, number: int, for_ms: int) -> None:
-        """The application takes long for a batch."""
+        """Let the application take long for its current batch."""
         process = self._process(number, "slow", for_ms)
         if process is not None:
             process.slow(for_ms)
@@ -208,7 +208,7 @@ class World:
             self._coming.add(number)
             self.engine.at(self.engine.now_ms + self.scenario.restart, self.start, number)
 
-    # What the coordinator does
+    # Actions of the coordinator
 
     def _on_record(self, record: dict[str, Any]) -> None:
         self.records.append(record)
