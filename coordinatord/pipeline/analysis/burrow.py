@@ -1,12 +1,12 @@
 """Burrow's status of a partition, by Burrow's rules (github.com/linkedin/Burrow 1.3, core/internal/evaluator/
-caching.go), for who has alerts that are built on them. `status.py` has rules of our own.
+caching.go), for users whose alerts are built on them. `status.py` has coordinatord's own rules.
 
-A window holds the last commits of one group for one partition, oldest first, each with the lag that it had when it was
-made. The first rule that applies decides:
+A window holds the last commits of one group for one partition, oldest first, each with the lag at its time. The first
+rule that applies decides:
 
 1. nothing is unread now: OK
-2. the last commit is longer ago than the first and the last of the window are apart: STOP; but not if some recent end
-   offset of the partition was not beyond it
+2. the last commit is older than the window is long: STOP; but not if a recent end offset of the partition was not
+   beyond it
 3. some commit of the window had no lag: OK
 4. an offset was less than the one before: REWIND
 5. all offsets are the same: STALL
@@ -22,11 +22,11 @@ from typing import NamedTuple
 OK, WARN, ERROR, STOP, STALL, REWIND = "OK", "WARN", "ERR", "STOP", "STALL", "REWIND"
 
 WINDOW = 10
-"""Commits that Burrow keeps of a partition, unless configured (storage.intervals)."""
+"""Commits that Burrow keeps per partition by default (storage.intervals)."""
 
 
 class Commit(NamedTuple):
-    """`lag` is None where the partition's end offset was not known when it was made."""
+    """`lag` is None if the partition's end offset at that time is unknown."""
 
     offset: int
     time_ms: int
@@ -34,7 +34,7 @@ class Commit(NamedTuple):
 
 
 def partition_status(commits: Sequence[Commit], end_offsets: Sequence[int], current_lag: int, now_s: int) -> str:
-    """Of a window that is not empty. `end_offsets` are the partition's recent ones; Burrow's clock has seconds."""
+    """The status of a non-empty window. `end_offsets` are the partition's recent ones; Burrow's clock has seconds."""
     if current_lag <= 0:
         return OK
     if is_stopped(commits, now_s) and not has_caught_up_recently(commits, end_offsets):
@@ -49,7 +49,7 @@ def partition_status(commits: Sequence[Commit], end_offsets: Sequence[int], curr
 
 
 def group_status(statuses: Iterable[str]) -> str:
-    """The worst of its partitions'; what is worse than WARN is ERR."""
+    """The worst status of its partitions; anything worse than WARN is ERR."""
     found = set(statuses)
     if found & {STOP, STALL, REWIND}:
         return ERROR
@@ -57,28 +57,28 @@ def group_status(statuses: Iterable[str]) -> str:
 
 
 def has_always_lagged(commits: Sequence[Commit]) -> bool:
-    """No commit of the window had no lag."""
+    """Every commit of the window had a lag."""
     return all(commit.lag != 0 for commit in commits)
 
 
 def has_rewound(commits: Sequence[Commit]) -> bool:
-    """Some commit is of a lower offset than the one before."""
+    """Some commit has a lower offset than the one before."""
     return any(after.offset < before.offset for before, after in pairwise(commits))
 
 
 def is_stopped(commits: Sequence[Commit], now_s: int) -> bool:
-    """The last commit is longer ago than the window is long."""
+    """The last commit is older than the window is long."""
     first_ms, last_ms = commits[0].time_ms, commits[-1].time_ms
     return now_s * 1000 - last_ms > last_ms - first_ms
 
 
 def is_stalled(commits: Sequence[Commit]) -> bool:
-    """All commits are of the same offset."""
+    """All commits have the same offset."""
     return all(commit.offset == commits[0].offset for commit in commits)
 
 
 def never_gains(commits: Sequence[Commit]) -> bool:
-    """The lag never becomes less, as far as it is known."""
+    """The lag never falls, as far as it is known."""
     lags = [commit.lag for commit in commits if commit.lag is not None]
     return all(after >= before for before, after in pairwise(lags))
 

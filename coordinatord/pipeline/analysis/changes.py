@@ -1,18 +1,18 @@
-"""What changes with a group while one watches it: it got stuck, its rebalances became a storm, its offsets are about to
-be forgotten; and when that was over. A status says how things are; a change is said once.
+"""Changes of a group while the log is followed: it gets stuck, its rebalances become a storm, its offsets are about to
+expire; and when that ends. A status describes a state; a change is reported once.
 
-    stuck       a partition's committed offset has not moved for `stuck_ms`, there is something unread, and its end has
-                moved since: somebody writes, and nobody reads. Over when the offset moves, or nothing is unread.
-    storm       `storm_count` rebalances within `storm_ms`. Over when fewer than half of that are left in the window, so
-                that a group at the brink is not told of again and again.
-    expiring    a committed offset will be forgotten within `expiring_ms`, by the retention. Over when that is put off:
-                it was committed again, or the group has members again.
+    stuck       a partition's committed offset has not moved for `stuck_ms`, records are unread, and the partition's end
+                has moved since: there are writes and no reads. Ends when the offset moves, or nothing is unread.
+    storm       `storm_count` rebalances within `storm_ms`. Ends when fewer than half of that are left in the window, so
+                that a group at the threshold is not reported again and again.
+    expiring    a committed offset will expire within `expiring_ms`, by the retention. Ends when that is postponed: the
+                offset was committed again, or the group has members again.
 
-All of them end, as "gone", when the offset itself is gone: deleted, or expired.
+All of them end as "gone" when the offset itself is deleted or expires.
 
-Times are those at which somebody looked (`at_ms`) and those in the log; nothing here asks what time it is. The same
-looks in the same order give the same changes, whether they come live or, after a stop of the watcher, much later. What
-was over before the first look is no change: of a group that has no members and has long been quiet, nothing is said.
+Times are those of the looks (`at_ms`) and those in the log; this module never reads a clock. The same looks in the same
+order give the same changes, whether live or much later, after the follower was stopped. What ended before the first
+look is not reported: a group without members that has long been quiet gives no change.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STUCK, STORM, EXPIRING = "stuck", "storm", "expiring"
 BEGAN, RECOVERED, GONE = "began", "recovered", "gone"
 
 REFRESH_MS = 24 * 3_600_000
-"""A track that does not change is written again so often, so that the state's time to live does not take it."""
+"""A track without changes is rewritten this often, so that the state's time to live does not remove it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What is worth telling."""
+    """Thresholds of the reported changes."""
 
     stuck_ms: int = 5 * 60_000
     storm_count: int = 5
@@ -39,7 +39,7 @@ class Thresholds:
 
 
 class Seen(NamedTuple):
-    """Of one partition of a group, in one look. None for what is not known."""
+    """One partition of a group in one look. None for unknown values."""
 
     topic: str
     partition: int
@@ -54,23 +54,23 @@ class Seen(NamedTuple):
 
 
 class Track(NamedTuple):
-    """What is remembered of a partition from look to look."""
+    """The state of a partition from look to look."""
 
     committed_offset: int
     moved_ms: int
-    """When that was committed first, as far as was seen."""
+    """When that offset was committed first, as far as is known."""
     end_offset: int | None
-    """The partition's end when the offset was first seen; None where only a later commit can make it stuck."""
+    """The partition's end when the offset was first seen; None if only a later commit can make it stuck."""
     stuck_ms: int | None
-    """It is told to be stuck, since then."""
+    """It is reported as stuck since then."""
     expiring_ms: int | None
-    """It is told to expire, since then."""
+    """It is reported as expiring since then."""
     touched_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of the table `events`; the group is the caller's."""
+    """One row of the table `events`; the caller adds the group."""
 
     kind: str
     change: str
@@ -84,7 +84,7 @@ class Change:
 def look(
     track: Track | None, seen: Seen, at_ms: int, thresholds: Thresholds, *, has_members: bool | None
 ) -> tuple[Track, list[Change]]:
-    """What is remembered of a partition after a look, and what has changed since the one before (None: the first)."""
+    """The partition's track after a look, and the changes since the look before (None: this is the first)."""
     changes: list[Change] = []
     if track is None:
         is_over = has_members is False and at_ms - seen.committed_ms >= thresholds.stuck_ms
@@ -96,7 +96,7 @@ def look(
         moved_ms = min(max(seen.committed_ms, track.moved_ms), at_ms)
         track = Track(seen.committed_offset, moved_ms, seen.end_offset, None, track.expiring_ms, at_ms)
     elif track.end_offset is None and has_members and seen.end_offset is not None:
-        track = track._replace(end_offset=seen.end_offset)  # somebody is there again, and could read
+        track = track._replace(end_offset=seen.end_offset)  # the group has members again, which could read
     track, stuck = _stuck(track, seen, at_ms, thresholds, has_members)
     track, expiring = _expiring(track, seen, at_ms, thresholds)
     if at_ms - track.touched_ms >= REFRESH_MS:
@@ -143,7 +143,7 @@ def _recovered(kind: str, since_ms: int, at_ms: int, seen: Seen, why: str) -> Ch
 
 
 def gone(track: Track, topic: str, partition: int, at_ms: int) -> list[Change]:
-    """What ends with an offset that is not there any more."""
+    """The changes that end because the offset no longer exists."""
     last = Seen(topic, partition, track.committed_offset, track.moved_ms, None, None)
     return [
         Change(kind, GONE, since_ms, at_ms, "its offset is gone: deleted, or expired", last)
@@ -156,7 +156,7 @@ def storm(
     since_ms: int | None, ended_ms: Sequence[int], at_ms: int, thresholds: Thresholds
 ) -> tuple[int | None, list[Change]]:
     """Since when there is a storm, after a look, and whether that has changed. `ended_ms` are the times at which the
-    last rebalances ended: at least `storm_count` of them, if there were so many.
+    last rebalances ended: at least `storm_count` of them, if there are that many.
     """
     recent = sorted(time_ms for time_ms in ended_ms if at_ms - thresholds.storm_ms < time_ms <= at_ms)
     count = len(recent)

@@ -1,10 +1,10 @@
-"""A group of the consumer protocol (KIP-848) as its records tell it, one after the other: plain values, made from rows.
+"""A group of the consumer protocol (KIP-848), rebuilt record by record: plain values, made from rows.
 
-Kafka writes nearly all that it decides: a member's subscription (record type 5), the group's epoch, which rises when
-members or topics change (3), who shall have what from then on (7 for each member whose share changes, then 6), and what
-each member has, whenever its heartbeat brought it nearer to that (8). A member that leaves, or whose session ends, gets
-three tombstones (8, 7, 5) before the epoch rises; which of the two it was is nowhere. Topics are ids but in type 4,
-which Kafka wrote until 4.0.
+Kafka logs nearly all its decisions: a member's subscription (record type 5), the group's epoch, which rises when
+members or topics change (3), the target assignment (7 for each member whose share changes, then 6), and each member's
+current assignment, whenever a heartbeat brings it nearer to the target (8). A member that leaves or expires gets three
+tombstones (8, 7, 5) before the epoch rises; the log does not say which of the two happened. Topics are ids except in
+type 4, which Kafka wrote until 4.0.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ CONSUMER_KINDS = (METADATA, PARTITION_METADATA, MEMBER, TARGET, TARGET_MEMBER, C
 SESSION_MS = 45_000
 """group.consumer.session.timeout.ms by default; the log does not have it."""
 STABLE, UNREVOKED = 0, 1
-"""States of a current assignment: all is as it shall be; partitions are to be given up."""
+"""States of a current assignment: it equals the target; partitions must be revoked."""
 AWAY = -2
-"""The epoch of a static member that closed, and is expected back."""
+"""The epoch of a static member that has closed and is expected back."""
 
 Row = Mapping[str, Any]
 TopicNames = Mapping[str, str]
-"""Topics by id, as far as they are known."""
+"""Topic names by id, as far as they are known."""
 
 
 @dataclass(slots=True)
 class MemberState:
-    """Of one member. `epoch` is None until it was given an assignment; `seen_ms` is when that was last written, which
-    only its own heartbeat does; `unrevoked_ms` since when it owes partitions.
+    """One member. `epoch` is None until it has an assignment. `seen_ms` is when that was last written, which only the
+    member's own heartbeat does. `unrevoked_ms` is since when it has had partitions to revoke.
     """
 
     member_id: str
@@ -52,7 +52,7 @@ class MemberState:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     is_classic: bool = False
-    """It speaks the classic protocol, and the coordinator translates."""
+    """It uses the classic protocol, and the coordinator translates."""
     target: frozenset[TopicPartition] = frozenset()
     assigned: frozenset[TopicPartition] = frozenset()
     revoking: frozenset[TopicPartition] = frozenset()
@@ -62,7 +62,7 @@ class MemberState:
     unrevoked_ms: int | None = None
 
     def has_reached(self, epoch: int) -> bool:
-        """Whether it has what it shall have in an epoch, or a later one."""
+        """Whether it has its target assignment of an epoch, or of a later one."""
         return self.epoch is not None and self.epoch >= epoch and self.state == STABLE and self.assigned == self.target
 
     def as_member(self, assigned: frozenset[TopicPartition]) -> Member:
@@ -74,14 +74,14 @@ class MemberState:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """What the records so far make of a group; `apply` takes the next one. `names` are topics by id."""
+    """The group's state after the records so far; `apply` takes the next one. `names` are topic names by id."""
 
     names: TopicNames = field(default_factory=dict)
     session_ms: int = SESSION_MS
     members: dict[str, MemberState] = field(default_factory=dict)
     ahead: dict[str, MemberState] = field(default_factory=dict)
-    """Members of which the log has assignments, and the subscription only later: it was written again, and the cleaner
-    took the first one.
+    """Members whose assignments come before their subscription in the log: the subscription was written again, and the
+    cleaner removed the first one.
     """
     epoch: int | None = None
     epoch_ms: int = 0
@@ -89,10 +89,10 @@ class ConsumerGroup:
     assignment_epoch: int | None = None
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
     topics: dict[str, int] | None = None
-    """How many partitions each topic has, where the log has it."""
+    """Partition count by topic, if the log has it."""
 
     def apply(self, kind: str, row: Row) -> None:
-        """A record's row: the columns of its kind, null ones may be missing, and `timestamp_ms`."""
+        """Apply a record's row: the columns of its kind (null ones may be missing), and `timestamp_ms`."""
         gone = row["tombstone"]
         if kind == METADATA:
             if gone:
@@ -116,7 +116,7 @@ class ConsumerGroup:
             self.topics = (
                 None if gone else {each["topic_name"]: each["num_partitions"] for each in row.get("topics") or ()}
             )
-        elif not gone:  # of those that are, the tombstone of the member's subscription follows
+        elif not gone:  # if gone, the tombstone of the member's subscription follows
             member = self.members.get(row["member_id"]) or self._ahead(row["member_id"])
             if kind == TARGET_MEMBER:
                 member.target = self.partitions(row.get("topic_partitions"))
@@ -163,7 +163,7 @@ class ConsumerGroup:
         member.revoking = self.partitions(row.get("partitions_pending_revocation"))
 
     def partitions(self, topics: Iterable[Row] | None) -> frozenset[TopicPartition]:
-        """By the topic's name, or by its id where nobody tells its name."""
+        """Partitions by topic name, or by topic id if the name is unknown."""
         return frozenset(
             (self.names.get(each["topic_id"], each["topic_id"]), partition)
             for each in topics or ()
@@ -171,24 +171,24 @@ class ConsumerGroup:
         )
 
     def topics_of(self, member: MemberState) -> frozenset[str]:
-        """What it reads: topics that it named, and those that its regular expression resolved to."""
+        """The topics it reads: those that it named, and those that its regular expression resolved to."""
         found = self.regexes.get(member.regex) if member.regex is not None else None
         return member.topics if found is None else member.topics | found
 
     @property
     def assignor(self) -> str | None:
-        """The one that most members ask for, which the coordinator takes; None where it takes its own default."""
+        """The assignor that most members request, which the coordinator uses; None for the coordinator's default."""
         asked = sorted(each.assignor for each in self.members.values() if each.assignor)
         return max(asked, key=asked.count) if asked else None
 
     @property
     def reached(self) -> int:
-        """How many members have what they shall have."""
+        """How many members have their target assignment."""
         return sum(each.has_reached(self.epoch or 0) for each in self.members.values())
 
     def as_generation(self) -> Generation | None:
-        """As it is now, with what members have; what they still have to give up is theirs. None of a group that is
-        gone.
+        """The current state with the members' partitions; those still to be revoked count as theirs. None if the group
+        was deleted.
         """
         if self.epoch is None:
             return None

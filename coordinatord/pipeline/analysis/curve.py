@@ -1,7 +1,7 @@
-"""How old is the oldest record that a group has not read? Offsets are known of commits; of records one needs the time
-at which each offset was appended, and of most offsets nobody kept it. What is known are points of the partition's end-
-offset curve: "at this time the end offset was so". A time between two points is interpolated, and comes with a bound of
-its error; what lies outside of all points is bounded on one side, and said to be. Nothing is guessed.
+"""The age of the oldest record that a group has not read. Commits give offsets, but the age needs the time at which an
+offset was appended, and that is stored for few of them. What is known are points of the partition's end-offset curve:
+the end offset at a time. A time between two points is interpolated, with a bound of its error; a time outside all
+points is bounded on one side, and marked so. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import NamedTuple
 CAUGHT_UP = "caught up"
 """Nothing is unread."""
 RECORD = "record"
-"""The record's own timestamp has been read: exact, if producers' clocks are."""
+"""The record's own timestamp was read: exact, if the producers' clocks are."""
 INTERPOLATED = "interpolated"
 AT_LEAST = "at least"
-"""The offset is older than the first point: the record has waited at least so long."""
+"""The offset is older than the first point: the record has waited at least this long."""
 AT_MOST = "at most"
-"""Younger than the last point: at most so long."""
+"""The offset is newer than the last point: the record has waited at most this long."""
 UNKNOWN = "unknown"
 """No point of the partition is known."""
 
 
 class Point(NamedTuple):
-    """At `time_ms` the partition's end offset was `offset`: what is below had been appended, what is not had not."""
+    """At `time_ms` the partition's end offset was `offset`: exactly the records below it had been appended."""
 
     offset: int
     time_ms: int
@@ -34,8 +34,8 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeLag:
-    """Milliseconds, at `now_ms`, since the oldest unread record was appended; None where nothing is known. The truth is
-    within `error_ms` of it, where that is known.
+    """Milliseconds, at `now_ms`, since the oldest unread record was appended; None if unknown. The true value differs
+    by at most `error_ms`, if that is known.
     """
 
     lag_ms: int | None
@@ -44,9 +44,9 @@ class TimeLag:
 
 
 def curve(points: Sequence[Point]) -> list[Point]:
-    """Points in order, fit for `time_lag`: neither time nor offset ever falls.
+    """Sort points for `time_lag`: neither time nor offset ever falls.
 
-    A topic that was deleted and made again begins anew: what was known of the former is of no use.
+    A topic that was deleted and recreated starts again: points of the former one are dropped.
     """
     ordered: list[Point] = []
     for point in sorted(points, key=attrgetter("time_ms", "offset")):
@@ -57,9 +57,9 @@ def curve(points: Sequence[Point]) -> list[Point]:
 
 
 def time_lag(committed: int, end: int, now_ms: int, points: Sequence[Point], record_ms: int | None = None) -> TimeLag:
-    """Of a group whose next record is `committed`, in a partition that ends at `end`.
+    """The lag of a group whose next record is `committed`, in a partition that ends at `end`.
 
-    `points` as `curve` returns them; `record_ms` is the timestamp of the record at `committed` if somebody read it.
+    `points` as returned by `curve`; `record_ms` is the timestamp of the record at `committed`, if it was read.
     """
     if committed >= end:
         return TimeLag(0, CAUGHT_UP, 0)

@@ -1,8 +1,8 @@
-"""What made the epoch of a group of the consumer protocol (KIP-848) rise, and what came of it.
+"""The cause and the outcome of each epoch of a group of the consumer protocol (KIP-848).
 
-Such a group logs what changes, so that most causes are read and not guessed. Left to infer is how a member went: one
-that leaves and one whose session ends leave the same records. tests/pipeline/test_kafka_epochs.py has consumers do each
-of these things to Kafka 4.3.
+Such a group logs its changes, so most causes are read and not guessed. Only how a member disappeared is inferred: one
+that leaves and one that expires leave the same records. tests/pipeline/test_kafka_epochs.py has consumers do each of
+these things on Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONVERTED = "converted from the classic protocol"
 CONSUMER_HEARTBEAT_MS = 5_000
 """group.consumer.heartbeat.interval.ms by default."""
 FIRST_EPOCH = 2
-"""Of a new group, as it is logged: a group begins with 1, and its first member raises that."""
+"""The first logged epoch of a new group: it starts with 1, and its first member increments that."""
 
 
 def epoch_rebalances(found: Iterable[Epoch | None], commits: Commits) -> Iterator[Rebalance]:
@@ -80,7 +80,7 @@ def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance
 
 
 def _missed_commit_ms(before: Generation | None, epoch: Epoch, commits: Commits) -> int | None:
-    """By how much commits of the partitions that another member got came later than usual, summed."""
+    """How much later than usual the commits of partitions with a new owner came, summed."""
     if before is None or epoch.target_ms is None:
         return None
     total, known = 0, False
@@ -96,8 +96,8 @@ def _missed_commit_ms(before: Generation | None, epoch: Epoch, commits: Commits)
 
 
 def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding | None:
-    """What made the epoch rise; None where the log does not have the one before. A member that goes raises it at once,
-    so that what else has changed since the last epoch was not enough to do so.
+    """The cause of the epoch; None if the log lacks the epoch before. A member that disappears causes a new epoch at
+    once, so whatever changed between the last epoch and that was not enough to cause one.
     """
     changes, after = epoch.changes, epoch.first
     if changes.converted and after.members:
@@ -142,7 +142,7 @@ def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Findin
 
 
 def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
-    """Tell a member that left from one that was given up: by how long ago it was heard of last."""
+    """Tell a member that left from one that expired, by its last sign of life."""
     at_ms = epoch.began_ms
     state, member = next((state, before.members[state.member_id]) for state in epoch.changes.removed.values())
     session_ms = member.session_timeout_ms
@@ -176,7 +176,7 @@ def _left_or_expired(before: Generation, state: MemberState, member: Member, at_
         return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
-    if gaps and min(gaps) >= line:  # it never was heard of more often
+    if gaps and min(gaps) >= line:  # it never gave signs of life more often
         return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
     near = last_ms <= session_ms + COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS
     return Finding(

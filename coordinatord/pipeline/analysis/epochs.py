@@ -1,8 +1,8 @@
-"""The epochs of a group of the consumer protocol (KIP-848): what changed when one began, and when all had followed it.
+"""The epochs of a group of the consumer protocol (KIP-848): what changed at each one, and when all had reached it.
 
-An epoch begins when its record is written, with what changed before that in the log, since the last one: members that
-came or went, other subscriptions, other topics. It has a target when that was computed, and is over when each member
-has what the target says, or when the next epoch begins.
+An epoch begins when its record is written. Its changes precede it in the log, after the last epoch: members that joined
+or left, other subscriptions, other topics. It has a target once that is computed, and ends when each member has its
+target assignment, or when the next epoch begins.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from coordinatord.pipeline.analysis.generations import Generation
 from kafka_wire.records.rebalance_ledger import Outcome
 
 RECONCILING = "reconciling"
-"""The outcome of an epoch that is not over; else it is in the ledger's words."""
+"""The outcome of an epoch in progress; all other outcomes are in the ledger's words."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """Since the last epoch began. Members by id; `partitions` has (topic, number before, number now)."""
+    """Changes since the last epoch began. Members by id; `partitions` has (topic, number before, number now)."""
 
     added: list[str] = field(default_factory=list)
     removed: dict[str, MemberState] = field(default_factory=dict)
@@ -41,15 +41,15 @@ class Changes:
     assignors: list[str] = field(default_factory=list)
     partitions: list[tuple[str, int | None, int | None]] = field(default_factory=list)
     hash_before: int | None = None
-    """Of the topics' metadata, where it is another one now; 0 where there was none."""
+    """The hash of the topics' metadata before, if it has changed; 0 if there was none."""
     converted: bool = False
-    """All its members speak the classic protocol: the group was one of that until now."""
+    """All its members use the classic protocol: until now the group was a classic one."""
 
 
 @dataclass(slots=True)
 class Epoch:
-    """`generations` has the members and what they shall have: more than once where a static member came with a new id,
-    for which the epoch does not rise. `target_ms` is None where no target was computed for it.
+    """`generations` has the members and their target assignments: several if a static member returned with a new id,
+    which does not increment the epoch. `target_ms` is None if no target was computed for it.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Epoch:
 def epochs(
     rows: Iterable[tuple[str, Row]], names: TopicNames | None = None, session_ms: int = SESSION_MS
 ) -> list[Epoch | None]:
-    """Of one group's rows with their kinds, in the order of the log; None where it was deleted."""
+    """The epochs in one group's rows with their kinds, in the order of the log; None where the group was deleted."""
     reader = _Reader(ConsumerGroup(names or {}, session_ms))
     for kind, row in rows:
         reader.take(kind, row)
@@ -81,7 +81,7 @@ def epochs(
 
 
 def generations(found: Iterable[Epoch | None]) -> Iterator[Generation | None]:
-    """What analysis.members wants of epochs."""
+    """The epochs' generations for analysis.members."""
     for epoch in found:
         if epoch is None:
             yield None
@@ -95,7 +95,7 @@ class _Reader:
         self.found: list[Epoch | None] = []
         self.open: Epoch | None = None
         self.since_ms = 0
-        """When what the next generation tells of began."""
+        """When the period described by the next generation began."""
         self.changes = Changes()
         self.pending: set[str] = set()
         """Members that have not reached the epoch yet."""
@@ -118,13 +118,13 @@ class _Reader:
                 self._follow(kind, row)
 
     def close(self) -> None:
-        """The epoch that was the last one is known as far as it ever will be."""
+        """End of the log: complete the last epoch with its generation."""
         if self.open is not None:
             self.open.generations.append(self._generation(self.open.number))
             self.open = None
 
     def _generation(self, number: int) -> Generation:
-        """As it was before the changes that will make the next epoch."""
+        """The generation before the changes that lead to the next epoch."""
         here = [each for each in self.group.members.values() if each.member_id not in self.changes.added]
         members = {each.member_id: each.as_member(each.target) for each in (*here, *self.changes.removed.values())}
         return Generation(number, self.since_ms, None, self.group.assignor, None, members)
@@ -165,7 +165,7 @@ class _Reader:
             return
         if old is None:
             old = self._replaced(row)
-        if member_id in group.ahead:  # it has been there all the time
+        if member_id in group.ahead:  # it was a member all the time
             group.apply(MEMBER, row)
             return
         group.apply(MEMBER, row)
@@ -179,7 +179,7 @@ class _Reader:
             changes.assignors.append(member_id)
 
     def _replaced(self, row: Row) -> MemberState | None:
-        """The static member in whose place a new one comes, if that is one: no reason for an epoch."""
+        """The static member that a new one replaces, if any; that does not cause an epoch."""
         instance = row.get("instance_id")
         if instance is None:
             return None

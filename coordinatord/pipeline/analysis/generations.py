@@ -1,8 +1,8 @@
-"""A group's generations as a plain Kafka log tells them, and who committed for what: plain values, made from rows.
+"""A classic group's generations in a plain Kafka log, and its commits: plain values, made from rows.
 
-A GroupMetadata record is written when a rebalance ends. Its timestamp is when that was; its current_state_timestamp is
-when the last member had rejoined, for the group was CompletingRebalance while it was written. When the rebalance began
-is nowhere in the log.
+A GroupMetadata record is written at the end of a rebalance; its timestamp is that time. Its current_state_timestamp is
+when the last member had rejoined, because the group was CompletingRebalance at the write. The log does not say when the
+rebalance began.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 TopicPartition = tuple[str, int]
 
 HEARTBEAT_MS = 3_000
-"""heartbeat.interval.ms of most clients: how long a member may take to hear of a rebalance."""
+"""heartbeat.interval.ms of most clients: how long until a member learns of a rebalance."""
 COMMIT_MS = 5_000
 """auto.commit.interval.ms of most clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Of one generation. Timeouts in milliseconds; `topics` and `owned` are what it subscribed with."""
+    """A member of one generation. Timeouts in milliseconds; `topics` and `owned` are those of its subscription."""
 
     member_id: str
     instance: str | None
@@ -35,19 +35,19 @@ class Member:
     owned: frozenset[TopicPartition]
     assigned: frozenset[TopicPartition]
     tells_generation: bool = False
-    """Its subscription says in which generation it was made, so that it is another one each time it joins."""
+    """Its subscription contains its generation, so it differs at every join."""
     seen_ms: int | None = None
-    """When it was last heard of otherwise than by commits: groups of the consumer protocol (KIP-848) log that."""
+    """The last sign of life besides commits: groups of the consumer protocol (KIP-848) log that."""
 
     @property
     def client(self) -> tuple[str, str]:
-        """What stays the same when a process is started again on its machine."""
+        """Stays the same when a process restarts on its machine."""
         return self.client_id, self.host
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """As it was logged. `joined_ms` is None where the log is of a version that does not tell."""
+    """A logged generation. `joined_ms` is None if the record's version lacks it."""
 
     number: int
     at_ms: int
@@ -62,7 +62,7 @@ class Generation:
         return {each.instance: each.member_id for each in self.members.values() if each.instance is not None}
 
     def owners(self) -> dict[TopicPartition, str]:
-        """Who has a partition: a member id, or an instance id where there is one, which stays."""
+        """The owner of each partition: a member id, or the instance id if there is one, which is stable."""
         return {
             partition: member.instance or member.member_id
             for member in self.members.values()
@@ -71,13 +71,13 @@ class Generation:
 
 
 class Commits:
-    """When each partition was committed: milliseconds in rising order."""
+    """The commit times of each partition: milliseconds in ascending order."""
 
     def __init__(self, times: Mapping[TopicPartition, Sequence[int]]) -> None:
         self.times = times
 
     def last(self, partitions: Iterable[TopicPartition], until_ms: int) -> int | None:
-        """The last commit for one of the partitions up to a moment."""
+        """The last commit of any of the partitions up to a time."""
         found = [self._last(partition, until_ms) for partition in partitions]
         return max((each for each in found if each is not None), default=None)
 
@@ -87,19 +87,19 @@ class Commits:
         return int(times[index - 1]) if index else None
 
     def gap(self, partition: TopicPartition, around_ms: int) -> int | None:
-        """Milliseconds between the commits on both sides of a moment; None where there is none on one side."""
+        """Milliseconds between the commits before and after a time; None if either is missing."""
         times = self.times.get(partition, ())
         index = bisect_right(times, around_ms)
         return int(times[index] - times[index - 1]) if 0 < index < len(times) else None
 
     def widest_gap(self, partition: TopicPartition, from_ms: int, to_ms: int) -> int | None:
-        """The longest time between two commits of which some lies between two moments; None where there are not two."""
+        """The longest gap between two commits that overlaps a period; None if there are fewer than two."""
         times = self.times.get(partition, ())
         first, last = max(0, bisect_right(times, from_ms) - 1), bisect_right(times, to_ms) + 1
         return max((int(b - a) for a, b in pairwise(times[first:last])), default=None)
 
     def usual_gap(self, partition: TopicPartition, until_ms: int, among: int = 10) -> int | None:
-        """The median of the last few gaps before a moment."""
+        """The median of the last few gaps before a time."""
         times = self.times.get(partition, ())
         index = bisect_right(times, until_ms)
         recent = times[max(0, index - among) : index]
@@ -111,7 +111,7 @@ NO_COMMITS = Commits({})
 
 
 def generation_of(row: Mapping[str, Any]) -> Generation | None:
-    """Of a row of group_generations; None of a tombstone."""
+    """The generation in a row of group_generations; None for a tombstone."""
     if row["tombstone"]:
         return None
     members = (_member(each) for each in row["members"])
@@ -144,5 +144,5 @@ def _member(row: Mapping[str, Any]) -> Member:
 
 
 def _partitions(rows: Sequence[Mapping[str, Any]] | None) -> frozenset[TopicPartition]:
-    # A list of Arrow's comes as a numpy array, which has no truth of its own.
+    # Arrow passes a list as a numpy array, which has no truth value.
     return frozenset() if rows is None else frozenset((row["topic"], int(p)) for row in rows for p in row["partitions"])

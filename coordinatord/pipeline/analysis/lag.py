@@ -1,7 +1,7 @@
-"""How far one group is behind in one partition: now, and in the course of time.
+"""How far one group is behind in one partition: now, and over time.
 
-Lag is never negative: a commit that is beyond the end offset that was looked up a moment earlier has caught up. One
-that is beyond an end that was looked up later is of another log than that which is there: nobody knows what is unread.
+Lag is never negative: a commit beyond an end offset read a moment earlier has caught up. A commit beyond an end offset
+read later belongs to another log than the present one: then the lag is unknown.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, end_offset_at, rate_per_s, time_lag
 
 MAX_STEPS = 500
-"""Points of one history at most: more than a plot shows. The step between them grows instead."""
+"""The most points in one history: more than a plot shows. The step between them grows instead."""
 
 
 CLOCKS_MS = 60_000
-"""Commits are timed by the coordinator's clock, looks at ends by another: they may be so far apart."""
+"""The coordinator's clock times commits, another clock the looks at ends: they may differ by this much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What is known of a partition now: the first offset that is still there, the end offset, when that was seen."""
+    """The present state of a partition: its first offset, its end offset, and when they were read."""
 
     log_start_offset: int | None
     end_offset: int
     sampled_ms: int
 
     def is_of_another_log(self, commit: Commit) -> bool:
-        """Whether the commit is of an offset that the partition had not reached afterwards: the topic was deleted and
-        made again, or records were lost.
+        """Whether the commit's offset is beyond a later end of the partition: the topic was recreated, or records were
+        lost.
         """
         return commit.offset > self.end_offset and self.sampled_ms - commit.time_ms > CLOCKS_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of a group in a partition, at `now_ms`. None stands for what is not known."""
+    """The lag of a group in a partition, at `now_ms`. None stands for unknown."""
 
     lag: int | None
     time_lag_ms: int | None
     time_lag_method: str
     time_lag_error_ms: int | None
     lost_records: int | None
-    """Records that retention took before the group read them: they are no part of the lag any more."""
+    """Records that retention removed before the group read them; they do not count as lag any more."""
     retention_margin: int | None
-    """How many records retention may still take before the group loses one; 0 when it does already."""
+    """How many records retention may still remove before the group loses one; 0 if it already loses some."""
     consumed_per_s: float | None
     produced_per_s: float | None
     zero_in_s: float | None
-    """Until nothing is unread, if both go on as in the window; None when the lag does not become less."""
+    """Seconds until nothing is unread, if both go on as in the window; None if the lag does not fall."""
     producer_idle: bool | None
-    """Nothing was written during the window: a lag that does not change is then the consumer's doing alone."""
+    """Nothing was written during the window: a constant lag is then due to the consumer alone."""
 
 
 def lag_now(
@@ -65,7 +65,7 @@ def lag_now(
     window_ms: int,
     record_ms: int | None = None,
 ) -> Lag:
-    """`commits` are the group's last ones, oldest first, at least one; `points` as analysis.curve makes them."""
+    """`commits` are the group's last ones, oldest first, at least one; `points` as returned by analysis.curve."""
     committed = commits[-1].offset
     produced = rate_per_s(points, now_ms - window_ms)
     consumed = _consumed_per_s(commits, now_ms - window_ms)
@@ -106,7 +106,7 @@ def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
 
 
 def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
-    """The commits, each with the lag that it had when it was made, where the curve tells."""
+    """The commits, each with the lag at its time, if the curve gives it."""
     told = []
     for offset, time_ms, _ in commits:
         end = end_offset_at(time_ms, points)
@@ -115,15 +115,15 @@ def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit
 
 
 def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int]]:
-    """(time, committed offset, lag) every `step_ms` or, where that would be too many, more rarely; from the first
-    commit on, as long as the curve goes.
+    """(time, committed offset, lag) every `step_ms`, or less often if that were too many; from the first commit to the
+    end of the curve.
     """
     if not commits or not points:
         return
     first_ms = max(commits[0].time_ms, points[0].time_ms)
     last_ms = points[-1].time_ms
     step_ms = max(step_ms, -(-(last_ms - first_ms) // MAX_STEPS))
-    times = list(accumulate((commit.time_ms for commit in commits), max))  # where the clock went back, later ones count
+    times = list(accumulate((commit.time_ms for commit in commits), max))  # if the clock went back, the later time
     at_ms = -(-first_ms // step_ms) * step_ms
     while at_ms <= last_ms:
         committed = commits[bisect_right(times, at_ms) - 1].offset

@@ -1,7 +1,7 @@
-"""The lives of a group's members, and what they add up to: crash loops, deployments, storms, zombies.
+"""The lives of a group's members, and patterns among them: crash loops, deployments, storms, zombies.
 
-A life goes from the first generation that has a member id to the first that has not. A process that starts again is
-another member; it is known by its instance id, or else by client id and host.
+A life lasts from the first generation with a member id to the first without it. A restarted process is a new member; it
+is recognized by its instance id, or else by client id and host.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from coordinatord.pipeline.analysis.rebalances import silence_ms
 
 MINUTE_MS = 60_000
 LOOP_LIVES = 3
-"""So many short lives of one client, one after the other, are a crash loop."""
+"""This many short lives of one client in a row are a crash loop."""
 SHORT_LIFE_MS = 5 * MINUTE_MS
 LOOP_GAP_MS = 10 * MINUTE_MS
-"""A loop ends when the client has not been back for so long, or stays longer than a short life."""
+"""A loop ends when the client stays away for this long, or lives longer than a short life."""
 DEPLOY_MS = 10 * MINUTE_MS
-"""Restarts no further apart than this are of one deployment; it takes at least half of the members, and two."""
+"""Restarts no further apart than this form one deployment, which needs at least half of the members, and two."""
 STORM_REBALANCES, STORM_MS = 5, 10 * MINUTE_MS
 ZOMBIE_MS = 5 * MINUTE_MS
 
@@ -31,7 +31,7 @@ CRASH_LOOP, DEPLOY, STORM, ZOMBIE = "crash loop", "deploy", "storm", "zombie sta
 
 @dataclass(slots=True)
 class Life:
-    """Of a member. `until_ms` is None while it is there; `end` says how it went, as far as the log tells."""
+    """The life of one member. `until_ms` is None while it lasts; `end` says how it ended, as far as the log tells."""
 
     member_id: str
     instance: str | None
@@ -47,7 +47,7 @@ class Life:
 
     @property
     def process(self) -> tuple[str, str]:
-        """What the same process has when it starts again."""
+        """Stays the same when the process restarts."""
         return (self.instance, "") if self.instance is not None else (self.client_id, self.host)
 
     @property
@@ -57,7 +57,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that an operator should know of: `kind`, from when to when, of which client where it is one."""
+    """An event for operators: its `kind`, its period, and its client, if it is about one."""
 
     kind: str
     began_ms: int
@@ -69,7 +69,7 @@ class Event:
 
 
 def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
-    """Of all members that the log tells of, in the order in which they came."""
+    """All members' lives in the log, in the order of their starts."""
     found: list[Life] = []
     present: dict[str, Life] = {}
     before: Generation | None = None
@@ -107,7 +107,7 @@ def _born(member: Member, at_ms: int) -> Life:
 
 
 def _note_commits(life: Life, member: Member, before: Generation | None, at_ms: int, commits: Commits) -> None:
-    """Its last commit in the generation that ends now."""
+    """Store the member's last commit in the generation that ends now."""
     if before is None or member.member_id not in before.members:
         return
     last_ms = commits.last(before.members[member.member_id].assigned, at_ms)
@@ -126,7 +126,7 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
 
 
 def events(found: Sequence[Life], log: Sequence[Generation | None], commits: Commits) -> Iterator[Event]:
-    """What the lives add up to, in no order."""
+    """The patterns among the lives, in no order."""
     yield from _crash_loops(found)
     yield from _deployments(found, log)
     yield from _storms([each.at_ms for each in _rebalances(log)])
@@ -175,7 +175,7 @@ def _loop(chain: Sequence[Life]) -> Iterator[Event]:
 
 
 def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Iterator[Event]:
-    """Many members that go and come back soon, each once, a little after the other."""
+    """Many members that leave and soon return, each once, one shortly after the other."""
     restarts: list[tuple[int, int, Life]] = []
     came: dict[tuple[str, str], deque[Life]] = {}
     for life in sorted(found, key=lambda each: each.since_ms):
@@ -185,7 +185,7 @@ def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Ite
             continue
         waiting = came[life.process]
         while waiting and (waiting[0] is life or waiting[0].since_ms < until_ms - HEARTBEAT_MS):
-            waiting.popleft()  # too early to be this one again, and any that goes later
+            waiting.popleft()  # too early to be this member or any that leaves later
         if waiting and waiting[0].since_ms <= until_ms + DEPLOY_MS:
             restarts.append((until_ms, max(until_ms, waiting.popleft().since_ms), life))
     restarts.sort(key=lambda each: each[:2])
@@ -206,14 +206,14 @@ def _deployment(run: Sequence[tuple[int, int, Life]], sizes: Sequence[tuple[int,
     began_ms = run[0][0]
     index = bisect_left(sizes, (began_ms, 0))
     size = sizes[index - 1][1] if index else 0
-    old = [life for _, _, life in run if life.since_ms < began_ms]  # those that a loop brings again are younger
+    old = [life for _, _, life in run if life.since_ms < began_ms]  # those restarted by a loop are younger
     if len(old) >= max(2, size / 2):
         text = f"{len(old)} of {size} members restarted within {(run[-1][1] - began_ms) / 1000:.0f} s"
         yield Event(DEPLOY, began_ms, run[-1][1], None, None, len(old), text)
 
 
 def _storms(times: Sequence[int]) -> Iterator[Event]:
-    """Stretches in which each rebalance is one of STORM_REBALANCES within STORM_MS."""
+    """Periods in which each rebalance is one of STORM_REBALANCES within STORM_MS."""
     begin = end = None
     for index in range(STORM_REBALANCES - 1, len(times)):
         first = index - STORM_REBALANCES + 1
@@ -234,7 +234,7 @@ def _storm(times: Sequence[int]) -> Event:
 
 
 def _zombies(found: Sequence[Life], commits: Commits) -> Iterator[Event]:
-    """Static members that hold partitions and have fallen silent, while the others commit."""
+    """Static members that hold partitions and no longer commit, while others do."""
     newest_ms = max((int(times[-1]) for times in commits.times.values() if len(times)), default=None)
     for life in found:
         if life.until_ms is not None or life.instance is None or not life.partitions or newest_ms is None:

@@ -1,9 +1,9 @@
-"""What happened between two generations, and what made it happen.
+"""What happened between two generations, and its cause.
 
-The ledger's record of a rebalance says so (*observed*). Without it the cause is *inferred* from what a rebalance leaves
-in a plain Kafka log, with a confidence: who is there, who is not any more, and when the partitions of those who went
-were committed last. A consumer commits when it closes, and one that crashed has been silent for its session timeout
-when the group goes on without it. The confidences are about what tests/pipeline/analysis/test_score.py measures.
+The ledger's record of a rebalance says it (*observed*). Without it, the cause is *inferred* from the traces that a
+rebalance leaves in a plain Kafka log, with a confidence: which members are present, which have disappeared, and when
+their partitions were committed last. A consumer commits when it closes; one that crashed has been silent for its
+session timeout when the group goes on. The confidences are about what tests/pipeline/analysis/test_score.py measures.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kafka_wire.records.rebalance_ledger import Outcome, Why
 
 OBSERVED, INFERRED = "observed", "inferred"
 INITIAL_DELAY_MS = 3_000
-"""group.initial.rebalance.delay.ms, as it usually is."""
+"""The usual group.initial.rebalance.delay.ms."""
 POLL_SURE = 0.85
-"""How sure it is that a member left that was silent for its max.poll.interval.ms."""
+"""The confidence that a member left if it was silent for its max.poll.interval.ms."""
 SAME_MS = 60_000
-"""A record of the ledger and one of the log are of the same rebalance when they ended within so much."""
+"""A ledger record and a log record belong to the same rebalance if they ended within this time of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What made a group rebalance: `trigger`, the member where it was one, why we say so, and how sure that is."""
+    """The cause of a rebalance: `trigger`, the member if it was one, the evidence, and the confidence."""
 
     trigger: str
     member: Member | None
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A row of the table `rebalances`, whose columns say what the fields are."""
+    """A row of the table `rebalances`, whose columns describe the fields."""
 
     generation_before: int | None
     generation: int
@@ -73,7 +73,7 @@ class Rebalance:
 def rebalances(
     log: Sequence[Generation | None], commits: Commits, ledger: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[Rebalance]:
-    """Of one group. `log` has its generations in order, None where it was forgotten; `ledger` its records."""
+    """The rebalances of one group. `log` has its generations in order, None for a deletion; `ledger` its records."""
     told = _Ledger(ledger)
     before: Generation | None = None
     for after in log:
@@ -81,8 +81,8 @@ def rebalances(
             before = None
             continue
         if before is not None and after.number < before.number:
-            before = None  # forgotten and made again; the cleaner took the tombstone
-        is_made = before is None and not after.members  # a group is logged when it is made: no rebalance yet
+            before = None  # deleted and recreated; the cleaner removed the tombstone
+        is_made = before is None and not after.members  # a group is logged when it is created: no rebalance yet
         if not is_made and (before is None or after.number > before.number):
             yield _row(before, after, commits, told.take(after))
         before = after
@@ -90,7 +90,7 @@ def rebalances(
 
 
 class _Ledger:
-    """Records of one group; each goes to one generation at most."""
+    """The ledger records of one group; each belongs to at most one generation."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._by_generation: dict[int, list[Mapping[str, Any]]] = {}
@@ -190,7 +190,7 @@ def inferred(finding: Finding | None) -> dict[str, Any]:
 
 
 def moved(before: Generation | None, after: Generation) -> dict[str, Any]:
-    """Partitions that have another owner than before, those that nobody has any more, the share that stayed."""
+    """Partitions with another owner than before, partitions without an owner now, the share that stayed."""
     if before is None:
         return dict.fromkeys(("partitions_before", "partitions_moved", "partitions_revoked", "stickiness"))
     old, new = before.owners(), after.owners()
@@ -205,7 +205,7 @@ def moved(before: Generation | None, after: Generation) -> dict[str, Any]:
 
 
 def _missed_commit_ms(before: Generation | None, after: Generation, commits: Commits) -> int | None:
-    """What the commits came late by, summed over the partitions: the gap across the rebalance less the usual one."""
+    """How late the commits were, summed over the partitions: the gap across the rebalance less the usual one."""
     if before is None:
         return None
     total, known = 0, False
@@ -217,7 +217,7 @@ def _missed_commit_ms(before: Generation | None, after: Generation, commits: Com
 
 
 def _began_ms(before: Generation, after: Generation, commits: Commits, latest_ms: int) -> int:
-    """When it began, roughly: a little before the first of those who stayed rejoined."""
+    """When it began, roughly: shortly before the first of the remaining members rejoined."""
     if not before.members:
         return max(before.at_ms, latest_ms - INITIAL_DELAY_MS)
     if not after.members:
@@ -227,8 +227,8 @@ def _began_ms(before: Generation, after: Generation, commits: Commits, latest_ms
 
 
 def _waited_ms(before: Generation, after: Generation, commits: Commits, joined_ms: int) -> int | None:
-    """How long the first member to rejoin waited for the last one. Eager consumers commit when they rejoin, and not
-    again until they are assigned something; of cooperative ones nothing is known.
+    """How long the first member to rejoin waited for the last one. Eager consumers commit when they rejoin, and then
+    not until they have an assignment; for cooperative ones it is unknown.
     """
     if any(member.owned for member in after.members.values()):
         return None
@@ -239,9 +239,7 @@ def _waited_ms(before: Generation, after: Generation, commits: Commits, joined_m
 
 
 def infer(before: Generation | None, after: Generation, commits: Commits) -> Finding | None:
-    """What made `after` of `before`; None when that is not known. A cause is looked for in the order of how much it
-    leaves behind.
-    """
+    """The cause that led from `before` to `after`; None if unknown. Causes that leave more traces are tried first."""
     if before is None:
         return None
     removed = [member for member_id, member in before.members.items() if member_id not in after.members]
@@ -290,8 +288,8 @@ def _finding(
 
 
 def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
-    """A member rejoined of itself. With a subscription that is another one each time, that is a change of metadata to
-    the coordinator; without, only the leader can make the group rebalance so.
+    """A member rejoined on its own. If its subscription differs each time, the coordinator sees that as a change of
+    metadata; if not, only the leader can cause such a rebalance.
     """
     leader = after.members.get(after.leader or "")
     shed = [
@@ -302,7 +300,7 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
     if after.owners().keys() - before.owners().keys() and not shed:
         what = "the same members, with partitions that nobody had"
     elif shed:
-        # A cooperative member joins again when it has let go of what others shall have.
+        # A cooperative member rejoins after it has revoked partitions for other members.
         what = f"{names_of(shed)} rejoined owning other partitions"
     else:
         what = "the same members with the same topics"
@@ -314,7 +312,7 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
 def _somebody_went(
     before: Generation, after: Generation, removed: Sequence[Member], added: Sequence[Member], commits: Commits
 ) -> Finding:
-    """Tell a member that left from one that was given up: by how long before it had fallen silent."""
+    """Tell a member that left from one that expired, by how long it had been silent."""
     joined_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     silences = [(member, silence_ms(member, before, joined_ms, commits)) for member in removed]
     late = _not_synced(before, after, joined_ms, silences, commits)
@@ -334,10 +332,10 @@ def _somebody_went(
         if silence > HEARTBEAT_MS + COMMIT_MS:
             sure *= 0.8
         if added and not {each.client for each in added} & {each.client for each in removed}:
-            sure *= 0.7  # one came and one went: either may have been the first
+            sure *= 0.7  # one joined and one left: either may have been first
         return Finding(Why.MEMBER_LEFT, member, told, sure)
     if added:
-        # Whoever comes makes the group rebalance at once, and the one that is gone is waited for.
+        # A joining member triggers the rebalance at once, and the group waits for the lost one.
         text = f"{names_of(added)} joined; {told}, longer than its session lasts"
         return Finding(Why.NEW_MEMBER, added[0], text, 0.85)
     return Finding(Why.SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
@@ -350,8 +348,8 @@ def _not_synced(
     silences: Sequence[tuple[Member, int | None]],
     commits: Commits,
 ) -> Finding | None:
-    """Members that had joined a generation and never asked what they were assigned. That generation is in the log
-    where the leader did, else its number is left out.
+    """Members that joined a generation and never asked for their assignment. That generation is in the log if the
+    leader did ask, else its number is missing.
     """
     timeout_ms = max(member.rebalance_timeout_ms for member in before.members.values())
     member, silence = silences[0]
@@ -368,8 +366,8 @@ def _not_synced(
 
 
 def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: int) -> bool:
-    """Whether it was silent for max.poll.interval.ms, which clients give as their rebalance timeout: a client whose
-    application has not polled for so long leaves the group. Not told where a session lasts about as long.
+    """Whether it was silent for max.poll.interval.ms, which clients send as their rebalance timeout: a client leaves if
+    its application has not polled for that long. Undecided if a session lasts about as long.
     """
     poll_ms = member.rebalance_timeout_ms
     gaps = [commits.usual_gap(partition, until_ms) for partition in member.assigned]
@@ -379,15 +377,15 @@ def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: in
 
 
 def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:
-    """Since a member's last commit in the generation, or whatever else was heard of it; since the generation began
-    where there is none although the partitions are committed at other times; None where they never are.
+    """Time since a member's last commit in the generation, or since another sign of life; since the generation began if
+    it has none but the partitions are committed at other times; None if they never are.
     """
     last_ms = commits.last(member.assigned, until_ms)
     return None if last_ms is None else until_ms - max(last_ms, generation.at_ms, member.seen_ms or 0)
 
 
 def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
-    """A session that ended did so a moment ago; who left is surer the further that is from it."""
+    """An expired session ended a moment ago; that a member left is surer the further its silence is from that."""
     if expired:
         return 0.95 if silence <= session_ms + COMMIT_MS + 3 * HEARTBEAT_MS else 0.85
     line = session_ms - HEARTBEAT_MS
@@ -402,7 +400,7 @@ def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Fi
 
 
 def _unlogged(record: Mapping[str, Any]) -> Rebalance:
-    """A rebalance that left no generation in the log: superseded, stopped, or compacted away."""
+    """A rebalance without a generation in the log: superseded, stopped, or compacted away."""
     return Rebalance(
         generation_before=record["generation_before"],
         generation=record["generation_after"],
@@ -431,7 +429,7 @@ def _unlogged(record: Mapping[str, Any]) -> Rebalance:
 
 
 def names_of(members: Sequence[Member]) -> str:
-    """A few of them, in words."""
+    """The names of a few members, as text."""
     named = [f"{each.instance or each.client_id} on {each.host.removeprefix('/')}" for each in members[:3]]
     more = len(members) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

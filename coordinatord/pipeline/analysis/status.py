@@ -1,25 +1,25 @@
-"""What is the matter with a group in a partition, by rules that say what operators want to know.
+"""A group's status in a partition, by rules that say what operators want to know.
 
-What users of Burrow complain of, and what is done about it here:
+What users of Burrow complain about, and what these rules do about it:
 
-- its window is a number of commits, so that the same rule means seconds for one group and days for another: the window
-  here is a time (`window_ms`), the same for all;
-- one unread record for a moment is a warning like a million for an hour: below `min_lag` nothing is said;
-- a group that commits once an hour is "stopped" between two commits: a group's own rhythm, the longest time between two
-  of its commits that was normal so far, is waited for first;
-- a group that was stopped on purpose is an error for ever: one that has no members is told apart;
-- a topic to which nobody writes looks like a consumer that does not read: the producer is looked at, too.
+- its window is a number of commits, so the same rule means seconds for one group and days for another: here the window
+  is a time (`window_ms`), the same for all;
+- one unread record for a moment is a warning like a million for an hour: below `min_lag` the status is ok;
+- a group that commits once an hour is "stopped" between two commits: these rules first wait for the group's rhythm, the
+  longest usual time between two of its commits;
+- a group that was stopped on purpose is an error forever: a group without members has its own status;
+- a topic without writes looks like a consumer that does not read: these rules look at the producer, too.
 
 | status    | when, the first that applies                                                              |
 |-----------|-------------------------------------------------------------------------------------------|
 | unknown   | the partition's end offset is not known                                                   |
 | ok        | less than `min_lag` records are unread                                                    |
-| ended     | it has no members, and has not committed for a window: nobody means to read               |
-| stopped   | no commit for a window and for longer than its rhythm, although there is something unread |
+| ended     | it has no members, and has not committed for a window: it has ended its reading           |
+| stopped   | no commit for a window and for longer than its rhythm, although records are unread        |
 | stuck     | it commits, but the same offset all through the window                                    |
-| rewound   | within the window it went back, and has not been again where it was                       |
-| falling   | over the window the lag has grown, and it reads more slowly than is written               |
-| catching  | there is a lag, and it becomes less                                                       |
+| rewound   | within the window its offset went back, and has not returned since                        |
+| falling   | over the window the lag has grown: it reads more slowly than producers write              |
+| catching  | there is a lag, and it shrinks                                                            |
 | behind    | there is a lag that neither grows nor shrinks                                             |
 """
 
@@ -36,18 +36,18 @@ UNKNOWN, OK, ENDED, STOPPED, STUCK, REWOUND, FALLING, CATCHING, BEHIND = (
 )  # fmt: skip
 
 ALARMING = frozenset({STOPPED, STUCK, REWOUND, FALLING})
-"""What somebody should look at."""
+"""Statuses that need attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What counts as what."""
+    """The thresholds of the rules."""
 
     window_ms: int = 10 * 60_000
     min_lag: int = 1
-    """Fewer unread records than this are nothing to speak of."""
+    """Fewer unread records than this are ignored."""
     rhythm_factor: float = 3.0
-    """A group is waited for so many times the longest gap that was usual between its commits."""
+    """How many times its rhythm, the longest usual gap between its commits, a group may be silent."""
     tolerance: float = 0.05
     """A lag that changes by a smaller share neither grows nor shrinks."""
 
@@ -63,8 +63,8 @@ class Status:
 def partition_status(
     commits: Sequence[Commit], lag: int | None, now_ms: int, *, has_members: bool | None, rules: Rules
 ) -> Status:
-    """Of the commits of one group for one partition, oldest first: those of the window, and some before it to know its
-    rhythm by. `lag` is that of now; None where the end offset is not known. `has_members` is None where nobody knows.
+    """The status from one group's commits for one partition, oldest first: those of the window, and earlier ones, which
+    give the rhythm. `lag` is the present one; None if the end offset is unknown. `has_members` is None if unknown.
     """
     if lag is None:
         return Status(UNKNOWN, "the partition's end offset is not known")
@@ -82,13 +82,13 @@ def partition_status(
 
 
 def rhythm_ms(commits: Sequence[Commit]) -> float:
-    """The longest time between two commits that is usual: nine of ten are shorter. 0 with fewer than three commits."""
+    """The longest usual time between two commits: nine of ten are shorter. 0 with fewer than three commits."""
     gaps = sorted(after.time_ms - before.time_ms for before, after in pairwise(commits))
     return gaps[int(0.9 * (len(gaps) - 1))] if len(gaps) >= 2 else 0.0
 
 
 def _window(commits: Sequence[Commit], since_ms: int) -> Sequence[Commit]:
-    """The commits since then, and the last one before: where it stood when the window began."""
+    """The commits since then, and the last one before: its position when the window began."""
     first = next(number for number, commit in enumerate(commits) if commit.time_ms >= since_ms)
     return commits[max(0, first - 1) :]
 
@@ -104,7 +104,7 @@ def _of_window(commits: Sequence[Commit], lag: int, now_ms: int, rules: Rules) -
     known = [commit.lag for commit in commits if commit.lag is not None]
     if len(known) < 2:
         return Status(BEHIND, f"{lag} unread")
-    # From commit to commit: between two of them the lag of everybody grows.
+    # From commit to commit: between two of them any group's lag grows.
     change = known[-1] - known[0]
     if abs(change) <= rules.tolerance * max(known[-1], known[0], rules.min_lag):
         return Status(BEHIND, f"{lag} unread, about as many as before")
