@@ -1,13 +1,13 @@
-"""A stretch of a log to Arrow record batches: `decode(buf, at, end, base, wanted)`.
+"""A section of a log to Arrow record batches: `decode(buf, at, end, base, wanted)`.
 
 ```
 bytes ── batches ──── sections ────── records ──┬─ offset commits: programs ─────────── columns
          CRC, place   decompressed    positions ├─ other types: kafka_wire's decoders ─ rows ── columns
                                       of keys,  ├─ control records: markers
-                                      values    └─ what is refused anywhere: quarantine, with the reason
+                                       values    └─ anything refused: quarantine, with the reason
 ```
-Up to the columns of offset commits everything is an array of positions in one buffer: no record becomes a Python
-object. What a kernel refuses goes through `plain`, which finds the reason, or a row after all (records with headers).
+For offset commits everything stays an array of positions in one buffer up to the columns: no record becomes a Python
+object. What a kernel refuses goes to `plain`, which finds the reason, or makes a row after all (records with headers).
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import schema_of
 
-#: A walk over batches fills a table of this many at a time.
+#: Rows of the table that a walk over batches fills at a time.
 BATCHES_AT_ONCE = 16_384
-#: Decompressed records of one step: then it ends, and the caller goes on with the next batch.
+#: Decompressed bytes of one step, which then ends; the caller continues with the next batch.
 MAX_UNPACKED_BYTES = 32 << 20
 
 KEY = programs_of(OffsetCommitKey)
@@ -89,8 +89,8 @@ COMMIT_SCHEMA = encoded_schema(OFFSET_COMMITS)
 
 @dataclass(slots=True)
 class Decoded:
-    """`tables` has the record batches of each kind that had rows. Batches up to `at` were read; `ended` is why it
-    stopped there: kernels.DONE, CUT_SHORT, NO_BATCH, or FULL when a step's memory is used up.
+    """`tables` has the record batches of each kind with rows. Batches up to `at` were read; `ended` says why the step
+    ended there: kernels.DONE, CUT_SHORT, NO_BATCH, or FULL if its memory is used up.
     """
 
     at: int
@@ -105,7 +105,7 @@ class Decoded:
 
 
 class _Rows:
-    """Rows that were made one by one, by kind, until they become record batches."""
+    """Rows made one by one, by kind, until they become record batches."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -121,9 +121,9 @@ class _Rows:
 
 
 def decode(buf: Bytes, at: int, end: int, base: int, wanted: Wanted, *, compiled: bool | None = None) -> Decoded:
-    """Decode the batches in buf[at:end], as far as they are whole. `base` is the position in the file of buf[0].
+    """Decode the whole batches in buf[at:end]. `base` is the position of buf[0] in the file.
 
-    `compiled` chooses the road: None takes the kernels where numba is there.
+    `compiled` chooses the implementation: None uses the kernels if numba is installed.
     """
     if compiled is None:
         compiled = kernels.HAVE_NUMBA
@@ -157,7 +157,7 @@ def _decode_plain(buf: Bytes, at: int, end: int, base: int, wanted: Wanted) -> D
 
 
 def _scan(buf: Bytes, at: int, end: int, *, with_crc: bool) -> tuple[Ints, int, int]:
-    """(table of batches, position after them, why it ended)."""
+    """(table of batches, position after them, why the walk ended)."""
     table = np.empty((min(BATCHES_AT_ONCE, (end - at) // HEADER_BYTES + 1), BATCH_COLUMNS), np.int64)
     found, after, ended = kernels.scan_batches(buf, at, end, with_crc, table)
     return table[:found], after, ended
@@ -167,7 +167,7 @@ def _decode_compiled(buf: Bytes, at: int, end: int, base: int, wanted: Wanted) -
     batches, after, ended = _scan(buf, at, end, with_crc=True)
     rows = _Rows(wanted)
     buf, sections, batches, refused = _sections(buf, batches, wanted)
-    if len(batches) and batches[-1, AFTER] != after:  # the memory for decompressed records was used up
+    if len(batches) and batches[-1, AFTER] != after:  # the memory for decompressed records is used up
         after, ended = int(batches[-1, AFTER]), kernels.FULL
     decoded = Decoded(after, ended, len(batches), int(np.maximum(batches[:, COUNT], 0).sum()))
 
@@ -190,9 +190,9 @@ def _plain_batch(buf: Bytes, batch: Ints, base: int, wanted: Wanted, rows: _Rows
 
 
 def _sections(buf: Bytes, batches: Ints, wanted: Wanted) -> tuple[Bytes, Ints, Ints, list[int]]:
-    """(buffer, where each batch's records are in it, the batches that fitted, those that are refused already).
+    """(buffer, position of each batch's records in it, the batches that fitted, the batches refused so far).
 
-    Decompressed records are put behind the buffer, so that one buffer has everything.
+    Decompressed records are appended to the buffer, so that one buffer holds everything.
     """
     keep = np.ones(len(batches), np.bool_)
     if wanted.first_offset is not None:
@@ -240,7 +240,7 @@ def _unpack(
 
 @dataclass(slots=True)
 class _Side:
-    """Records with the batches that they came in and the buffer that has their bytes."""
+    """Records, the batches that contain them, and the buffer with their bytes."""
 
     buf: Bytes
     batches: Ints
@@ -262,12 +262,12 @@ class _Side:
         return values
 
     def data(self, row: int, column: int) -> bytes | None:
-        """The key or value (`column` is where it begins) of one record."""
+        """The key or value of one record; `column` is that of its start."""
         at, end = self.records[column, row], self.records[column + 1, row]
         return None if at < 0 else self.buf[at:end].tobytes()
 
     def place(self, row: int) -> Row:
-        """The columns of a record that its batch gives."""
+        """The columns of a record that come from its batch."""
         batch = self.batches[self.records[BATCH, row]]
         timestamp, producer_id = int(self.records[TIMESTAMP, row]), int(batch[PRODUCER_ID])
         return {
@@ -280,7 +280,7 @@ class _Side:
 
 
 def _route(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None:
-    """Send each record the way of its type."""
+    """Decode each record by its type."""
     if wanted.first_offset is not None or wanted.next_offset is not None:
         offsets = side.records[OFFSET]
         keep = np.ones(len(offsets), np.bool_)
@@ -307,7 +307,7 @@ def _route(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None:
 
 
 def _one(side: _Side, row: int, wanted: Wanted, rows: _Rows) -> None:
-    """A record by the plain road: it becomes a row, or a row of the quarantine."""
+    """Decode a record in plain Python: it becomes a row, or a row of the quarantine."""
     for kind, found in plain.record_rows(side.data(row, KEY_AT), side.data(row, VALUE_AT), side.place(row), wanted):
         rows.add(kind, found)
 
@@ -353,7 +353,7 @@ def _place_columns(side: _Side, wanted: Wanted) -> list[pa.Array]:
 
 
 class Ran:
-    """A message's programs, run over many: numbers and texts by field name."""
+    """The result of a message's programs on many messages: numbers and texts by field name."""
 
     def __init__(self, programs: Programs, buf: Bytes, at: Ints, end: Ints, versions: Ints) -> None:
         self.programs = programs
@@ -377,7 +377,7 @@ class Ran:
 
 
 def _commits(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None:
-    """Offset commits: keys first, so that a group or topic that is not wanted costs no more than its key."""
+    """Offset commits: keys first, so that a group or topic that is not wanted costs only its key."""
     buf, records = side.buf, side.records
     keys = Ran(KEY, buf, records[KEY_AT] + 2, records[KEY_END], np.zeros(side.count, np.int64))
     for row in np.flatnonzero(keys.bad).tolist():
@@ -419,7 +419,7 @@ def _good(texts_: tuple[Ints, Ints], good: Any) -> tuple[Ints, Ints]:
 
 
 def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> dict[str, pa.Array]:
-    """The columns that every record has, whatever its type."""
+    """The columns that all records have, whatever their type."""
     producer_ids = side.of_batch(PRODUCER_ID)
     nobody = producer_ids == -1
     records = side.records
@@ -439,7 +439,7 @@ def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> d
 
 
 def _commit_values(buf: Bytes, values: Ran, kept: Ints, dead: Any) -> dict[str, pa.Array]:
-    """The columns of OffsetCommitValue, by the names and sentinels of `kinds`; null where there is a tombstone."""
+    """The columns of OffsetCommitValue, with the names and sentinels of `kinds`; null for a tombstone."""
     found: dict[str, pa.Array] = {}
     for declared in schema_of(OffsetCommitValue).fields:
         name, type_ = column_name(declared), column_type(declared.type)

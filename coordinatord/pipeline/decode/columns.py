@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def integers(values: Ints, type_: pa.DataType, null: Mask | None = None) -> pa.Array:
-    """A column of integers; null where `null` is true."""
+    """A column of integers; null if `null` is true."""
     return pa.array(values.astype(type_.to_pandas_dtype(), copy=False), type_, mask=null)
 
 
@@ -29,7 +29,7 @@ def constant(value: int | None, type_: pa.DataType, count: int) -> pa.Array:
 
 
 def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
-    """The texts buf[at:end] as a string column; null where `at` is -1. They are known to be UTF-8."""
+    """The texts buf[at:end] as a string column; null if `at` is -1. They must be valid UTF-8."""
     count = len(at)
     offsets = np.empty(count + 1, np.int32)
     data = np.empty(int((end - at).sum()), np.uint8)
@@ -41,7 +41,7 @@ def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
 
 
 class Interned:
-    """Texts numbered by what they say: `ids` (-1 for null) into `values`."""
+    """Texts numbered by content: `ids` (-1 for null) index `values`."""
 
     def __init__(self, buf: Bytes, at: Ints, end: Ints) -> None:
         size = 1 << max(4, (2 * len(at)).bit_length())
@@ -51,18 +51,18 @@ class Interned:
         self.values: list[bytes] = [buf[at[row] : end[row]].tobytes() for row in first[:count]]
 
     def column(self, values: Sequence[str | None], keep: Ints | None = None) -> pa.DictionaryArray:
-        """As a dictionary column of the rows `keep` (None: all) that has `values` in place of the texts."""
+        """A dictionary column of the rows `keep` (None: all), with `values` in place of the texts."""
         ids = self.ids if keep is None else self.ids[keep]
         return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32(), mask=ids < 0), pa.array(values, pa.string()))
 
 
 def topic_ids(buf: Bytes, at: Ints, end: Ints) -> pa.DictionaryArray:
-    """Uuids as Kafka's text, null for none."""
+    """Uuids in Kafka's text form, null for the zero uuid."""
     interned = Interned(buf, at, end)
     return interned.column([topic_id_text(value) for value in interned.values])
 
 
-#: Columns of which a few values make up millions of rows, by kind: coded as a dictionary.
+#: By kind, the columns with few values in millions of rows: encoded as a dictionary.
 ENCODED = {OFFSET_COMMITS: ("group_id", "topic", "topic_id")}
 
 
@@ -76,14 +76,14 @@ def encoded_schema(kind: str) -> pa.Schema:
 
 
 def decoded_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without dictionaries, for readers that have no use for them: Spark's."""
+    """The batch without dictionaries, for readers that cannot use them: Spark's."""
     columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
     names = [f.with_type(c.type) for f, c in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(names))
 
 
 def batch_of_rows(kind: str, rows: Sequence[Row], log_partition: int | None, source: str | None) -> pa.RecordBatch:
-    """Rows as the record batch of their kind. Columns that a row lacks are null."""
+    """Rows as the record batch of their kind. Missing columns are null."""
     schema = encoded_schema(kind)
     columns: list[Any] = []
     for name, type_ in zip(schema.names, schema.types, strict=True):

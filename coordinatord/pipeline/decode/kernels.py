@@ -1,10 +1,9 @@
 """The loops over bytes that are worth compiling: batches, records, flat messages, texts.
 
-They are plain Python that numba compiles when it is there (and keeps compiled, beside this file or in the user's cache
-directory). Without numba `chunk` takes the road of `plain` instead: in the interpreter these loops would be slower
-than the decoders of `protocol`. None of them raises and none explains: they refuse with a number, and what they
-refused is then given to `protocol`'s own decoder, which says why in words. Both accept the same bytes, which a
-property test holds.
+They are plain Python, which numba compiles if it is installed (and caches beside this file or in the user's cache
+directory). Without numba, `chunk` uses `plain` instead: interpreted, these loops would be slower than the decoders of
+`protocol`. None of them raises or explains: they refuse with a number, and what they refused is passed to `protocol`'s
+own decoder, which gives the reason in words. Both accept the same bytes, which a property test checks.
 
 Positions are absolute in `buf`. Integers are int64 throughout, so that each loop is compiled once.
 """
@@ -32,13 +31,13 @@ except ImportError:
 
 
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled at its first call, or as it is without numba."""
+    """The function, compiled at its first call; unchanged without numba."""
     if not HAVE_NUMBA:
         return function
     compiled: Callable[..., Any]
     try:
         compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # nowhere to keep it: a read-only installation without a home directory
+    except RuntimeError:  # no place for the cache: a read-only installation without a home directory
         compiled = njit(nogil=True, error_model="numpy")(function)
     return compiled
 
@@ -53,10 +52,10 @@ BATCH_COLUMNS = 11
 # --- why a walk over batches ended -----------------------------------------------------------------------------------
 DONE, CUT_SHORT, NO_BATCH, FULL = range(4)
 
-# --- columns of a table of record sections (one per batch, where its decompressed records lie) ------------------------
+# --- columns of a table of record sections (one per batch: the position of its decompressed records) ------------------
 S_AT, S_END, S_BATCH = range(3)
 
-# --- rows of a table of records: column by column, as each is used by itself ------------------------------------------
+# --- rows of a table of records: column by column, as each is used alone ----------------------------------------------
 OFFSET, TIMESTAMP, KEY_AT, KEY_END, VALUE_AT, VALUE_END, BATCH = range(7)
 RECORD_COLUMNS = 7
 
@@ -67,7 +66,7 @@ MAX_UVARINT_BYTES = 5
 
 
 def _crc_tables() -> npt.NDArray[np.uint32]:
-    """CRC-32C, eight bytes a step: the k-th table is that of a byte with k zero bytes behind it."""
+    """CRC-32C, eight bytes per step: the k-th table is that of a byte followed by k zero bytes."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
@@ -124,7 +123,7 @@ def _big_endian(buf, at, size):  # type: ignore[no-untyped-def]
 
 @_compile
 def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
-    """Fill `out` with the batches from `at` on; (how many, where the next begins, why it ended)."""
+    """Fill `out` with the batches from `at` on; (how many, position of the next one, why the walk ended)."""
     found = 0
     while at < end:
         if found == out.shape[0]:
@@ -151,7 +150,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
         row[SOUND] = 1
         if with_crc and crc32c(buf, at + 21, after) != _big_endian(buf, at + 17, 4) & 0xFFFFFFFF:
             row[SOUND] = 0
-            # The length may be what is wrong: it is believed when another batch follows.
+            # The length itself may be wrong: trust it if another batch follows.
             if end - after >= LENGTH_OVERHEAD + 5 and (
                 buf[after + 16] != MAGIC or _big_endian(buf, after + 8, 4) < HEADER_BYTES - LENGTH_OVERHEAD
             ):
@@ -163,7 +162,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
 
 @_compile
 def _varint(buf, at, end):  # type: ignore[no-untyped-def]
-    """(zigzag varint, position after it); a position of -1 where there is none."""
+    """(zigzag varint, position after it); a position of -1 if there is none."""
     result = np.uint64(0)
     for index in range(MAX_VARLONG_BYTES):
         if at >= end:
@@ -180,8 +179,8 @@ def _varint(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ignore[no-untyped-def]
-    """Fill the columns of `out` with the records of all sections; how many. `bad[n]` is set for a section that is
-    refused: none of its records is in `out` then. Records with headers are refused, too: no coordinator writes any.
+    """Fill the columns of `out` with the records of all sections; returns how many. `bad[n]` is set for a refused
+    section, of which no record is in `out`. Records with headers are refused, too: no coordinator writes any.
     """
     found = 0
     for number in range(sections.shape[0]):
@@ -207,7 +206,7 @@ def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ig
                 sound = False
                 break
             timestamp = base_timestamp + delta
-            # Overflow: both have one sign, and the sum has the other.
+            # Overflow: both operands have the same sign, and the sum has the other.
             if not append_time and (base_timestamp ^ timestamp) & (delta ^ timestamp) < 0:
                 sound = False
                 break
@@ -278,7 +277,7 @@ def utf8(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
-    """(unsigned varint of at most 31 bits, position after it); a position of -1 where there is none."""
+    """(unsigned varint of at most 31 bits, position after it); a position of -1 if there is none."""
     result = np.int64(0)
     for index in range(MAX_UVARINT_BYTES):
         if at >= end:
@@ -293,7 +292,7 @@ def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def _field(buf, at, end, operation, slot, parameter, row, ints, texts_at, texts_end):  # type: ignore[no-untyped-def]
-    """Read one field; the position after it, -1 when it is not there or not right."""
+    """Read one field; returns the position after it, -1 if it is missing or invalid."""
     if operation == INT:
         if parameter > end - at:
             return -1
@@ -353,8 +352,8 @@ def _tags(buf, at, end, code, first, known, row, ints, texts_at, texts_end):  # 
 
 @_compile
 def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, texts_at, texts_end, bad):  # type: ignore[no-untyped-def]
-    """Decode the message in buf[at_of[n]:end_of[n]] in version version_of[n] for every n; `bad[n]` is set for one that
-    is refused. An at_of of -1 is a null: its row is left with defaults.
+    """Decode the message in buf[at_of[n]:end_of[n]] in version version_of[n] for every n; `bad[n]` is set if it is
+    refused. An at_of of -1 is a null, whose row keeps the defaults.
     """
     for row in range(at_of.shape[0]):
         for slot in range(ints.shape[0]):
@@ -383,8 +382,9 @@ def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, t
 
 @_compile
 def intern(buf, at_of, end_of, table, ids, first):  # type: ignore[no-untyped-def]
-    """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. `table` is filled with
-    -1 and its size a power of two above the number of rows; `first[id]` becomes the first row with that text. How many.
+    """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. Returns how many.
+    `table` must be filled with -1; its size must be a power of two above the number of rows. `first[id]` becomes the
+    first row with that text.
     """
     found = 0
     mask = table.shape[0] - 1
@@ -419,7 +419,7 @@ def intern(buf, at_of, end_of, table, ids, first):  # type: ignore[no-untyped-de
 
 @_compile
 def gather(buf, at_of, end_of, offsets, data):  # type: ignore[no-untyped-def]
-    """Lay texts one behind the other: `offsets` (int32, one more than texts) and `data` of an Arrow string array."""
+    """Concatenate texts: `offsets` (int32, one more than texts) and `data` of an Arrow string array."""
     total = 0
     for row in range(at_of.shape[0]):
         offsets[row] = total
@@ -438,7 +438,7 @@ def int32_at(buf, at_of, out):  # type: ignore[no-untyped-def]
 
 @_compile
 def leading_int16(buf, at_of, end_of, tag_of):  # type: ignore[no-untyped-def]
-    """Fill tag_of with the int16 that leads each message: a key's type, a value's version; -1 where there is none."""
+    """Fill tag_of with the first int16 of each message: a key's type, a value's version; -1 if there is none."""
     for row in range(at_of.shape[0]):
         if at_of[row] < 0 or end_of[row] - at_of[row] < 2:
             tag_of[row] = -1

@@ -1,8 +1,8 @@
 """Kinds of rows, and the columns of each as an Arrow schema, made from the declarations of the records.
 
-A kind is a table: one per record type of `__consumer_offsets`, named as Kafka names the record (`consumer_group_
-member_metadata`), and four that are named for what they tell: `offset_commits`, `group_generations`,
-`transaction_markers`, `quarantine`. Every table begins with where its row lies in the log. README.md has all columns.
+A kind is a table. There is one per record type of `__consumer_offsets`, with Kafka's name of the record
+(`consumer_group_member_metadata`), and four named after their content: `offset_commits`, `group_generations`,
+`transaction_markers`, `quarantine`. Every table begins with its row's place in the log. README.md has all columns.
 
 Times are int64 milliseconds since 1970 and end in `_ms`; Kafka's stand-ins for "none" (an epoch or time of -1, an
 all-zero topic id) are null; topic ids are Kafka's text (22 characters of URL-safe base64).
@@ -28,7 +28,7 @@ QUARANTINE = "quarantine"
 
 _TOLD = {"OffsetCommit": OFFSET_COMMITS, "GroupMetadata": GROUP_GENERATIONS}
 
-#: Fields whose name does not say its unit, or that would be taken for a column of the log's.
+#: Fields whose name lacks the unit, or would be mistaken for a column of the log's.
 RENAMED = {
     "group": "group_id",
     "offset": "committed_offset",
@@ -42,7 +42,7 @@ RENAMED = {
     "version": "metadata_version",
 }
 
-#: Fields of which -1 says that there is none.
+#: Fields in which -1 stands for none.
 NONE_IS_MINUS_ONE = {
     "leader_epoch",
     "expire_timestamp",
@@ -51,16 +51,16 @@ NONE_IS_MINUS_ONE = {
     "rebalance_timeout_ms",
     "validated_topology_epoch",
 }
-#: Fields of which 0 says so.
+#: Fields in which 0 stands for none.
 NONE_IS_ZERO = {"assignment_timestamp"}
 
-#: Where a row lies: first in every table.
+#: The place of a row: first in every table.
 PLACE = (
     pa.field("log_partition", pa.int32()),
     pa.field("log_offset", pa.int64()),
     pa.field("timestamp_ms", pa.int64()),
 )
-#: What is known of a record apart from its key and value.
+#: The columns of a record besides its key and value.
 RECORD = (
     pa.field("transactional", pa.bool_(), nullable=False),
     pa.field("producer_id", pa.int64()),
@@ -85,7 +85,7 @@ _SCALARS = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A table. `record_types` are those whose records become its rows; none for markers and the quarantine."""
+    """A table. The records of `record_types` become its rows; none for markers and the quarantine."""
 
     name: str
     record_types: tuple[int, ...]
@@ -97,9 +97,9 @@ def column_name(field: Field) -> str:
 
 
 def column_type(type_: Type) -> pa.DataType:
-    """What Arrow calls a declared type."""
+    """The Arrow type of a declared type."""
     if type_.element is not None:
-        return pa.list_(pa.field("element", column_type(type_.element)))  # as Spark names it
+        return pa.list_(pa.field("element", column_type(type_.element)))  # Spark's name
     if type_.struct is MemberMetadata:
         return _member_type()
     if type_.struct is not None:
@@ -112,7 +112,7 @@ def struct_type(cls: type[Any]) -> pa.StructType:
 
 
 def _member_type() -> pa.StructType:
-    """A member of a classic group: its two blobs taken apart by the consumer protocol, and kept where they are not."""
+    """A member of a classic group: its two blobs decoded by the consumer protocol, and raw if that is not possible."""
     fields: list[pa.Field] = []
     for field in schema_of(MemberMetadata).fields:
         if field.name in _BLOBS:

@@ -1,4 +1,4 @@
-"""A stretch of a log, decoded record by record in plain Python: the road without numba, and the oracle of `chunk`.
+"""A section of a log, decoded record by record in plain Python: used without numba, and the oracle of `chunk`.
 
 It uses nothing of `kernels`: batches, records, keys and values are read by `kafka_wire` alone.
 """
@@ -20,9 +20,7 @@ MAX_INT64 = 2**63 - 1
 
 
 def decode_batch(data: bytes, at: int, header: BatchHeader, position: int, wanted: Wanted) -> Iterator[tuple[str, Row]]:
-    """(kind, row) of everything in the batch at `data[at:]` that is wanted. `position` is that of the batch in its
-    file.
-    """
+    """(kind, row) of all wanted records in the batch at `data[at:]`. `position` is the batch's position in its file."""
     try:
         check_crc(data, at, header)
         records = batch_records(data, at, header)
@@ -42,7 +40,7 @@ def decode_batch(data: bytes, at: int, header: BatchHeader, position: int, wante
 
 
 def check_framing(data: bytes, at: int, header: BatchHeader, end: int) -> None:
-    """Believe the length of a batch whose CRC is wrong only when another batch follows it; DecodeError otherwise."""
+    """Trust the length of a batch with a wrong CRC only if another batch follows it; DecodeError otherwise."""
     try:
         check_crc(data, at, header)
     except DecodeError as wrong:
@@ -50,13 +48,13 @@ def check_framing(data: bytes, at: int, header: BatchHeader, end: int) -> None:
         try:
             read_header(data, after, end)
         except TruncatedError:
-            pass  # the next one goes on behind what we have, or there is none
+            pass  # the next one extends beyond the data, or there is none
         except DecodeError:
             raise wrong from None
 
 
 def batch_records(data: bytes, at: int, header: BatchHeader) -> list[OffsetKeyValue]:
-    """The records of a batch whose CRC is right, all of whose offsets lie within it; DecodeError otherwise."""
+    """The records of a batch with a valid CRC, all of whose offsets lie within it; DecodeError otherwise."""
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > MAX_INT64:
         raise DecodeError(f"a batch cannot have the offsets {header.base_offset} to {header.last_offset}")
     records = key_values(data, at, header)
@@ -111,8 +109,8 @@ def _record(record: OffsetKeyValue, header: BatchHeader, wanted: Wanted) -> Iter
 
 
 def record_rows(key: bytes | None, value: bytes | None, place: Row, wanted: Wanted) -> Iterator[tuple[str, Row]]:
-    """The rows of one record. `place` has its columns that are neither its key's nor its value's, the first two of
-    every table among them.
+    """The rows of one record. `place` has the columns that come from neither key nor value, including the first two of
+    every table.
     """
     offset, timestamp = place["log_offset"], place["timestamp_ms"]
     try:

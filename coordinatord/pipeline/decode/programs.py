@@ -1,9 +1,9 @@
 """A flat declaration as a table of numbers, for the kernel that decodes millions of them.
 
-`kafka_wire.compiler` makes Python functions of a declaration; this makes rows of integers that `kernels.run_programs`
-follows, so that the columnar decoder has no second description of OffsetCommitKey and OffsetCommitValue either: a new
-version in `kafka_wire.records.offsets` is a new program here. Only flat messages fit (fixed-size fields, strings and
-uuids, in the body or tagged); others have arrays and go through the compiled decoders.
+`kafka_wire.compiler` makes Python functions of a declaration; this module makes rows of integers, which
+`kernels.run_programs` interprets. So the columnar decoder has no second description of OffsetCommitKey and
+OffsetCommitValue: a new version in `kafka_wire.records.offsets` is a new program here. Only flat messages are possible
+(fixed-size fields, strings and uuids, in the body or tagged); others have arrays and use the compiled decoders.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy.typing as npt
 
 from kafka_wire.schema import Field, schema_of
 
-# What to do. A row is (operation, slot, parameter).
-INT = 1  # parameter: bytes; to a slot of integers
-UUID = 2  # to a slot of texts: where the sixteen bytes are
-STRING = 3  # parameter: 1 where null is allowed; to a slot of texts
+# Operations. A row is (operation, slot, parameter).
+INT = 1  # parameter: size in bytes; into a slot of integers
+UUID = 2  # into a slot of texts: the position of the sixteen bytes
+STRING = 3  # parameter: 1 if null is allowed; into a slot of texts
 COMPACT_STRING = 4
-TAGS = 5  # parameter: how many rows of known tags follow; each is (operation, slot, tag * 16 + parameter)
+TAGS = 5  # parameter: number of rows of known tags that follow; each is (operation, slot, tag * 16 + parameter)
 END = 6
 
-#: parameters of a field's own operation are below this, its tag above
+#: the parameter of a field's own operation is below this; its tag is above
 TAG_FACTOR = 16
 
 _INT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
@@ -32,22 +32,22 @@ _INT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """All versions of one message. Slots of integers and of texts are numbered apart, by field, in all versions."""
+    """All versions of one message. Integer and text slots are numbered separately, by field, for all versions."""
 
     name: str
     #: field name -> slot
     ints: dict[str, int]
-    #: what a slot of integers holds where the version lacks the field
+    #: value of a slot of integers if the version lacks the field
     int_defaults: list[int]
     texts: dict[str, int]
-    #: rows of (operation, slot, parameter), all versions one after the other
+    #: rows of (operation, slot, parameter), one version after the other
     code: npt.NDArray[np.int64]
-    #: version -> first row of its program, -1 for a version that does not exist
+    #: version -> first row of its program, -1 for an unknown version
     starts: npt.NDArray[np.int64]
 
 
 def programs_of(cls: type[Any]) -> Programs:
-    """The programs of a flat message; TypeError when it has arrays, bytes or structs."""
+    """The programs of a flat message; TypeError if it has arrays, bytes or structs."""
     schema = schema_of(cls)
     ints = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in _INT_BYTES)}
     texts = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in ("string", "uuid"))}

@@ -1,17 +1,17 @@
-"""What could not be decoded, as rows: where it lay, why, and its bytes."""
+"""Undecodable data as rows: its place, the reason, and its bytes."""
 
 from __future__ import annotations
 
 from coordinatord.pipeline.decode.rows import Row
 
-#: More than this of one damaged stretch is not carried along: `source` and `position` tell where all of it is.
+#: Of a longer damaged section, only this much is stored: `source` and `position` say where all of it is.
 MAX_BYTES = 1 << 20
 
-# --- levels: what a row stands for ------------------------------------------------------------------------------------
+# --- levels: what a row represents ------------------------------------------------------------------------------------
 RECORD = "record"  # one record: `key` and `value` are its bytes
-MEMBER = "member"  # a subscription or assignment within a record that is a row of group_generations, too: `bytes`
+MEMBER = "member"  # a subscription or assignment in a record that is also a row of group_generations: `bytes`
 BATCH = "batch"  # a whole batch: `bytes`
-BYTES = "bytes"  # a stretch in which no batch can be found: `bytes`
+BYTES = "bytes"  # a section in which no batch can be found: `bytes`
 
 
 def record_row(offset: int, timestamp: int | None, key: bytes | None, value: bytes | None, reason: str) -> Row:
@@ -31,7 +31,7 @@ def record_row(offset: int, timestamp: int | None, key: bytes | None, value: byt
 def bytes_row(
     level: str, offset: int | None, timestamp: int | None, data: bytes, size: int, position: int | None, reason: str
 ) -> Row:
-    """`data` may be the beginning of the `size` bytes only."""
+    """`data` may be only the beginning of the `size` bytes."""
     return {
         "log_offset": offset,
         "timestamp_ms": timestamp,

@@ -1,6 +1,6 @@
-"""One record as a row: keys and values through the compiled decoders of `kafka_wire`, into plain Python values.
+"""One record as a row: decodes keys and values with the compiled decoders of `kafka_wire` to plain Python values.
 
-The road of every kind but offset commits, and the oracle for those.
+Used for all kinds but offset commits, and as the oracle for those.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Row = dict[str, Any]
 
 
 class Damage(NamedTuple):
-    """What of a record could not be read, beside a row that could: `level` "member"."""
+    """The unreadable part of a record of which the rest became a row: `level` "member"."""
 
     reason: str
     data: bytes
 
 
 class Refused(Exception):
-    """A record that becomes no row; the text is why. `record_type` is None where not even that can be read."""
+    """A record that becomes no row; the text gives the reason. `record_type` is None if not even that can be read."""
 
     def __init__(self, reason: str, record_type: int | None = None) -> None:
         super().__init__(reason)
@@ -43,12 +43,12 @@ class Refused(Exception):
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
-    """Kafka's text of a uuid; None for the one that says there is none."""
+    """A uuid in Kafka's text form; None for the zero uuid."""
     return None if topic_id == ZERO_UUID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def record_type_of(key: bytes | None) -> int:
-    """The int16 that leads a key; Refused when there is none, or none that is declared."""
+    """The first int16 of a key. Raises Refused if it is missing or not declared."""
     if key is None:
         raise Refused("the record has no key")
     if len(key) < 2:
@@ -69,7 +69,7 @@ def decode_key(record_type: int, key: bytes) -> Row:
 
 
 def decode_value(record_type: int, value: bytes) -> tuple[Row, list[Damage]]:
-    """The columns of a value, and what of them could not be read; `value_version` is among them."""
+    """The columns of a value, including `value_version`, and its unreadable parts."""
     cls = RECORD_TYPES[record_type][1]
     damage: list[Damage] = []
     try:
@@ -90,8 +90,8 @@ def decode_value(record_type: int, value: bytes) -> tuple[Row, list[Damage]]:
 
 
 def _take_apart(member: Row, name: str, cls: type[Any], consumer: bool, damage: list[Damage]) -> None:
-    """Put a member's blob, decoded, in its place, or beside it as it is: of another protocol type, or damaged. An empty
-    assignment is what a member without partitions has.
+    """Replace a member's blob by its decoded fields, or keep it raw if it is damaged or of another protocol type. A
+    member without partitions has an empty assignment.
     """
     data: bytes = member[name]
     member[name], member[f"{name}_bytes"] = None, data
@@ -143,7 +143,7 @@ def _converter(field: Field) -> Callable[[Any], Any] | None:
 
 
 def _type_converter(type_: Type) -> Callable[[Any], Any] | None:
-    """What turns a value into what its Arrow column takes; None when it is that already."""
+    """A function from a value to what its Arrow column takes; None if no conversion is needed."""
     if type_.kind == "uuid":
         return topic_id_text
     if type_.element is not None:

@@ -1,4 +1,4 @@
-"""What a reader is after: kinds, groups, topics, a range of offsets. Decided before anything is decoded."""
+"""A reader's selection: kinds, groups, topics, a range of offsets. Applied before anything is decoded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from coordinatord.pipeline.decode.kinds import KIND_OF_TYPE, KINDS
 
 
 class Names:
-    """A choice of names: exact ones, and patterns with `*` and `?`. Remembers what it was asked: names repeat."""
+    """A selection of names: exact ones, and patterns with `*` and `?`. Caches its answers: names repeat."""
 
     def __init__(self, names: Iterable[str], patterns: bool = True) -> None:
         self.names = tuple(names)
         self.patterns = patterns
-        # Brackets are a part of the name.
+        # Brackets are part of the name.
         translated = [
             fnmatch.translate(name.replace("[", "[[]")) for name in self.names if patterns and _is_pattern(name)
         ]
@@ -47,12 +47,12 @@ def _is_pattern(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """None of a field means all. Offsets are those of the log; `next_offset` is excluded. `source` and `base` name the
-    file and where in it the buffer begins, for the quarantine.
+    """None in a field means all. Offsets are those of the log; `next_offset` is excluded. For the quarantine, `source`
+    and `base` name the file and the buffer's position in it.
     """
 
     kinds: frozenset[str] = frozenset(KINDS)
-    groups: tuple[Names, ...] = ()  # all of them must hold: the option and what Spark pushed down
+    groups: tuple[Names, ...] = ()  # all must hold: the option, and Spark's pushed filters
     topics: tuple[Names, ...] = ()
     log_partition: int | None = None
     first_offset: int | None = None
