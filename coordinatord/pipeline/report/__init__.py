@@ -1,6 +1,6 @@
-"""`coordinatord pipeline report`: a run's tables as one HTML file for people. Needs pyarrow and plotly, not Spark.
+"""`coordinatord pipeline report`: a run's tables as one HTML file for humans. Needs pyarrow and plotly, not Spark.
 
-read.py      what the report needs of the tables, as plain rows
-figures.py   the plots: members and generations in time, lag, churn, what rebalances cost
+read.py      the tables' rows that the report needs
+figures.py   the plots: members and generations over time, lag, churn, the cost of rebalances
 page.py      the HTML file
 """

@@ -1,4 +1,4 @@
-"""The report's plots: members and generations in time, lag, churn, and what rebalances cost."""
+"""The report's plots: members and generations over time, lag, churn, and the cost of rebalances."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from coordinatord.pipeline.report.read import Held, Row
 from kafka_wire.records.rebalance_ledger import Why
 
 MAX_LIVES = 60
-"""Members of one timeline: more are no lines any more."""
+"""The most members in one timeline: more cannot be told apart."""
 MAX_PIECES = 2_000
-"""Assignments in one timeline: with more, each member is in one piece."""
+"""The most assignments in one timeline: with more, each member is drawn as one piece."""
 MAX_BANDS = 300
-"""Rebalances in one timeline, the last ones."""
+"""The most rebalances in one timeline; the last ones are shown."""
 CURVES = ("#3f7fbf", "#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
 HOUR_MS = 3_600_000
 FEW_MOMENTS = 20
-"""Points of a curve up to which each is shown as one."""
+"""A curve with up to this many points shows each of them."""
 MAX_CURVES = len(CURVES)
-"""Partitions in one plot of lag, those with most of it; the others are summed up."""
+"""The partitions in one plot of lag, those with the largest lag; the others are summed up."""
 
 GREY = "#8a94a0"
 LIVES = {
@@ -33,7 +33,7 @@ LIVES = {
     "expired": ("expired", "#d1495b"),
     "went": ("went", GREY),
 }
-"""A member's end: what it is called, and its colour."""
+"""How a member ended: its name and its colour."""
 
 TRIGGERS = {
     Why.NEW_MEMBER: "#3f7fbf",
@@ -51,12 +51,12 @@ TRIGGERS = {
     "no revocation in time": "#e07b39",
     "converted from the classic protocol": "#7f8c4f",
 }
-"""What made rebalances happen, of both protocols: those that are alike have the same colour."""
+"""Triggers of rebalances, of both protocols; similar ones have the same colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with its title and legend, which are the page's and not plotly's: they wrap on narrow screens. `legend`
+    """A plot with its title and legend, which the page renders, not plotly: so they wrap on narrow screens. `legend`
     has (name, colour, opacity).
     """
 
@@ -66,7 +66,7 @@ class Plot:
     legend: tuple[tuple[str, str, float], ...] = ()
 
     def html(self) -> str:
-        """Drawn by the page's script when it comes into sight: two hundred at once would take a browser minutes."""
+        """The page's script draws it when it comes into view: two hundred at once would take a browser minutes."""
         names = "".join(
             f"<span><i style='background:{colour};opacity:{opacity}'></i>{html.escape(name)}</span>"
             for name, colour, opacity in self.legend
@@ -80,7 +80,7 @@ class Plot:
 
 
 def _laid_out(figure: Any, height: int, **more: Any) -> Any:
-    # Transparent and grey: to be read on white and on black.
+    # Transparent and grey: readable on white and on black.
     grid = {"gridcolor": "rgba(138,148,160,.25)", "zerolinecolor": "rgba(138,148,160,.4)", "automargin": True}
     figure.update_layout(
         template={},
@@ -104,8 +104,8 @@ def _date(time_ms: float) -> str:
 
 
 def timeline(lives: Sequence[Row], rebalances: Sequence[Row], held: Sequence[Held], now_ms: int) -> Plot:
-    """A row for each member from its first generation to its last, a piece for each assignment with the number of its
-    partitions; rebalances as bands behind, by what made them.
+    """A row for each member from its first generation to its last, a piece for each assignment with its number of
+    partitions; rebalances as bands in the background, coloured by trigger.
     """
     from plotly import graph_objects
 
@@ -127,7 +127,7 @@ def timeline(lives: Sequence[Row], rebalances: Sequence[Row], held: Sequence[Hel
             y=[piece.row for piece in mine],
             base=[_date(piece.since_ms) for piece in mine],
             x=[max(1, piece.until_ms - piece.since_ms) for piece in mine],
-            # A number is in the way where there is no room for it.
+            # Omit the number if it does not fit.
             text=[piece.text if 60 * (piece.until_ms - piece.since_ms) > ended_ms - began_ms else "" for piece in mine],
             textposition="inside",
             insidetextanchor="middle",
@@ -160,14 +160,14 @@ class _Piece:
 
 
 def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Piece]:
-    """Of the members' lives: one for each assignment where it is known, and not too many; else one for each life."""
+    """The pieces of the members' lives: one per assignment if known, and if not too many; else one per life."""
     by_member: dict[str, list[Held]] = defaultdict(list)
     for each in held:
         by_member[each.member_id].append(each)
     found: list[_Piece] = []
     for row, life in enumerate(shown):
         until_ms = life["until_ms"] or now_ms
-        # A generation is Stable milliseconds before its record, from which a life counts: what overlaps belongs to it.
+        # A generation is Stable milliseconds before its record, at which a life starts: overlaps belong to the life.
         mine = [
             (each, max(each.since_ms, life["since_ms"]), until_ms if following is None else following.since_ms)
             for each, following in pairwise([*by_member[life["member_id"]], None])
@@ -185,14 +185,14 @@ def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Pi
 
 
 def _bands(figure: Any, rebalances: Sequence[Row], began_ms: int, ended_ms: int) -> list[tuple[str, str, float]]:
-    """Draws them; returns their part of the legend."""
+    """Draw the bands; returns their part of the legend."""
     seen: dict[str, tuple[str, str, float]] = {}
     shown = [row for row in rebalances if row["ended_ms"] is not None and row["ended_ms"] >= began_ms]
     shapes = []
     for row in shown[-MAX_BANDS:]:
         trigger = row["trigger"] or "unknown"
         colour = TRIGGERS.get(trigger, GREY)
-        # A rebalance of milliseconds would not be seen in a plot of hours.
+        # A rebalance of milliseconds would be invisible in a plot of hours.
         least_ms = (ended_ms - began_ms) / 400
         start_ms = min(row["began_ms"] or row["ended_ms"], row["ended_ms"] - least_ms)
         shapes.append(
@@ -200,7 +200,7 @@ def _bands(figure: Any, rebalances: Sequence[Row], began_ms: int, ended_ms: int)
              "y1": 1, "fillcolor": colour, "opacity": 0.35, "line": {"width": 0}, "layer": "below"}
         )  # fmt: skip
         seen.setdefault(trigger, (f"rebalance: {trigger}", colour, 0.5))
-    # All at once: plotly's add_vrect() copies those before each time.
+    # All at once: plotly's add_vrect() copies all earlier ones each time.
     figure.update_layout(shapes=shapes)
     return list(seen.values())
 
@@ -221,7 +221,7 @@ def _told(life: Row) -> str:
 
 
 def lag(history: Sequence[Row]) -> Plot:
-    """Records unread in the course of time: the partitions with most of them, and the rest in one curve."""
+    """Unread records over time: a curve for each partition with the most of them, and one for the sum of the rest."""
     from plotly import graph_objects
 
     curves: dict[str, dict[int, int]] = defaultdict(dict)
@@ -260,12 +260,12 @@ def lag(history: Sequence[Row]) -> Plot:
 
 
 def _mode(times: Sequence[int]) -> str:
-    """Few moments are shown as such; of one alone there is no line."""
+    """Few points are drawn as markers; a single one has no line."""
     return "lines+markers" if len(times) <= FEW_MOMENTS else "lines"
 
 
 def churn(rows: Sequence[Row]) -> Plot:
-    """Members that came and went in each hour."""
+    """Members that joined and left in each hour."""
     from plotly import graph_objects
 
     hours: dict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -275,20 +275,20 @@ def churn(rows: Sequence[Row]) -> Plot:
     times = sorted(hours)
     x = [_date(at_ms) for at_ms in times]
     figure = graph_objects.Figure()
-    # The hour that a bar counts; by itself plotly draws the bar of a single hour one millisecond wide.
+    # A bar's width is its hour; by default plotly draws a single bar one millisecond wide.
     hour = {"width": HOUR_MS, "offset": 0}
     figure.add_bar(name="came", x=x, y=[hours[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"}, **hour)
     figure.add_bar(name="went", x=x, y=[hours[at_ms][1] for at_ms in times], marker={"color": "#d1495b"}, **hour)
     figure = _laid_out(figure, 260, barmode="relative")
     figure.update_xaxes(type="date")
-    if len(times) == 1:  # one bar would be as wide as the plot
+    if len(times) == 1:  # a single bar would be as wide as the plot
         figure.update_xaxes(range=[_date(times[0] - 6 * HOUR_MS), _date(times[0] + 6 * HOUR_MS)])
     legend = (("came", "#3f7fbf", 1.0), ("went", "#d1495b", 1.0))
     return Plot("Members that came and went, by hour", figure, 260, legend)
 
 
 def cost(rebalances: Sequence[Row]) -> Plot:
-    """What the rebalances of the groups on the page cost, by what made them happen: seconds in which nobody read."""
+    """The cost of the shown groups' rebalances by trigger: seconds in which no member read."""
     from plotly import graph_objects
 
     seconds: dict[str, float] = defaultdict(float)
@@ -311,5 +311,5 @@ def cost(rebalances: Sequence[Row]) -> Plot:
     )
     figure = _laid_out(figure, 260)
     figure.update_xaxes(title="seconds in which the group waited", rangemode="tozero")
-    figure.update_yaxes(showticklabels=False)  # the bars have their names on them: room on narrow screens
+    figure.update_yaxes(showticklabels=False)  # the bars carry their names: saves room on narrow screens
     return Plot("What rebalances of the groups below cost, by cause", figure, 260)

@@ -1,4 +1,4 @@
-"""The report as one HTML file that loads nothing from outside: who needs attention, then a section for each group."""
+"""The report as one HTML file without external resources: which groups need attention, then a section per group."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coordinatord.pipeline.report.read import Row, Tables
 from coordinatord.pipeline.run.progress import Progress
 
 MAX_ROWS = 50
-"""Of one table on the page; what is left out is said."""
+"""The most rows of one table on the page; the page says how many it omits."""
 
 MAX_BYTES = 10_000_000
-"""Of the page: browsers open it within seconds, and it can be sent."""
+"""The page's maximum size: browsers open it within seconds, and it can be sent."""
 PLOTLY_BYTES = 5_000_000
 
 TIMELINE = (
@@ -70,11 +70,11 @@ section { border-top: 1px solid var(--line); margin-top: 2.4rem; } a { color: in
 """
 
 Cell = tuple[str, str]
-"""HTML and its class."""
+"""HTML and its CSS class."""
 
 
 def page(tables: Tables, progress: Progress | None = None) -> str:
-    """The whole file."""
+    """The whole page."""
     from plotly.offline import get_plotlyjs
 
     when = _moment(tables.at_ms)
@@ -109,7 +109,7 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
 
 
 def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]:
-    """A section for each group that there is room for, and the groups that there is none for."""
+    """The sections of the groups that fit on the page, and the groups that do not."""
     found: list[str] = []
     used = 0
     for number, group in enumerate(tables.shown):
@@ -173,7 +173,7 @@ def _badge(status: str) -> Cell:
 
 
 def _changes(tables: Tables) -> Iterator[str]:
-    """What `pipeline run --follow` told; what is not over stands out."""
+    """The events of `pipeline run --follow`; those that have not ended stand out."""
     if not tables.events:
         return
     ended = {_identity(row) for row in tables.events if row["change"] != "began"}
@@ -321,7 +321,7 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
 def _table(
     head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int, name: str = "", least: int = 0
 ) -> Iterator[str]:
-    """`n:` before a column's name sets it to the right. At least `least` rows, if there are so many."""
+    """`n:` before a column's name right-aligns it. Shows at least `least` rows, if there are as many."""
     most = max(MAX_ROWS, least)
     cells = [f"<th class=n>{name[2:]}</th>" if name.startswith("n:") else f"<th>{name}</th>" for name in head]
     yield f"<div class=table><table{f' id={name}' if name else ''}><tr>{''.join(cells)}</tr>"
@@ -347,7 +347,7 @@ def _moment(time_ms: int | None) -> str:
         return "?"
     try:
         return _clock(time_ms)
-    except (ValueError, OverflowError, OSError):  # what a log has need not be in a calendar
+    except (ValueError, OverflowError, OSError):  # a log may contain times beyond the calendar
         return f"{time_ms} ms"
 
 
@@ -368,5 +368,5 @@ def _duration(milliseconds: float | None) -> str:
 
 
 def causes(rebalances: Sequence[Row]) -> Counter[str]:
-    """How often each trigger made a rebalance happen."""
+    """How many rebalances each trigger caused."""
     return Counter(row["trigger"] or "unknown" for row in rebalances)

@@ -1,5 +1,5 @@
-"""What the report needs of the tables, as plain rows. The tables are small beside the log: they are read whole, but for
-the history of lag, of which only the groups that are shown are."""
+"""The tables' rows that the report needs. The tables are small beside the log and are read whole, except for the
+history of lag, of which only the shown groups are read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ SEVERITY = ("stopped", "stuck", "rewound", "falling", "behind", "catching", "unk
 """As in tables/lag.py, which needs Spark: the worst first."""
 
 OF_GROUPS = ("rebalances", "members", "member_events", "lag_history")
-"""Tables of which the rows of the groups that are shown are enough."""
+"""Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
-"""Micro-batches in which something happened: the last ones."""
+"""The most micro-batches with events; the last ones are read."""
 OF_ALL = ("group_status", "churn", "slo", "expiry")
 
 
 MAX_NAMED = 12
-"""Partitions that are named where one points at an assignment."""
+"""The most partitions named in the tooltip of an assignment."""
 
 
 class Held(NamedTuple):
-    """What a member had from a generation on: the first one with just that."""
+    """A member's assignment, and the first generation with it."""
 
     member_id: str
     generation: int
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Tables:
-    """Rows by table. `shown` are the groups that have a section of their own, the most urgent first."""
+    """Rows by table. `shown` are the groups with their own section, the most urgent first."""
 
     at_ms: int
     runs: int
@@ -60,8 +60,8 @@ class Tables:
 
 
 def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
-    """The tables of `coordinatord pipeline run --out`. `only` names the groups to be shown; otherwise `limit` of them
-    are, by urgency. SourceError.
+    """Read the tables of `coordinatord pipeline run --out`. Shows the groups in `only` if given, otherwise the `limit`
+    most urgent ones. Raises SourceError.
     """
     try:
         state = json.loads((out / "state.json").read_text())
@@ -98,7 +98,7 @@ def _urgency(row: Row, rebalances: dict[str, int]) -> tuple[Any, ...]:
 
 
 def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
-    """By group, of classic groups: what the log has of their generations."""
+    """By classic group: its generations' assignments, from the log."""
     from pyarrow import dataset
 
     path = out / "facts" / "group_generations"
@@ -123,7 +123,7 @@ def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
 
 
 def _events(out: Path) -> list[Row]:
-    """What a follower wrote (run/events.py), the last one first."""
+    """The follower's events (run/events.py), the last one first."""
     rows: list[Row] = []
     for path in sorted((out / "events").glob("[0-9]*.jsonl"), reverse=True)[:MAX_EVENT_FILES]:
         rows += [json.loads(line) for line in path.read_text().splitlines()]
@@ -131,7 +131,7 @@ def _events(out: Path) -> list[Row]:
 
 
 def _rows(out: Path, name: str, columns: tuple[str, ...] = (), groups: list[str] | None = None) -> list[Row]:
-    """A table's rows; none where a run did not make it."""
+    """A table's rows; none if no run has made it."""
     from pyarrow import dataset
 
     path = out / "tables" / name

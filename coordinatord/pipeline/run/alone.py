@@ -1,4 +1,4 @@
-"""One run at a time brings the tables of a directory up to date: two would take each other's files away."""
+"""Only one run at a time updates a directory's tables: two would remove each other's files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinatord.pipeline.source.segments import SourceError
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Keeps others out, also those of other processes; it ends with the process, however that ends. SourceError."""
+    """Lock the directory, against other processes, too; the lock ends with the process in any case. SourceError."""
     with (out / "_lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

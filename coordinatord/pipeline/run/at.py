@@ -1,8 +1,8 @@
-"""`coordinatord pipeline at`: what a group had committed and who read what at a moment, the difference of two moments,
-and what resets the group to one of them.
+"""`coordinatord pipeline at`: a group's committed offsets and its partitions' owners at a moment, the difference of two
+moments, and a file that resets the group to one of them.
 
-It reads what `coordinatord pipeline run` has kept. A log that was compacted before the first run has lost commits: of a
-partition whose first commit that is known is later than the moment, nothing is said.
+It reads the data that `coordinatord pipeline run` stores. A log that was compacted before the first run has lost
+commits: a partition whose first known commit is later than the moment is omitted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Offset:
 
 @dataclass(slots=True)
 class Moment:
-    """Of a group. `generation` is None where none is known, and for share groups and streams groups; of a group of the
-    consumer protocol it is an epoch, with what members had at that moment, and `reached` counts those of them that had
-    all that they should have (None of a classic group).
+    """A group at a moment. `generation` is None if unknown, and for share and streams groups. For a group of the
+    consumer protocol it is an epoch, with the members' partitions at that moment, and `reached` counts the members that
+    had their whole target assignment (None for a classic group).
     """
 
     at_ms: int
@@ -49,12 +49,12 @@ class Moment:
 
     @property
     def assigned(self) -> set[TopicPartition]:
-        """What any member had."""
+        """All partitions that a member had."""
         members = () if self.generation is None else self.generation.members.values()
         return {partition for member in members for partition in member.assigned}
 
     def owner(self, partition: TopicPartition) -> str:
-        """Client id and host of who was assigned a partition; empty for nobody."""
+        """Client id and host of a partition's owner; empty if it has none."""
         for member in self.generation.members.values() if self.generation is not None else ():
             if partition in member.assigned:
                 return f"{member.instance or member.client_id} on {member.host.removeprefix('/')}"
@@ -62,13 +62,11 @@ class Moment:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """`03:12` is the last time that it was so late (UTC); else ISO 8601, UTC unless it says otherwise, or epoch ms.
-    SourceError.
-    """
+    """`03:12` is the most recent such time (UTC); otherwise ISO 8601, UTC by default, or epoch ms. SourceError."""
     try:
         at_ms = _time_ms(text, now_ms)
         datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # of a year that no calendar has
+    except (ValueError, OverflowError, OSError):  # a year beyond the calendar
         raise SourceError(f"{text} is no time: 03:12, 2026-11-21T03:12 (UTC) or milliseconds since 1970 are") from None
     return at_ms
 
@@ -85,13 +83,13 @@ def _time_ms(text: str, now_ms: int) -> int:
 
 
 def check_facts(out: Path) -> None:
-    """SourceError where no run has kept anything."""
+    """Raises SourceError if no run has stored anything."""
     if not (out / "facts").is_dir():
         raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
 
 
 def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
-    """The group's state at a moment, of what runs have kept in `out`. SourceError when they never heard of it."""
+    """The group's state at a moment, from what runs have stored in `out`. Raises SourceError for an unknown group."""
     check_facts(out)
     inputs = Inputs(spark, out, {}, now_ms=at_ms, options=TableOptions())
     is_group = F.col("group_id") == group
@@ -115,7 +113,7 @@ def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
 
 
 def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> bool:
-    """Find the generation or the epoch of the moment, whichever was written last. Returns whether there is any."""
+    """Find the moment's generation or epoch, whichever was written last. Returns whether there is one."""
     rows = log.where(F.col("timestamp_ms") <= found.at_ms).orderBy(F.col("log_offset").desc()).limit(1).collect()
     at = rows[0]["log_offset"] if rows else -1
     if rows:
@@ -133,7 +131,7 @@ def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> 
 
 
 def tell(group: str, then: Moment) -> Iterator[str]:
-    """In lines."""
+    """The moment as lines of text."""
     yield f"Group {group} at {clock(then.at_ms)}"
     if then.generation is not None:
         count = len(then.generation.members)
@@ -155,7 +153,7 @@ def tell(group: str, then: Moment) -> Iterator[str]:
 
 
 def compare(one: Moment, other: Moment) -> Iterator[str]:
-    """What is otherwise at the other moment."""
+    """What differs at the other moment."""
     yield f"From {clock(one.at_ms)} to {clock(other.at_ms)}"
     same = 0
     for partition in sorted(one.offsets.keys() | other.offsets.keys() | one.assigned | other.assigned):
@@ -173,13 +171,13 @@ def compare(one: Moment, other: Moment) -> Iterator[str]:
 
 
 def csv_lines(then: Moment) -> Iterator[str]:
-    """What --reset-offsets --from-file of Kafka's kafka-consumer-groups reads: topic,partition,offset."""
+    """The format of kafka-consumer-groups --reset-offsets --from-file: topic,partition,offset."""
     for (topic, partition), each in sorted(then.offsets.items()):
         yield f"{topic},{partition},{each.offset}"
 
 
 def clock(at_ms: int) -> str:
-    """2026-11-21 03:12:00.123Z; of a time that no calendar has, as a log may, the number."""
+    """2026-11-21 03:12:00.123Z; the number, for a time beyond the calendar, which a log may contain."""
     try:
         return _clock(at_ms)
     except (ValueError, OverflowError, OSError):

@@ -1,5 +1,5 @@
-"""What is wrong and can be seen before Spark is started, which takes ten seconds: no log, nobody at an address, nowhere
-to put tables.
+"""Finds errors before Spark is started, which takes ten seconds: no log, no answer at an address, no place for the
+tables.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from coordinatord.pipeline.source.options import PATIENCE_S, Options, check_addr
 from coordinatord.pipeline.source.segments import SourceError, find_logs
 
 QUICKLY_S = 3
-"""A broker that is there answers in less. Of one that does not the user hears while it is waited for."""
+"""A reachable broker answers within this time. For a slower one, the user is told of the wait."""
 
 
 def check_run(job: Job, progress: Progress) -> None:
-    """SourceError where the run would end with one."""
+    """Raises SourceError if the run would end with one."""
     progress.stage("looking at the source")
     options = read_options(job.source.options)
     if options.bootstrap is None:
@@ -60,14 +60,14 @@ def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
         ask(QUICKLY_S)
     except SourceError as error:
         if time.monotonic() - began_s < QUICKLY_S / 2:
-            raise  # nobody waited: another attempt would not help
+            raise  # it failed without waiting: another attempt would not help
         progress.stage(f"{error}; asking again for {PATIENCE_S} s")
         ask(PATIENCE_S)
 
 
 def check_out(out: Path) -> None:
-    """Make the directory that tables go to. SourceError when that cannot be, when nothing can be written there, or when
-    somebody else is at it.
+    """Make the directory for the tables. Raises SourceError if that fails, if it cannot be written to, or if another
+    run uses it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Delta tables, where Delta's package is there: what Spark has to be told, and what a user hears without it.
+"""Delta tables, if Delta's package is installed: the settings that Spark needs, and the error without it.
 
-Delta comes in two parts that have to fit: `delta-spark` by pip, and a jar of the same version for this Spark.
+Delta has two parts whose versions must match: `delta-spark` by pip, and a jar of the same version for this Spark.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from coordinatord.pipeline.source.segments import SourceError
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_LOG = "_delta_log"
-"""A directory of this name makes another one a Delta table."""
+"""A directory with this name inside is a Delta table."""
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def delta_settings() -> dict[str, str]:
-    """For a new session: where its jar is, by Maven's coordinates, and the two classes of it that Spark asks for."""
+    """For a new session: the Maven coordinates of the jar, and Delta's two classes that Spark needs."""
     try:
         own = version("delta-spark")
     except PackageNotFoundError:
@@ -33,11 +33,11 @@ def delta_settings() -> dict[str, str]:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """SourceError where the session cannot write Delta tables."""
+    """Raises SourceError if the session cannot write Delta tables."""
     conf = spark._jsparkSession.sessionState().conf()
     try:
         spark._jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("delta", conf)
-    except Exception:  # py4j's own, of a class that is not found
+    except Exception:  # py4j's own, if the class is not found
         raise SourceError(_missing("this Spark session has no jar of it")) from None
     if EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise SourceError(f"Delta tables want spark.sql.extensions={EXTENSION} when the Spark session is made")

@@ -1,17 +1,17 @@
 """Change events, live: the shell around analysis/changes.py.
 
-    OUT/looks/<batch>.parquet       a row per group for each time that the tables were made: what one saw. Written once
-    OUT/events_checkpoint/          how far they have been judged, and what is remembered of groups (RocksDB)
+    OUT/looks/<batch>.parquet       what was seen: a row per group each time the tables were made. Written once
+    OUT/events_checkpoint/          how far they have been judged, and the state of the groups (RocksDB)
     OUT/events/<batch>.jsonl        the events, each once
 
-Looks are judged by a query of its own, with `transformWithState`: what it remembers of a group, where it stands and
-what it emits are of one micro-batch; one that is repeated after a crash is repeated with the same looks, and finds its
-file written. So every event is there once, wherever the follower was killed.
+A separate query judges the looks with `transformWithState`: a group's state, the query's position and the events belong
+to one micro-batch. A batch repeated after a crash is repeated with the same looks and finds its file written. So every
+event occurs once, wherever the follower was killed.
 
-Time is that of the looks, event time, and there are no timers: each look tells of every group, and of those that are
-gone once more, so that nothing has to be concluded from silence, and a follower that was down for an hour does not take
-its own absence for the groups'. Processing time has one part: the state of what is not told of any more lives for
-`STATE_TTL_MS` (Spark offers no other time for that).
+Time is that of the looks (event time), and there are no timers. Each look has a row for every group, once more also for
+those that disappeared. So nothing is concluded from silence, and a follower that was down for an hour does not mistake
+its own absence for the groups'. Processing time matters only here: the state of groups that no look mentions any more
+lives for `STATE_TTL_MS` (Spark offers no other time for that).
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ TRACK_DDL = (
     "touched_ms bigint"
 )
 STATE_TTL_MS = 7 * changes.REFRESH_MS
-"""Of a group of which no look tells any more. What is looked at is written anew each day at the latest."""
+"""For groups that no look mentions any more. The state of all others is rewritten each day at the latest."""
 KEEP_LOOKS = 1_000
 MAX_REBALANCES = 1_000
-"""Of one group in one look: as many as a storm's text will count."""
+"""The most rebalances of one group in one look: the most that a storm's text will count."""
 LOOKS_AT_ONCE = 100
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 REQUIRED_TABLES = ("lag", "expiry", "rebalances")
 
 
-# Looking
+# Looks
 
 
 def write_look(
     spark: SparkSession, out: Path, batch: int, at_ms: int, thresholds: Thresholds, read: Callable[[str], DataFrame]
 ) -> None:
-    """What the tables say now, for the judge. Once: a micro-batch that is repeated does not look again."""
+    """Write what the tables say now, for the judge. Only once: a repeated micro-batch does not look again."""
     target = _look_path(out, batch)
     if target.exists():
         return
@@ -98,7 +98,7 @@ def _look_path(out: Path, batch: int) -> Path:
 
 
 def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
-    """Groups of the last look that had something to tell of: they are told of once more, also when they are gone."""
+    """The groups in the last non-empty look: they are mentioned once more, even if they disappeared."""
     earlier = [path for path in sorted((out / "looks").glob("[0-9]*.parquet")) if path < _look_path(out, batch)]
     if not earlier:
         return spark.createDataFrame([], "group_id string")
@@ -106,11 +106,11 @@ def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
     return rows.where("size(partitions) > 0 or size(rebalances_ms) > 0").select("group_id")
 
 
-# Judging
+# Judging looks
 
 
 class Judge(StatefulProcessor):
-    """Of one group: `partitions` remembers where each stood, `group` since when there is a storm."""
+    """The state of one group: `partitions` has each partition's track, `group` since when there is a storm."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self.thresholds = thresholds
@@ -125,7 +125,7 @@ class Judge(StatefulProcessor):
                 yield event(key[0], change)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def _look(self, row: Row) -> Iterator[Change]:
         at_ms = row["at_ms"]
@@ -171,9 +171,9 @@ def event(group_id: str, change: Change) -> Row:
 def start(
     spark: SparkSession, out: Path, thresholds: Thresholds, say: Callable[[dict[str, Any]], object], **trigger: Any
 ) -> StreamingQuery:
-    """The query that judges looks as they come."""
+    """The query that judges looks as they arrive."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    # With a time to live Spark would run batches without data for ever, in case something expires.
+    # With a time to live, Spark would run batches without data forever, in case something expires.
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     (out / "looks").mkdir(parents=True, exist_ok=True)
     (out / "events").mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ def start(
     def write(rows: DataFrame, batch: int) -> None:
         told = sorted((row.asDict() for row in rows.collect()), key=lambda row: (row["at_ms"], row["group_id"]))
         path = out / "events" / f"{batch:09d}.jsonl"
-        if not told or path.exists():  # the same ones: the batch is repeated
+        if not told or path.exists():  # the batch is repeated: same events
             return
         staged = path.with_name(f"_{path.name}")
         staged.write_text("".join(f"{json.dumps(row)}\n" for row in told))
@@ -201,7 +201,7 @@ def start(
 
 
 def read_events(out: Path) -> list[dict[str, Any]]:
-    """All events, oldest first; without Spark."""
+    """All events, oldest first. Needs no Spark."""
     found = []
     for path in sorted((out / "events").glob("[0-9]*.jsonl")):
         found += [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,8 +1,8 @@
-"""`coordinatord pipeline run --follow`: the same tables, made anew as the log grows, and what changes is told at once.
+"""`coordinatord pipeline run --follow`: the same tables, rebuilt as the log grows, and changes reported at once.
 
-Two queries: one keeps what is new and makes the tables, batch by batch, as `run` does; the other judges what was seen
-(events.py). Both go on from their checkpoints, so that a follower may be stopped and killed at any moment, and take
-turns with `pipeline run`.
+There are two queries. One stores what is new and makes the tables, batch by batch, as `run` does; the other judges the
+looks (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and may
+alternate with `pipeline run`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from coordinatord.pipeline.tables.inputs import BUCKETS
 
 POLL_S = 0.2
 STOP_PATIENCE_S = 120
-"""A batch that is being made when one wants to stop is waited for so long."""
+"""How long to wait, when stopping, for the batch in progress."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """What a follower did until it was stopped."""
+    """The work of a follower until it was stopped."""
 
     batches: int = 0
     records: int = 0
@@ -41,7 +41,7 @@ class Followed:
 
 @dataclass(slots=True)
 class Follower:
-    """Tell it when to stop with `stop.set()`, from anywhere. `say` gets a line per batch, `say_event` each event."""
+    """Stop it with `stop.set()`, from any thread. `say` gets a line per batch, `say_event` each event."""
 
     spark: SparkSession
     job: Job
@@ -54,7 +54,7 @@ class Follower:
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> Followed:
-        """Until `stop` is set. SourceError."""
+        """Run until `stop` is set. Raises SourceError."""
         self.job.out.mkdir(parents=True, exist_ok=True)
         with alone(self.job.out):
             check_state(self.job)
@@ -83,7 +83,7 @@ class Follower:
             raise source_error_of(error) or error
 
     def _end(self, *queries: StreamingQuery) -> None:
-        """Between two batches, if that comes soon."""
+        """Stop the queries, between two batches if that is soon possible."""
         self.stop.set()
         has_it = self._busy.acquire(timeout=STOP_PATIENCE_S)
         try:
@@ -94,7 +94,7 @@ class Follower:
                 self._busy.release()
 
     def _batch(self, rows: DataFrame, batch: int) -> None:
-        # Never wait for who stops the queries: that one waits for this one.
+        # Never wait for the thread that stops the queries: it waits for this one.
         while not self._busy.acquire(timeout=POLL_S):
             if self.stop.is_set():
                 raise InterruptedError("stopped before it began: the batch comes again after the next start")

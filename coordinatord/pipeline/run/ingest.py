@@ -1,8 +1,8 @@
-"""What a run reads: the log's records, and where partitions end, as one stream that is kept batch by batch.
+"""A run's input: the log's records, and where partitions end, as one stream that is stored batch by batch.
 
-Both are in one query, with one checkpoint, so that `pipeline run` and `pipeline run --follow` take turns over the same
-directory, and a stream goes on while nobody commits: that is when lag grows. A micro-batch that is repeated after a
-crash is written over.
+Both are in one query with one checkpoint, so that `pipeline run` and `pipeline run --follow` can alternate on a
+directory, and the stream continues while there are no commits: that is when lag grows. A micro-batch repeated after a
+crash overwrites its files.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from coordinatord.pipeline.tables.inputs import FACTS, TableOptions, bucket_of
 ENDS = "partition_ends"
 
 MERGE_SAMPLES = 64
-"""Looks at where partitions end that are kept in files of their own; then they are put together."""
+"""This many samples of partition ends are kept in their own files, and then merged."""
 KEEP_SAMPLES = 500
-"""Of a partition, the last ones; of those before, each merge keeps every other one: a curve that gets coarser the
-longer ago it is, and never longer than twice that."""
+"""The last samples of a partition that are kept. Of earlier ones, each merge keeps every other one: so the curve gets
+coarser with age, and never has more than twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do. `end_offsets` is a broker's log directory or HOST:PORT; None where nobody tells."""
+    """The job. `end_offsets` is a broker's log directory or HOST:PORT; None if there is none."""
 
     source: Source
     out: Path
     end_offsets: str | None = None
-    broker: dict[str, Any] = field(default_factory=dict, repr=False)  # there are passwords in it
+    broker: dict[str, Any] = field(default_factory=dict, repr=False)  # it contains passwords
     options: TableOptions = field(default_factory=TableOptions)
     tables: tuple[str, ...] = ()
     format: str = "parquet"
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        """From which records' timestamps can be read."""
+        """The directories from which records' timestamps can be read."""
         return (self.end_offsets,) if self.end_offsets is not None and os.path.isdir(self.end_offsets) else ()
 
 
 def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
-    """The log's rows of all kinds that are kept, and those of ENDS. `now_ms` stands for the clock."""
+    """The log's rows of all stored kinds, and those of ENDS. `now_ms` replaces the clock."""
     log = job.source.read_stream(spark, *FACTS)
     ends = sampler(spark, job.end_offsets, job.broker, is_directory=bool(job.log_directories), now_ms=now_ms)
     ends = ends.select(F.lit(ENDS).alias("kind"), F.struct(*ends.columns).alias(ENDS))
@@ -60,7 +60,7 @@ def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFram
 
 
 def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
-    """Write a micro-batch of `stream` down. Returns the number of records by kind."""
+    """Store a micro-batch of `stream`. Returns the number of records by kind."""
     rows.persist()
     try:
         counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
@@ -75,7 +75,7 @@ def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
 
 def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:
     directory = out / "facts" / kind / f"batch={batch:09d}"
-    shutil.rmtree(directory, ignore_errors=True)  # of a batch that is repeated
+    shutil.rmtree(directory, ignore_errors=True)  # left by the first attempt of a repeated batch
     if not has_rows:
         return
     place = [name for name in KINDS[kind].schema.names if name in rows.columns]
@@ -88,14 +88,14 @@ def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows:
 
 
 def staging(directory: Path) -> Path:
-    """Where a directory is written before it is put in its place. Spark does not look into it, as it would where it has
-    a `=` in its name, whatever that begins with.
+    """Where a directory is written before it is moved into place. Spark ignores it, which it would not if its name
+    contained a `=`, whatever it begins with.
     """
     return directory.with_name(f"_{directory.name}".replace("=", "-"))
 
 
 def put(staged: Path, directory: Path) -> None:
-    """There is nothing in its place."""
+    """Move it into place, where nothing may exist."""
     os.replace(staged, directory)
 
 
@@ -107,7 +107,7 @@ def _write_ends(samples: DataFrame, directory: Path) -> None:
 
 
 def merge_ends(spark: SparkSession, out: Path) -> None:
-    """Put many small samples together. Wherever it is cut off, none is lost; some may be there twice until the next."""
+    """Merge many small samples. An interruption loses none; some may be duplicated until the next merge."""
     parts = sorted(path for path in (out / "end_offsets").glob("[0-9]*"))
     if len(parts) < MERGE_SAMPLES:
         return
@@ -126,8 +126,8 @@ def merge_ends(spark: SparkSession, out: Path) -> None:
 
 
 def source_error_of(error: StreamingQueryException) -> SourceError | None:
-    """The sentence for the user in a query's end: the source's, which comes from another process, at the end of its
-    traceback. None where there is none.
+    """The sentence for the user when a query fails: the source's error, which comes from another process, at the end of
+    the query's traceback. None if there is none.
     """
     sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
     return None if sentence is None else SourceError(sentence[1])

@@ -1,11 +1,11 @@
-"""Files of many micro-batches put together, so that a follower of many days doesn't open a hundred thousand of them for
+"""Merges the files of many micro-batches, so that a follower of many days does not open a hundred thousand files for
 each of its looks.
 
-    DIRECTORY/<name>=<n>/bucket=<b>/   of many n, all of them in tables already, become those of the last
-    DIRECTORY/_merged/                 where that is written
-    DIRECTORY/_merge.json              it is written: the others may go, and it is to be put in the last one's place
+    DIRECTORY/<name>=<n>/bucket=<b>/   many n that are all in tables already become the last of them
+    DIRECTORY/_merged/                 the merged files while they are written
+    DIRECTORY/_merge.json              they are complete: remove the n and move them to the place of the last one
 
-Wherever that is cut off, the next run goes on: nothing is lost, and nothing is there twice.
+After an interruption the next run continues: nothing is lost, and nothing is duplicated.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 AT_ONCE = 64
-"""So many directories are put together. Everything is read and written again then, as it is read by each look."""
+"""The number of directories to merge. A merge reads and rewrites everything, which each look reads anyway."""
 
 
 def merge(spark: SparkSession, directory: Path, name: str, ddl: str, last: int) -> None:
-    """Put `<name>=<n>` together up to the number `last`, if there are many. `ddl` has all columns but `bucket`."""
+    """Merge `<name>=<n>` up to the number `last`, if there are many. `ddl` has all columns but `bucket`."""
     finish(directory)
     parts = sorted(path for path in directory.glob(f"{name}=*") if int(path.name.rpartition("=")[2]) <= last)
     if len(parts) < AT_ONCE:
@@ -37,7 +37,7 @@ def merge(spark: SparkSession, directory: Path, name: str, ddl: str, last: int) 
 
 
 def finish(directory: Path) -> None:
-    """What was cut off behind the point at which all is written."""
+    """Finish a merge that was interrupted after its files were complete."""
     try:
         parts = [directory / name for name in json.loads((directory / "_merge.json").read_text())]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, a line for each stage anywhere else (cli/progress.py)."""
+"""The progress of a long job: a bar on a terminal, a line per stage elsewhere (cli/progress.py)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 
 class Progress:
-    """Says nothing; the command line's says it to people."""
+    """Shows nothing; the command line's shows it to the user."""
 
     def stage(self, text: str, done: int = 0, total: int = 0) -> None:
-        """What is done now: the `done + 1`st thing of `total`, where there are several alike."""
+        """The current stage: the `done + 1`st of `total`, if there are several like it."""
 
     def amount(self, done: int, total: int, unit: str) -> None:
-        """Of the stage: so much of so much."""
+        """The progress within the stage."""
 
     def read(self, told: Mapping[str, Any] | None) -> None:
-        """What Spark tells of a streaming query (lastProgress), as records of the log."""
+        """Takes Spark's report of a streaming query (lastProgress), as records of the log."""
         found = records_read(told)
         if found is not None:
             self.amount(*found, "records")
 
 
 def records_read(told: Mapping[str, Any] | None) -> tuple[int, int] | None:
-    """(records that have been read, records that there are), by the offsets of the log; None where they are unknown.
+    """(records read, records in total), by the offsets of the log; None if unknown.
 
-    Offsets count records that the cleaner has taken, too: as a share it is near enough.
+    Offsets also count records that the cleaner removed: the share is close enough.
     """
     for source in told["sources"] if told is not None else ():
         ends, last = _offsets(source["endOffset"]), _offsets(source["latestOffset"])

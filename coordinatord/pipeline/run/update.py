@@ -1,17 +1,17 @@
-"""`coordinatord pipeline run`: from the log to tables, as often as one likes, each time only what is new.
+"""`coordinatord pipeline run`: from the log to tables, as often as needed, each time only what is new.
 
-    OUT/facts/<kind>/batch=<n>/bucket=<b>/   what was read from the log: each record once, whatever happens
-    OUT/ledger/run=<n>/bucket=<b>/           what our daemon's ledger, where it has one, says of rebalances
+    OUT/facts/<kind>/batch=<n>/bucket=<b>/   records read from the log, each exactly once
+    OUT/ledger/run=<n>/bucket=<b>/           the rebalances in coordinatord's ledger, if the log has one
     OUT/checkpoint/                          how far the log has been read (Spark's)
-    OUT/end_offsets/<batch>/                 where partitions ended when that batch looked
-    OUT/topic_names.json                     topics by id, where groups of the consumer protocol need them
+    OUT/end_offsets/<batch>/                 where partitions ended at the time of that batch
+    OUT/topic_names.json                     topic names by id, if groups of the consumer protocol need them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
-    OUT/state.json                           the last batch that is in the tables, and which groups and topics are read
+    OUT/state.json                           the last batch in the tables, and which groups and topics are read
 
-The log is read as a stream, so that a run takes up where the last one stopped. A micro-batch that is repeated after a
-crash is written over. Then tables are made anew for the buckets (groups by a hash) in which there is something new, and
-those that depend on the time for all of them; each is put in place by renaming directories, and the state is written
-last, so that whatever a crash left half done is done again.
+The log is read as a stream, so a run continues where the last one stopped. A micro-batch repeated after a crash
+overwrites its files. Then the tables are rebuilt for the buckets (groups by a hash) with new records, and those that
+depend on the time for all buckets. Each is moved into place by renaming directories, and the state is written last, so
+that whatever a crash left unfinished is done again.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
 
 STATE_VERSION = 3
-"""3: where partitions end is a part of the stream; 2: facts of all kinds of the consumer protocol are kept."""
+"""3: partition ends are part of the stream; 2: facts of all kinds of the consumer protocol are stored."""
 PROGRESS_S = 0.25
 LEDGER_STEP = 32 << 20
-"""Characters of the ledger's records that are taken over at once."""
+"""Characters of the ledger's records that are processed at once."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did: rows by kind that were new, rows by table now, seconds."""
+    """The work of a run: new rows by kind, rows by table now, seconds."""
 
     new: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
@@ -61,13 +61,13 @@ class Summary:
     seconds: float = 0.0
 
     def count(self, counts: dict[str, int]) -> None:
-        """Records of a micro-batch, by kind."""
+        """Count the records of a micro-batch, by kind."""
         for kind, count in counts.items():
             self.new[kind] = self.new.get(kind, 0) + count
 
 
 def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None = None) -> Summary:
-    """Read what is new and bring the tables up to date. SourceError is for the user."""
+    """Read what is new and update the tables. A SourceError is meant for the user."""
     began_s = time.monotonic()
     progress = progress or Progress()
     summary = Summary()
@@ -108,7 +108,7 @@ def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progre
 def refresh(
     spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
 ) -> None:
-    """Make the tables of what has been read since they were made last."""
+    """Rebuild the tables from what was read since they were made last."""
     state = read_state(job.out)
     ledger = _ingest_ledger(spark, job, state)
     changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
@@ -137,7 +137,7 @@ def refresh(
             progress.stage(f"making the table {name}", number, len(names))
             path = job.out / "tables" / name
             if (path / DELTA_LOG).exists() != (job.format == "delta"):
-                shutil.rmtree(path, ignore_errors=True)  # of the other format, which neither reads
+                shutil.rmtree(path, ignore_errors=True)  # files of the other format, which this one cannot read
             is_whole = TABLES[name].depends_on_time or not path.exists()
             _build(job, name, everything if is_whole else something)
             if with_counts:
@@ -155,11 +155,11 @@ def refresh(
 
 
 def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict[str, int]:
-    """Take over what the ledger says since the last run. Returns the next offset by partition, for the state."""
+    """Store the ledger's new records since the last run. Returns the next offset by partition, for the state."""
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
     path = _ledger_path(job.out, state)
     staged = staging(path)
-    for left in (path, staged):  # by a run that did not end
+    for left in (path, staged):  # left by an interrupted run
         shutil.rmtree(left, ignore_errors=True)
     for rows in _in_steps(ledger_of(read_options(job.source.options), dict(nexts))):
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
@@ -171,7 +171,7 @@ def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict
 
 
 def _in_steps(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """As many at once as this process shall hold: a ledger may have gigabytes."""
+    """Split into parts that fit into this process's memory: a ledger may have gigabytes."""
     held: list[Entry] = []
     size = 0
     for entry in entries:
@@ -189,13 +189,13 @@ def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
 
 
 def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
-    """Buckets of which this run's ledger tells."""
+    """The buckets with records in this run's ledger."""
     return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
 def _learn_names(job: Job) -> None:
-    """Look which topics the ids in the log are: where the log is, and where partitions end. A topic is older than the
-    records that have its id, so that it is there now, unless it was deleted before any run.
+    """Find the names of the topic ids in the log, in its directories and where partition ends are read. A topic is
+    older than the records with its id, so it exists now, unless it was deleted before any run.
     """
     if not any((job.out / "facts" / METADATA).glob("batch=*")):
         return
@@ -221,7 +221,7 @@ def _build(job: Job, name: str, inputs: Inputs) -> None:
 
 
 def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
-    """Put the rows in the place of those of the same buckets."""
+    """Replace the rows of these buckets."""
     if form == "delta":
         where = f"bucket in ({', '.join(map(str, buckets))})"
         rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
@@ -239,7 +239,7 @@ def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -
 
 
 def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet") -> DataFrame:
-    """A table of a run, with its declared columns. SourceError when there has been none."""
+    """A table of a run, with its declared columns. Raises SourceError if no run has made it."""
     table = TABLES[name]
     path = out / "tables" / name
     if not path.exists():
@@ -253,7 +253,7 @@ def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet")
 
 
 def _changed_buckets(out: Path, since_batch: int) -> tuple[int, ...]:
-    """Buckets with facts of later batches. Markers of transactions are of no group: with one of them, all."""
+    """The buckets with facts of later batches. Transaction markers belong to no group: with one of them, all."""
     found: set[int] = set()
     for kind in FACTS:
         for batch in (out / "facts" / kind).glob("batch=*"):
@@ -285,7 +285,7 @@ def read_state(out: Path) -> dict[str, Any]:
 
 
 def check_state(job: Job) -> None:
-    """SourceError where the tables of earlier runs cannot be gone on with. What a run leaves out no later one reads."""
+    """Raises SourceError if the run cannot continue earlier tables: what one run leaves out, no later run reads."""
     before, now = read_state(job.out).get("chosen"), _chosen(job)
     if before is not None and before != now:
         given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
@@ -296,7 +296,7 @@ def check_state(job: Job) -> None:
 
 
 def _chosen(job: Job) -> dict[str, list[str]]:
-    """What of the log is read: all of it unless names are given."""
+    """The part of the log that is read: all of it unless names are given."""
     return {name: sorted(name_list(job.source.options.get(name, ""))) for name in ("groups", "topics")}
 
 
