@@ -1,9 +1,9 @@
-"""The log from a broker: raw batches by Fetch, so that all that a segment tells is told here, too.
+"""The log from a broker: raw batches by Fetch, so that the result is as complete as from a segment.
 
-kafka-python makes the connections, with whatever SASL and TLS it is told to use, and finds leaders. Its consumer itself
-is of no use: it hides control records and which producer wrote a batch. So Fetch requests are sent through its client,
-and the records that come back go to the same decoder as a segment's bytes. Isolation is read_uncommitted: what a
-transaction commits is there as soon as it is in the log, and markers tell what became of it.
+kafka-python makes the connections, with its SASL and TLS settings, and finds leaders. Its consumer cannot be used: it
+hides control records and the producer of a batch. So Fetch requests are sent through its client, and the records go to
+the same decoder as a segment's bytes. Isolation is read_uncommitted: offsets committed in a transaction appear as soon
+as they are in the log, and markers tell its outcome.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kafka_wire.records.batch import iterate_batches
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 500
 REQUEST_TIMEOUT_MS = 30_000
-#: Between two attempts on a partition that has no leader just now, or a broker that does not answer.
+#: Seconds between two attempts if a partition has no leader, or the broker does not answer.
 AGAIN_S = 0.2
-#: Fetch by names of topics; later versions want ids.
+#: Fetch with topic names; later versions require ids.
 FETCH_VERSION = 12
-#: To guess a range's size before it is read.
+#: Estimates a range's size before it is read.
 BYTES_PER_RECORD = 100
 
 _AGAIN = {
@@ -49,7 +49,7 @@ _AGAIN = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets of one partition, to be fetched."""
+    """Offsets of one partition to fetch."""
 
     options: Options
     partition: int
@@ -62,7 +62,7 @@ class BrokerRange:
 
 
 def connected(options: Options) -> AbstractContextManager[Any]:
-    """A consumer of kafka-python's, for its connections and metadata."""
+    """A consumer of kafka-python for its connections and metadata."""
     from coordinatord.pipeline.source.connecting import connected
 
     assert options.bootstrap is not None
@@ -70,7 +70,7 @@ def connected(options: Options) -> AbstractContextManager[Any]:
 
 
 def not_allowed(options: Options) -> str:
-    """What a user hears who lacks an ACL."""
+    """The message to a user without the ACL."""
     user = options.broker.get("sasl_plain_username")
     who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
     return (
@@ -80,13 +80,13 @@ def not_allowed(options: Options) -> str:
 
 
 class BrokerTail:
-    """The topic's partitions, growing: what `tail.FileTail` is for directories."""
+    """The topic's partitions as they grow; `tail.FileTail` is the same for directories."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def ends(self) -> Position:
-        """Where each partition ends: its high watermark."""
+        """The end of each partition: its high watermark."""
         return self._offsets("end_offsets")
 
     def begins(self) -> Position:
@@ -99,7 +99,7 @@ class BrokerTail:
         topic = self.options.topic
         with connected(self.options) as consumer:
             cluster = consumer._manager.cluster
-            # By name: a list of all topics leaves out those that the user may not see. What is wrong with it is below.
+            # By name: a list of all topics omits those that the user may not see. Errors are handled below.
             with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
                 consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
             if topic in cluster.unauthorized_topics:
@@ -112,7 +112,7 @@ class BrokerTail:
         return {f"{topic}-{place.partition}": offset for place, offset in found.items()}
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """At most `max_records` offsets, shared fairly among partitions; at least one, or a query would stand still."""
+        """At most `max_records` offsets, shared fairly among partitions; at least one, or a query would stall."""
         assert max_bytes is None
         assert max_records is not None
         behind = sorted(
@@ -145,7 +145,7 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
     from kafka import TopicPartition
 
     with connected(options) as consumer:
-        consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata knows the leader
+        consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata has the leader
         offset = part.first_offset
         while offset < part.next_offset:
             data, log_start = fetch(consumer, options, part.partition, offset)
@@ -170,20 +170,20 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
                 for kind, batches in decoded.tables.items():
                     for batch in batches:
                         yield kind, batch
-                if decoded.at == at:  # the batch that the answer cut off
+                if decoded.at == at:  # the response cut off a batch
                     break
                 at = decoded.at
             offset = after
 
 
 def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
-    """(batches from `offset` on, where the log begins); None for the batches when the log begins behind `offset`."""
+    """(batches from `offset` on, the log's start offset); None for the batches if the log starts after `offset`."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError
 
     topic = options.topic
     place = TopicPartition(topic, partition)
-    # What the consumer does itself, see kafka.consumer.fetcher: it has no public way to the bytes.
+    # Like kafka.consumer.fetcher: the consumer has no public access to the bytes.
     manager, net = consumer._manager, consumer._net
     deadline = time.monotonic() + options.patience_s
     why = "it has no leader"
@@ -214,7 +214,7 @@ def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple
             pass
         except KafkaError as error:
             if manager.is_lasting(error):
-                raise  # told by `connected`
+                raise  # reported by `connected`
             why = manager.tell(error)
         _look_again(manager, net)
     raise SourceError(
@@ -224,15 +224,15 @@ def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple
 
 
 class LeaderNotAvailable(Exception):
-    """Metadata names no leader just now."""
+    """The metadata currently names no leader."""
 
 
 def _look_again(manager: Any, net: Any) -> None:
-    """Ask for metadata, and give the broker a moment."""
+    """Request metadata, and give the broker a moment."""
     from kafka.errors import KafkaError
 
     time.sleep(AGAIN_S)
-    with suppress(KafkaError):  # the next attempt will say what is wrong
+    with suppress(KafkaError):  # the next attempt reports the error
         net.run(manager.wait_for, manager.cluster.request_update(), AGAIN_S * 1000)
 
 

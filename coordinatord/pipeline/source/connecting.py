@@ -1,9 +1,9 @@
-"""Connections to a broker through kafka-python, and what is wrong with them in one sentence.
+"""Connections to a broker through kafka-python, and their errors in one sentence.
 
-kafka-python tries to bootstrap until its time is over and then says that it could not; why is in its log alone. So each
-attempt's failure is kept here. One that another attempt will not change (credentials, certificates, settings) ends the
-waiting at once: kafka-python has a place for such failures (`_auth_failures`) and does not fill it (3.0.12). Nor does
-it read an answer that comes together with the end of its connection, which is how Kafka refuses credentials.
+kafka-python tries to bootstrap until its time is up and then reports a failure; the reason is in its log alone. So this
+module keeps each attempt's failure. A failure that no other attempt changes (credentials, certificates, settings) ends
+the wait at once: kafka-python has a place for such failures (`_auth_failures`) but never fills it (3.0.12). Nor does it
+read a response that arrives together with the end of its connection, which is how Kafka refuses credentials.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from coordinatord.pipeline.source.segments import SourceError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
-#: kafka-python's own errors, and Python's of a file that is no certificate: trying again does not help.
+#: kafka-python's own errors, and Python's for an invalid certificate file: a retry does not help.
 _LASTING = (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
@@ -44,14 +44,14 @@ _LASTING = (
     OSError,
     ValueError,
 )
-#: Of these the last failure of a connection tells more.
+#: For these, the last failure of a connection says more.
 _NO_REASON = (KafkaTimeoutError, NodeNotReadyError)
-#: In the words of OpenSSL.
+#: OpenSSL's words.
 _LASTING_WORDS = ("certificate verify failed", "wrong version number", "alert")
 
 
 class Connections(KafkaConnectionManager):
-    """kafka-python's, which remembers why the last connection failed."""
+    """kafka-python's manager, which also remembers why the last connection failed."""
 
     def __init__(self, net: Any, **configs: Any) -> None:
         self.why: Exception | None = None
@@ -74,7 +74,7 @@ class Connections(KafkaConnectionManager):
         self.has_connected = True
 
     def _failed(self, node_id: Any, error: Exception) -> None:
-        if self.why is None or not isinstance(error, RequestTimedOutError):  # those tell least
+        if self.why is None or not isinstance(error, RequestTimedOutError):  # timeouts say least
             self.why = error
         if self.is_lasting(error):
             self._lasting[node_id] = error
@@ -87,7 +87,7 @@ class Connections(KafkaConnectionManager):
         return isinstance(error, _LASTING) and not isinstance(error, ConnectionError | TimeoutError)
 
     def tell(self, error: Exception) -> str:
-        """What is wrong, in a few words."""
+        """The error in a few words."""
         if isinstance(error, _NO_REASON) and self.why is not None:
             error = self.why
         text = _text(error)
@@ -99,7 +99,7 @@ class Connections(KafkaConnectionManager):
 
         def receive_all() -> tuple[bytes, Exception | None]:
             data, error = receive()
-            return data, None if data else error  # the end is still there at the next call
+            return data, None if data else error  # the next call reports the end again
 
         transport._sock_recv = receive_all
         return transport
@@ -107,7 +107,7 @@ class Connections(KafkaConnectionManager):
 
 @contextmanager
 def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> Iterator[Any]:
-    """A consumer of kafka-python's, for its connections and metadata; it is in no group and creates no topic."""
+    """A consumer of kafka-python for its connections and metadata; it joins no group and creates no topic."""
     made: list[Any] = []
 
     def client(**configs: Any) -> Any:
@@ -125,7 +125,7 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
     except (KafkaError, AssertionError, ValueError, OSError) as error:
         manager = made[0]._manager if made else None
         for each in made:
-            each.close()  # what could not be made leaves its thread and connections behind
+            each.close()  # a failed attempt leaves its thread and connections behind
         raise SourceError(sentence(bootstrap, settings, error, manager)) from None
     try:
         yield consumer
@@ -136,7 +136,7 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
 
 
 def check(settings: Mapping[str, Any]) -> None:
-    """What can be told without a broker. SourceError."""
+    """Check what can be checked without a broker. Raises SourceError."""
     protocol = settings.get("security_protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:
         raise SourceError(f"kafka.security_protocol={protocol}: one of {', '.join(PROTOCOLS)} is wanted")
@@ -158,7 +158,7 @@ def check(settings: Mapping[str, Any]) -> None:
 
 
 def sentence(bootstrap: str, settings: Mapping[str, Any], error: Exception, manager: Connections | None) -> str:
-    """Why there is no connection, and what to look at. Never a setting that is secret."""
+    """Why there is no connection, and what to check. Never contains a secret setting."""
     if isinstance(error, _NO_REASON) and manager is not None and manager.why is not None:
         error = manager.why
     text = _text(error)
@@ -188,7 +188,7 @@ def sentence(bootstrap: str, settings: Mapping[str, Any], error: Exception, mana
 
 
 def _text(error: Exception) -> str:
-    """kafka-python's errors have their names in front, sometimes twice."""
+    """The text of a kafka-python error, which starts with its name, sometimes twice."""
     text = str(error).replace("\n", " ").strip()
     name = type(error).__name__
     while name in text.split(":")[0]:

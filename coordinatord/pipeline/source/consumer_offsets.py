@@ -1,7 +1,7 @@
 """Spark's side of the source `consumer_offsets`: thin shells around `ranges` and `tail`.
 
-Spark makes a `ConsumerOffsets` from the options, on the driver; readers travel to workers pickled and hold nothing but
-options. `pyspark_consumer_offsets` is the module by which Spark finds it without `register()`.
+The driver makes a `ConsumerOffsets` from the options; readers are pickled for the workers and hold only options.
+Through `pyspark_consumer_offsets`, Spark finds the source without `register()`.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ NAME = "consumer_offsets"
 
 Part = Range | BrokerRange
 
-#: A task that reads less than this costs more than it reads.
+#: A task that reads less than this costs more than the read.
 LEAST_TASK_BYTES = 2 << 20
-#: Tasks for each core of the driver's machine, when there is little to read.
+#: Tasks per core of the driver's machine, if there is little to read.
 TASKS_PER_CORE = 4
 
 
 class RangePartition(InputPartition):
-    """Ranges that one task reads, one after the other."""
+    """Ranges that one task reads, in order."""
 
     def __init__(self, parts: Sequence[Part] = ()) -> None:
         super().__init__(tuple(parts))
 
 
 def tasks(parts: Sequence[Part], split_bytes: int) -> list[InputPartition]:
-    """Ranges put together, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less where there
-    would be too few tasks for the cores.
+    """Combine ranges, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less if there were too
+    few tasks for the cores.
     """
     total = sum(part.bytes for part in parts)
     fair = total // (TASKS_PER_CORE * (os.cpu_count() or 1))
@@ -109,7 +109,7 @@ def _read(options: Options, wanted: Wanted, columns: list[str], partition: Input
 
 
 class Reader(DataSourceReader):
-    """Batch: everything that is in the logs when it is planned."""
+    """Batch: all records in the logs at planning time."""
 
     def __init__(self, options: Options, columns: list[str]) -> None:
         self.options = options
@@ -132,7 +132,7 @@ class Reader(DataSourceReader):
 
 
 class PushingReader(Reader):
-    """The same, and conditions on group, topic and log partition are applied before values are decoded."""
+    """The same, with conditions on group, topic and log partition applied before values are decoded."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         for condition in filters:
@@ -140,7 +140,7 @@ class PushingReader(Reader):
                 yield condition
 
     def _push(self, condition: Filter) -> bool:
-        """Whether the condition is taken over wholly: no row that fails it will be returned."""
+        """Whether the condition is fully applied: no returned row fails it."""
         name = condition.attribute[0] if len(getattr(condition, "attribute", ())) == 1 else None
         if name == "log_partition" and isinstance(condition, EqualTo | In):
             numbers = frozenset(condition.value if isinstance(condition, In) else (condition.value,))
@@ -160,7 +160,7 @@ class PushingReader(Reader):
 
 
 class _Prefix(Names):
-    """Names that begin with a text."""
+    """All names that start with a text."""
 
     def __contains__(self, name: str) -> bool:
         return name.startswith(self.names[0])
@@ -186,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         if self.options.starting_offsets == "latest":
             return self.tail.ends()
-        # A broker may have deleted what was before; of a directory it is to be seen.
+        # A broker may have deleted earlier records; in a directory that can be seen.
         return self.tail.begins() if isinstance(self.tail, BrokerTail) else {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -203,7 +203,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self.tail.ends()
         start = check_kept(start, ends, self.options.fail_on_data_loss)
         if self.target is not None:
-            # A checkpoint may be ahead of the target: its log was being read when the query was started again.
+            # A checkpoint may be beyond the target: its log was read while the query was restarted.
             ends = {
                 name: min(ends[name], max(end, start.get(name, 0))) for name, end in self.target.items() if name in ends
             }

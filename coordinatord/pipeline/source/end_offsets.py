@@ -1,7 +1,7 @@
 """Where partitions end, and since when: from the directory of a broker's log, or from a broker.
 
-The offsets log says what groups have read, not what there is to read. A directory has the whole past of a partition's
-end offset in its time indexes; a broker tells what it is now, and only looking again and again makes a curve of it.
+The offsets log says what groups have read, not what there is to read. A directory has the whole history of a
+partition's end offset in its time indexes; a broker tells only the present one, so a curve needs repeated looks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_wire.records.key_values import key_values
 #: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
 TIME_ENTRY = struct.Struct(">qi")
 
-#: Points of one partition that are kept: what a curve needs, and no more.
+#: The most points kept for one partition: enough for a curve.
 MAX_POINTS = 1_000
 
 PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
@@ -33,7 +33,7 @@ PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Of one partition, at `sampled_ms`. `points` are what else is known of its past."""
+    """The end of one partition at `sampled_ms`. `points` are known earlier ends."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class Ending:
 
 
 def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None) -> list[Ending]:
-    """Of all partitions in brokers' log directories, internal topics left out unless named. SourceError."""
+    """All partitions in brokers' log directories, without internal topics unless named. Raises SourceError."""
     found: list[Ending] = []
     for path in paths:
         if not os.path.isdir(path):
@@ -55,7 +55,7 @@ def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] |
             if match is None or not os.path.isdir(directory):
                 continue
             if match[1] in topics if topics is not None else not match[1].startswith("__"):
-                with suppress(FileNotFoundError):  # deleted since: the topic, or segments that retention took
+                with suppress(FileNotFoundError):  # deleted meanwhile: the topic, or segments by retention
                     ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
                     found += [] if ending is None else [ending]
     return found
@@ -79,7 +79,7 @@ def _ending(log: Log, topic: str, now_ms: int) -> Ending | None:
 
 
 def _points(segment: Segment) -> list[Point]:
-    """Of a segment's time index: when the record at an offset was written, the end offset was one more."""
+    """The points of a segment's time index: when the record at an offset was written, the end offset was one more."""
     try:
         with open(segment.path.removesuffix(".log") + ".timeindex", "rb") as file:
             data = file.read()
@@ -87,7 +87,7 @@ def _points(segment: Segment) -> list[Point]:
         return []
     points: list[Point] = []
     for time_ms, relative in TIME_ENTRY.iter_unpack(data[: len(data) - len(data) % TIME_ENTRY.size]):
-        # Kafka's active index is filled up with zeros.
+        # Kafka fills its active index up with zeros.
         if time_ms <= 0 or relative < 0 or (points and segment.base_offset + relative + 1 <= points[-1].offset):
             break
         points.append(Point(segment.base_offset + relative + 1, time_ms))
@@ -102,7 +102,7 @@ def _thinned(points: list[Point]) -> list[Point]:
 
 
 def record_time(path: str, topic: str, partition: int, offset: int) -> int | None:
-    """The timestamp of the record at `offset`, or of the first one after it; None where there is none."""
+    """The timestamp of the record at `offset`, or of the first one after it; None if there is none."""
     log = Log(f"{topic}-{partition}", os.path.join(path, f"{topic}-{partition}"), partition)
     try:
         segments = [segment for segment in log.segments() if segment.size]
@@ -139,8 +139,9 @@ def _record_time(segment: Segment, offset: int) -> int | None:
 def from_broker(
     bootstrap: str, now_ms: int, partitions: Collection[TopicPartition] | None, options: Mapping[str, Any] | None = None
 ) -> list[Ending]:
-    """Of these partitions (None: of all topics but internal ones), as the broker says now; those that it does not have
-    are left out. SourceError when nobody answers. `options` go to kafka-python (security_protocol, ssl_cafile …).
+    """The present ends of these partitions (None: of all topics but internal ones), from the broker; those that it does
+    not have are omitted. SourceError if no broker answers. `options` go to kafka-python (security_protocol,
+    ssl_cafile …).
     """
     from kafka import TopicPartition as Wanted
 

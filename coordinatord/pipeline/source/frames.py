@@ -1,4 +1,4 @@
-"""DataFrames of each kind: what tables are built from."""
+"""DataFrames of each kind: the input for building tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from coordinatord.pipeline.source.options import read_options
 
 
 class Source:
-    """Where a log is and what of it is wanted: a path, several, or `bootstrap=`; options by their names in the README.
+    """Where a log is and what to read of it: a path, several, or `bootstrap=`; options by their names in the README.
 
-    Options are checked here, so that a mistake is one sentence and not Spark's trace of it.
+    Options are checked here, so that a mistake is one sentence instead of Spark's trace.
     """
 
     def __init__(self, *paths: str, **options: Any) -> None:
@@ -29,7 +29,7 @@ class Source:
         read_options(self.options)
 
     def read(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
-        """The rows of one kind, or of several in one frame (all without any), as they are now."""
+        """The present rows of one kind, or of several in one frame (all kinds if none is given)."""
         register(spark)
         return spark.read.format(NAME).options(**self._with(kinds, columns)).load()
 
@@ -55,12 +55,12 @@ def _text(value: Any) -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the source known to a session that did not find it by itself (an editable install). Does no harm twice."""
+    """Register the source with a session that has not found it by itself (an editable install). May be repeated."""
     spark.dataSource.register(ConsumerOffsets)
 
 
 def start_spark(**settings: str) -> SparkSession:
-    """A session, with workers of this Python; where there is no Java, one sentence instead of Spark's."""
+    """A session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     problem = java_problem()
     if problem is not None:
@@ -75,9 +75,9 @@ def start_spark(**settings: str) -> SparkSession:
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """`commits` with `outcome`: "plain" outside of transactions, else what the first marker of the same producer behind
-    it in the log says, "COMMIT" or "ABORT", or "open" while there is none; and `outcome_log_offset` and
-    `outcome_timestamp_ms`, the marker's. A transactional commit takes effect at its marker, not before.
+    """`commits` with `outcome`: "plain" outside of transactions; otherwise "COMMIT" or "ABORT" by the first later
+    marker of the same producer, or "open" while there is none; and `outcome_log_offset` and `outcome_timestamp_ms`, the
+    marker's. A transactional commit takes effect at its marker, not before.
     """
     keys = ["log_partition", "producer_id"]
     inside = commits.where("transactional").select(*keys, "log_offset")
@@ -95,7 +95,7 @@ def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
             F.col("its.timestamp_ms").alias("outcome_timestamp_ms"),
         )
     )
-    # A segment outside of a partition's directory has no partition: null is equal to null here.
+    # A segment outside a partition's directory has no partition: here null equals null.
     same = commits["log_partition"].eqNullSafe(resolved["_partition"]) & (commits["log_offset"] == resolved["_offset"])
     joined = commits.join(resolved, same, "left").drop("_partition", "_offset")
     outcome = F.when(~F.col("transactional"), "plain").otherwise(F.coalesce("outcome", F.lit("open")))

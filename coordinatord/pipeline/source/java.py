@@ -1,4 +1,4 @@
-"""Is there a Java that Spark can run on? The one thing of the pipeline that pip cannot install."""
+"""Checks for a Java that Spark can run on: the one part of the pipeline that pip cannot install."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMEDY = "install it (Debian: apt install openjdk-17-jre-headless) or set JAVA_H
 
 
 def java_problem(environment: Mapping[str, str] = os.environ) -> str | None:
-    """One sentence about what is wrong with Java here; None when Spark will run."""
+    """What is wrong with Java here, in one sentence; None if Spark will run."""
     home = environment.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environment.get("PATH"))
     if java is None:

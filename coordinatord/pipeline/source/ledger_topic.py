@@ -1,6 +1,6 @@
-"""Reads `__rebalances`, in which our daemon says why groups rebalanced, from the directories in which its offsets log
-is, or from the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster has
-no such topic, and nothing is read then.
+"""Reads `__rebalances`, in which coordinatord logs why groups rebalanced, from the directories of its offsets log or
+from the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster has no
+such topic: then nothing is read.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ Entry = tuple[int, int, str, str]
 
 
 def ledger_of(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
-    """Records of the groups that are wanted, from the offsets in `starts` on, in order within each partition.
-    SourceError.
-    """
+    """The wanted groups' records from the offsets in `starts` on, in order within each partition. SourceError."""
     of = _of_broker(options, starts) if options.bootstrap is not None else _of_directories(options, starts)
     for entry in of:
         if options.wanted.has_group(entry[2]):
@@ -37,14 +35,14 @@ def _of_directories(options: Options, starts: Mapping[int, int]) -> Iterator[Ent
         try:
             logs = find_logs([path], LEDGER_TOPIC, None)
         except SourceError:
-            continue  # a directory of somebody else's broker, or of the offsets log alone
+            continue  # a directory of another broker, or of the offsets log alone
         for log in logs:
             if log.partition is not None and _is_wanted(options, log.partition):
                 yield from _of_log(log, log.partition, starts.get(log.partition, 0))
 
 
 def _is_wanted(options: Options, partition: int) -> bool:
-    """A group has the same partition here as in the offsets log."""
+    """Applies the offsets log's partition choice: a group has the same partition number here."""
     return options.partitions is None or partition in options.partitions
 
 
@@ -57,7 +55,7 @@ def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
             with open(segment.path, "rb") as file:
                 data = file.read()
         except FileNotFoundError:
-            continue  # retention took it a moment ago
+            continue  # just removed by retention
         try:
             yield from _entries(data, partition, start)
         except DecodeError as error:
@@ -67,7 +65,7 @@ def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
 
 
 def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
-    """Up to where partitions end now. What retention has taken meanwhile is gone."""
+    """Up to the partitions' present ends. Records that retention has removed are skipped."""
     from kafka import TopicPartition
 
     options = replace(options, topic=LEDGER_TOPIC)
@@ -102,7 +100,7 @@ def _entries(data: bytes, partition: int, start: int) -> Iterator[Entry]:
 
 
 def _record(value: bytes | None) -> dict[str, Any] | None:
-    """None for what no ledger of a version that we know has written."""
+    """The record; None if no known version of the ledger has written it."""
     try:
         record = json.loads(value or b"null")
     except ValueError:

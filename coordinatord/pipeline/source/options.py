@@ -1,4 +1,4 @@
-"""The source's options, read from the strings that Spark hands over; what is wrong is one sentence."""
+"""The source's options, parsed from Spark's strings; an error is one sentence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from coordinatord.pipeline.decode.wanted import Names, Wanted
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
 
 SPLIT_BYTES = 16 << 20
-#: For so long a broker that does not answer, or a partition without a leader, is asked again.
+#: Seconds of retries if a broker does not answer, or a partition has no leader.
 PATIENCE_S = 30
-#: Options for the broker begin with this: `kafka.security_protocol` and the like go to kafka-python as they are.
+#: Prefix of options for the broker: `kafka.security_protocol` and the like go to kafka-python as they are.
 BROKER_PREFIX = "kafka."
 
 _OWN = {
@@ -25,7 +25,7 @@ _OWN = {
 }  # fmt: skip
 
 
-#: Properties that Spark gives a table (its TableCatalog's reserved ones).
+#: Properties that Spark adds to a table (its TableCatalog's reserved ones).
 _OF_TABLES = {"provider", "owner", "comment", "external", "is_managed_location", "collation"}
 
 
@@ -33,7 +33,7 @@ _OF_TABLES = {"provider", "owner", "comment", "external", "is_managed_location",
 class Options:
     paths: tuple[str, ...]
     bootstrap: str | None
-    broker: dict[str, object] = field(repr=False)  # there are passwords in it
+    broker: dict[str, object] = field(repr=False)  # it contains passwords
     kinds: tuple[str, ...]
     columns: tuple[str, ...]
     groups: tuple[str, ...]
@@ -60,9 +60,9 @@ class Options:
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """The options of a `load()`, names in any case."""
+    """The options of a `load()`; case does not matter."""
     options = {name.lower(): value for name, value in given.items()}
-    # Of a table in Spark's catalog its properties come, too, and the options a second time with `option.` before them.
+    # A table in Spark's catalog adds its properties, and repeats the options with the prefix `option.`.
     options = {name: value for name, value in options.items() if name not in _OF_TABLES and name[:7] != "option."}
     broker = {name: value for name, value in options.items() if name.startswith(BROKER_PREFIX)}
     for name in options.keys() - broker.keys() - _OWN:
@@ -109,7 +109,7 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 
 def check_address(option: str, text: str, or_else: str = "") -> None:
-    """One broker or several, by commas; the option wants that `or_else` something. SourceError."""
+    """Check for one or several comma-separated addresses; the option needs them or else `or_else`. SourceError."""
     for each in text.split(","):
         host, _, port = each.strip().rpartition(":")
         if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65_536:
@@ -118,7 +118,7 @@ def check_address(option: str, text: str, or_else: str = "") -> None:
 
 
 def name_list(text: str) -> list[str]:
-    """Names by commas, or a JSON list."""
+    """Comma-separated names, or a JSON list."""
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
@@ -142,7 +142,7 @@ def _kinds(names: list[str]) -> tuple[str, ...]:
 
 
 def _partitions(text: str | None) -> frozenset[int] | None:
-    """`0,3,10-19` as numbers; None for all."""
+    """The numbers in `0,3,10-19`; None for all."""
     if not text:
         return None
     found: set[int] = set()
@@ -172,12 +172,12 @@ def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-#: Settings of kafka-python's that are text, whatever it looks like: a password may be a number.
+#: kafka-python's settings that are text, whatever they look like: a password may be a number.
 _TEXT = re.compile(r"sasl_.*|ssl_.*file|ssl_password|client_.*|security_protocol")
 
 
 def broker_settings(given: Mapping[str, str]) -> dict[str, object]:
-    """Settings of kafka-python's, which are typed, from text: numbers and truth values as such."""
+    """Convert settings from text to kafka-python's types: numbers and booleans."""
     return {name: value if _TEXT.fullmatch(name) else _value(value) for name, value in given.items()}
 
 

@@ -1,7 +1,7 @@
-"""Spark's side of `end_offsets`: the source `partition_ends` looks where partitions end, once in each micro-batch.
+"""Spark's side of `end_offsets`: the source `partition_ends` reads where partitions end, once per micro-batch.
 
-It is what makes a stream of lag: a log of commits says nothing while nobody commits, and that is when lag grows. What
-it reads is not kept anywhere, so that a micro-batch that is repeated looks again: its rows say when that was.
+It makes lag a stream: the log says nothing while there are no commits, and that is when lag grows. The source stores
+nothing, so a repeated micro-batch looks again; its rows say when.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to look. `path` is a broker's log directory; neither that nor `bootstrap`: nobody tells, and there is never
-    a row. `now_ms` stands for the clock, where a run has a moment of its own.
+    """Where to look. `path` is a broker's log directory. With neither `path` nor `bootstrap` there are never any rows.
+    `now_ms` replaces the clock, for a run at a given moment.
     """
 
     path: str | None
     bootstrap: str | None
-    broker: dict[str, object] = field(repr=False)  # there are passwords in it
+    broker: dict[str, object] = field(repr=False)  # it contains passwords
     topics: tuple[str, ...]
     now_ms: int | None
 
@@ -54,7 +54,7 @@ class Place:
         return int(time.time() * 1000) if self.now_ms is None else self.now_ms
 
     def look(self) -> list[Ending]:
-        """All partitions as they are now. SourceError."""
+        """The present ends of all partitions. Raises SourceError."""
         if self.path is not None:
             found = from_directories([self.path], self.clock_ms())
         elif self.bootstrap is not None:
@@ -110,7 +110,7 @@ def _read(place: Place) -> Iterator[pa.RecordBatch]:
 
 
 class Reader(DataSourceReader):
-    """Batch: as it is when it is read."""
+    """Batch: the state at the time of the read."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -123,8 +123,8 @@ class Reader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streaming: there is always something new, namely now; a query that ends when it has read what is available looks
-    once. An offset is the time at which a look was planned.
+    """Streaming: there is always new data, the present state; a query that ends after the available data looks once. An
+    offset is the time at which a look was planned.
     """
 
     def __init__(self, place: Place) -> None:
@@ -156,8 +156,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def sampler(
     spark: SparkSession, location: str | None, broker: dict[str, Any], *, is_directory: bool, now_ms: int | None = None
 ) -> DataFrame:
-    """A stream of where partitions end: of a broker's log directory or at HOST:PORT; one without rows where `location`
-    is None. SourceError for what is neither.
+    """A stream of partition ends, from a broker's log directory or HOST:PORT; without rows if `location` is None.
+    SourceError if it is neither.
     """
     spark.dataSource.register(PartitionEnds)
     options: dict[str, Any] = {f"{BROKER_PREFIX}{name}": value for name, value in broker.items()}

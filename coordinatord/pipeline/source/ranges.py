@@ -1,4 +1,4 @@
-"""Ranges of a log: planned from its segments, read chunk by chunk, whatever has happened to the files meanwhile."""
+"""Ranges of a log: planned from its segments, read chunk by chunk, even if the files change meanwhile."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ KindBatch = tuple[str, pa.RecordBatch]
 
 
 class SegmentReplaced(SourceError):
-    """A segment is not the file any more that it was when the read was planned, and the user wants to hear of it."""
+    """A segment's file has been replaced since the read was planned, and the user asked to be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Batches of one segment. `first_offset` is that of the batch at `at`, unless offsets are `filtered`; `next_offset`
-    is where the next range begins, None at the end of the log.
+    is where the next range begins; None at the end of the log.
     """
 
     log: Log
@@ -62,11 +62,11 @@ class Range:
 
 
 def plan(log: Log, step: int, first_offset: int = 0, next_offset: int | None = None) -> list[Range]:
-    """The log from one offset to another, cut into ranges of about `step` bytes."""
+    """Cut the log from one offset to another into ranges of about `step` bytes."""
     for _ in range(RELOOKS):
         try:
             return _plan(log, step, first_offset, next_offset)
-        except FileNotFoundError:  # the cleaner was quicker
+        except FileNotFoundError:  # removed by the cleaner meanwhile
             time.sleep(RELOOK_S)
     raise SegmentReplaced(f"{log.directory} does not keep still: its segments are replaced faster than they are opened")
 
@@ -96,7 +96,7 @@ def _plan(log: Log, step: int, first_offset: int, next_offset: int | None) -> li
 
 
 def read(part: Range, wanted: Wanted, on_replaced: str = "reread") -> Iterator[KindBatch]:
-    """The record batches of a range. A segment that was replaced is read anew by its offsets, or refused."""
+    """The record batches of a range. A replaced segment is read again by its offsets, or refused."""
     wanted = replace(wanted, log_partition=part.log.partition)
     opened = _open(part.segment.path)
     if opened is not None:
@@ -128,13 +128,13 @@ def _is_still(part: Range, file: int) -> bool:
         return False
     if part.at == 0:
         return True
-    # Somebody may have written another log into the same file (a restore): the batch must be the one of the plan.
+    # Another log may have been written into the same file (a restore): the batch must be the planned one.
     head = header_at(file, part.at)
     return head is not None and (head[0] == part.first_offset or (part.filtered and head[0] < part.first_offset))
 
 
 def _reread(part: Range, wanted: Wanted) -> Iterator[KindBatch]:
-    """The range by its offsets, in whatever segments hold them now."""
+    """Read the range by its offsets, from the segments that have them now."""
     for attempt in range(RELOOKS):
         parts = _files_of(part)
         if parts is not None:
@@ -151,7 +151,7 @@ def _reread(part: Range, wanted: Wanted) -> Iterator[KindBatch]:
 
 
 def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
-    """The segments that hold a range's offsets now, opened; None when they are being renamed just now."""
+    """The segments that have a range's offsets now, opened; None while they are being renamed."""
     log = replace(part.log, only=()) if part.log.partition is not None else part.log
     segments = log.segments()
     if not segments or segments[0].base_offset > part.segment.base_offset:
@@ -176,12 +176,12 @@ def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
 
 
 def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
-    """The batches in [at, end) of a file; what is no batch there becomes a row of the quarantine."""
+    """The batches in [at, end) of a file; bytes without a batch become a row of the quarantine."""
     size = CHUNK_BYTES
     while at < end:
         buffer = pread(file, min(size, end - at), at)
         if not len(buffer):
-            return  # the file was cut short while it was being read: what is gone was never committed
+            return  # the file was truncated during the read: the lost part was never committed
         decoded = decode(buffer, 0, len(buffer), at, wanted)
         for kind, batches in decoded.tables.items():
             for batch in batches:
@@ -203,7 +203,7 @@ def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[KindBatch
 
 
 def _lost(file: int, at: int, sound: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
-    """A stretch without a batch, in the quarantine. Zeros up to the end are room that Kafka took in advance."""
+    """A section without a batch, for the quarantine. Zeros up to the end are room preallocated by Kafka."""
     if QUARANTINE not in wanted.kinds:
         return
     if sound == end and _is_zero(file, at, end):

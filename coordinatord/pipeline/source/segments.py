@@ -1,10 +1,10 @@
-"""A directory of segments: which logs are there, where their batches begin, and how to cut them into ranges.
+"""A directory of segments: its logs, where their batches begin, and how to cut them into ranges.
 
-A range is named by its offsets; file and positions are where they were when it was planned. So a range can be read when
-the log cleaner has replaced the file meanwhile, and a streaming query can go on from the offsets of its checkpoint.
+A range is identified by its offsets; file and positions are those at planning time. So a range can still be read after
+the log cleaner has replaced the file, and a streaming query can continue from the offsets in its checkpoint.
 
-Index files help and are not trusted: every position that comes from one is checked against the batch there. Damage is
-left alone here; `ranges` reports it when it reads.
+Index files are hints: every position from one is checked against the batch there. Damage is ignored here; `ranges`
+reports it when it reads.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, check_crc, read_header
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: One read of a file.
+#: Bytes of one read.
 CHUNK_BYTES = 4 << 20
-#: An entry of Kafka's offset index: offset relative to the segment's, position.
+#: An entry of Kafka's offset index: relative offset, position.
 INDEX_ENTRY = struct.Struct(">ii")
 
-#: The cleaner renames files one after the other: for so long a segment may be missing.
+#: The cleaner renames files one by one: a segment may be missing for this long.
 RELOOKS, RELOOK_S = 20, 0.05
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -49,12 +49,12 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
 
 
 class SourceError(Exception):
-    """Something that the user can change, in one sentence."""
+    """An error that the user can fix, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment's file as it was when looked at. `identity` is (device, inode): another file, another identity."""
+    """A segment's file when it was listed. `identity` is (device, inode), which differs for another file."""
 
     path: str
     base_offset: int
@@ -64,8 +64,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A partition's log. `name` is that of its directory, or its path where the name says no partition. `only` are
-    the files that were asked for one by one.
+    """A partition's log. `name` is its directory's name, or its path if the name contains no partition. `only` are the
+    files that were requested individually.
     """
 
     name: str
@@ -74,10 +74,10 @@ class Log:
     only: tuple[str, ...] = field(default=())
 
     def segments(self) -> list[Segment]:
-        """The segments that are there now, by base offset; not those that are deleted already, or not yet in place.
+        """The present segments by base offset, without those already deleted or not yet in place.
 
-        A `.swap` is a cleaned segment that is about to take the place of others, which may be gone by then: looked at
-        in that moment the log would have a hole.
+        A `.swap` is a cleaned segment about to replace others, which may already be deleted: at that moment the log
+        would seem to have a hole.
         """
         for _ in range(RELOOKS):
             names = os.listdir(self.directory)
@@ -98,7 +98,7 @@ class Log:
             path = os.path.join(self.directory, name)
             try:
                 stat = os.stat(path)
-            except FileNotFoundError:  # went away between the two calls
+            except FileNotFoundError:  # removed between the two calls
                 continue
             found.append(Segment(path, int(match[1]), stat.st_size, (stat.st_dev, stat.st_ino)))
         return sorted(found, key=lambda segment: segment.base_offset)
@@ -171,7 +171,7 @@ def _log(directory: str, topic: str, only: tuple[str, ...] = ()) -> Log:
 
 
 def pread(file: int, size: int, position: int) -> Bytes:
-    """Bytes of a file as an array that may be written (numba compiles for one kind of array)."""
+    """Bytes of a file as a writable array (numba compiles for one kind of array)."""
     buffer = np.empty(size, np.uint8)
     view = memoryview(buffer.data)
     got = 0
@@ -184,7 +184,7 @@ def pread(file: int, size: int, position: int) -> Bytes:
 
 
 def header_at(file: int, position: int) -> tuple[int, int] | None:
-    """(base offset, bytes) of the batch at a position; None when there is none."""
+    """(base offset, bytes) of the batch at a position; None if there is none."""
     head = os.pread(file, HEADER_BYTES, position)
     if len(head) < HEADER_BYTES or head[16] != MAGIC:
         return None
@@ -193,7 +193,7 @@ def header_at(file: int, position: int) -> tuple[int, int] | None:
 
 
 def index_entries(segment: Segment) -> Ints:
-    """(offset, position) rows of the segment's offset index: as many as rise and lie within the file."""
+    """(offset, position) rows of the segment's offset index, as far as they ascend and lie within the file."""
     try:
         with open(segment.path.removesuffix(".log") + ".index", "rb") as file:
             data = file.read()
@@ -201,7 +201,7 @@ def index_entries(segment: Segment) -> Ints:
         return np.empty((0, 2), np.int64)
     whole = len(data) - len(data) % INDEX_ENTRY.size
     entries = np.frombuffer(data[:whole], ">i4").reshape(-1, 2).astype(np.int64)
-    sound = (entries[:, 1] > 0) & (entries[:, 1] < segment.size)  # Kafka's active index is filled up with zeros
+    sound = (entries[:, 1] > 0) & (entries[:, 1] < segment.size)  # Kafka fills its active index up with zeros
     sound[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) > 0)
     stop = np.flatnonzero(~sound)
     entries = entries[: stop[0]] if len(stop) else entries
@@ -211,7 +211,7 @@ def index_entries(segment: Segment) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """One batch that a walk over headers passed."""
+    """One batch in a walk over headers."""
 
     position: int
     after: int
@@ -222,7 +222,7 @@ class Walked:
 
 
 def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Iterator[Walked]:
-    """The batches from `position` on as far as they are whole; over stretches that hold none it steps."""
+    """The whole batches from `position` on; sections without any are skipped."""
     while position < end:
         buffer = pread(file, min(CHUNK_BYTES, end - position), position)
         table = np.empty((len(buffer) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
@@ -255,14 +255,14 @@ def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Itera
 
 
 def whole_batch_bytes(file: int, position: int, end: int) -> int | None:
-    """Bytes of the batch at `position` if it says so and lies before `end`."""
+    """Bytes of the batch at `position` according to its header, if it ends by `end`."""
     head = header_at(file, position)
     return head[1] if head is not None and position + head[1] <= end else None
 
 
 def next_batch(file: int, position: int, end: int) -> int:
-    """Where, from `position` on, a sound batch begins; `end` when none does. At most RESYNC_BYTES are checked for that:
-    then the rest counts as lost.
+    """The position of the first valid batch from `position` on; `end` if there is none. Checks at most RESYNC_BYTES:
+    after that the rest counts as lost.
     """
     budget = RESYNC_BYTES
     while position < end:
@@ -286,13 +286,13 @@ def next_batch(file: int, position: int, end: int) -> int:
     return end
 
 
-#: How much of a file is checked in search of the next sound batch behind damage.
+#: How many bytes after damage are searched for the next valid batch.
 RESYNC_BYTES = 256 << 20
 
 
 def position_of(segment: Segment, file: int, offset: int, *, beyond: bool = False) -> int:
-    """Where the first batch lies that reaches `offset` or more, or, `beyond`, that begins there or later; the segment's
-    size when none does.
+    """The position of the first batch that ends at `offset` or later or, with `beyond`, that begins there or later; the
+    segment's size if there is none.
     """
     if offset <= segment.base_offset:
         return 0
@@ -311,8 +311,8 @@ def position_of(segment: Segment, file: int, offset: int, *, beyond: bool = Fals
 
 
 def cuts(segment: Segment, file: int, position: int, end: int, step: int) -> list[tuple[int, int]]:
-    """(position, base offset) of batches at which [position, end) may be cut into stretches of `step` bytes or a little
-    more; the ends are not among them.
+    """(position, base offset) of the batches at which to cut [position, end) into parts of `step` bytes or slightly
+    more, without the two ends.
     """
     entries = index_entries(segment)
     if len(entries) < (segment.size // step):

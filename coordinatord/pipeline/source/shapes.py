@@ -12,8 +12,8 @@ from coordinatord.pipeline.source.segments import SourceError
 
 
 class Shape:
-    """What a frame of `kinds` looks like, and how record batches become so. One kind: its columns. Several: those of
-    PLACE, `kind`, and a struct per kind that is null in the rows of others. `columns` are the ones to keep.
+    """The shape of a frame of `kinds`. One kind: its columns. Several: the columns of PLACE, `kind`, and a struct per
+    kind, null in the rows of the others. `columns` are the ones to keep.
     """
 
     def __init__(self, kinds: Sequence[str], columns: Sequence[str] = ()) -> None:
@@ -33,7 +33,7 @@ class Shape:
         self.schema = pa.schema([schema.field(name) for name in columns]) if columns else schema
 
     def batches(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """The record batches in this shape."""
+        """The record batches, converted to this shape."""
         for kind, batch in tables:
             batch = decoded_batch(self._narrow(batch))
             if not self.single:
@@ -52,5 +52,5 @@ class Shape:
 
 
 def _own(kind: str) -> Iterator[pa.Field]:
-    """The fields of a kind's rows that are not those of every kind's."""
+    """The fields of a kind's rows that not all kinds have."""
     return (field for field in KINDS[kind].schema if field not in PLACE)

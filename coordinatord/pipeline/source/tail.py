@@ -1,8 +1,8 @@
-"""Where logs end, and how far one micro-batch goes: the part of the streaming reader that is not Spark's.
+"""The ends of logs, and how far one micro-batch goes: the part of the streaming reader without Spark.
 
-A position is a dict {log: next offset}, as Spark keeps it in a checkpoint. A log that it does not name begins at 0.
-Offsets are those of the log itself, so a restart reads on exactly where the checkpoint says, whatever the cleaner has
-done to files and positions meanwhile.
+A position is a dict {log: next offset}, which Spark stores in a checkpoint. A log missing in it begins at 0. Offsets
+are those of the log itself, so a restart continues exactly at the checkpoint, whatever the cleaner has done to files
+and positions meanwhile.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Position = dict[str, int]
 
 
 class DataLoss(SourceError):
-    """The log does not have any more what the query has read or was to read."""
+    """The log has lost records that the query has read or still had to read."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The end of a log, when it was looked at last: the batch before `position` ends at `next_offset`."""
+    """The end of a log at the last look: the batch before `position` ends at `next_offset`."""
 
     segment: Segment
     position: int
@@ -40,7 +40,7 @@ class _Known:
 
 
 class FileTail:
-    """The logs in directories, growing."""
+    """The logs in directories as they grow."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -54,7 +54,7 @@ class FileTail:
         return {name: self._end(log) for name, log in self.logs().items()}
 
     def _end(self, log: Log) -> int:
-        """The offset behind the last whole and sound batch. What is not whole is still being written."""
+        """The offset after the last whole and valid batch. An incomplete one is still being written."""
         segments = log.segments()
         if not segments:
             return 0
@@ -75,8 +75,8 @@ class FileTail:
         return next_offset
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """How far to go from `start` with at most so many bytes and records, shared fairly among logs; one batch of one
-        log goes in any case, or a query would stand still.
+        """How far to go from `start` with at most this many bytes and records, shared fairly among logs; at least one
+        batch of one log, so that a query makes progress.
         """
         logs = self.logs()
         behind = sorted(
@@ -117,7 +117,7 @@ class FileTail:
 
 
 def _late_position(segment: Segment, file: int) -> int:
-    """A batch near the end of a segment, by its index; its beginning without one."""
+    """The position of a batch near the segment's end, by its index; the segment's start without one."""
     for _, position in reversed(index_entries(segment)[-2:].tolist()):
         head = header_at(file, position)
         if head is not None and head[0] >= segment.base_offset:
@@ -126,7 +126,7 @@ def _late_position(segment: Segment, file: int) -> int:
 
 
 def _batches(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(bytes, records, offset behind it) of each batch with offsets in [start, end)."""
+    """(bytes, records, next offset) of each batch with offsets in [start, end)."""
     segments = log.segments()
     for number, segment in enumerate(segments):
         if segment.base_offset >= end:
@@ -142,7 +142,7 @@ def _batches(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def check_kept(start: Position, ends: Position, fail: bool) -> Position:
-    """`start` where the logs still have it; DataLoss, or the logs' own ends, where they do not."""
+    """`start`, if the logs still have it; if not, DataLoss or the logs' own ends."""
     kept = dict(start)
     for name, next_offset in start.items():
         if name not in ends:

@@ -1,7 +1,7 @@
-"""Topics by their ids, which are all that groups of the consumer protocol (KIP-848) log of them.
+"""Topic names by id: groups of the consumer protocol (KIP-848) log only the ids.
 
-A broker's directories say it (`partition.metadata`), or a broker does. What was found out is kept in
-OUT/topic_names.json, so that a topic that is gone keeps its name. An id that nobody knows is shown as it is.
+The names come from a broker's directories (`partition.metadata`) or from a broker. They are stored in
+OUT/topic_names.json, so that a deleted topic keeps its name. An unknown id is shown as it is.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FILE = "topic_names.json"
 
 
 def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
-    """Of the topics that have a partition in one of the brokers' log directories; nothing of what is none."""
+    """The topics with a partition in one of the brokers' log directories; other directories are ignored."""
     found: dict[str, str] = {}
     for path in paths:
         seen: set[str] = set()
         try:
             directories = sorted(os.listdir(path))
         except OSError:
-            continue  # a segment, a pattern: the log is all that there is
+            continue  # a segment or a pattern: it has only the log
         for name in directories:
             match = PARTITION_DIRECTORY.fullmatch(name)
             if match is None or match[1] in seen:
@@ -41,7 +41,7 @@ def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _topic_id(path: str) -> str | None:
-    """Of a file like `version: 0\\ntopic_id: mqBYrcNKQO6xVx8dYZRsKg`."""
+    """The topic id in a file like `version: 0\\ntopic_id: mqBYrcNKQO6xVx8dYZRsKg`."""
     try:
         with open(path, encoding="ascii") as file:
             lines = file.read(200).splitlines()
@@ -52,8 +52,8 @@ def _topic_id(path: str) -> str | None:
 
 
 def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Of all topics that the user may describe; none from a broker that does not tell ids (before Kafka 2.8).
-    `options` go to kafka-python. SourceError.
+    """All topics that the user may describe; none from a broker that does not send ids (before Kafka 2.8). `options` go
+    to kafka-python. Raises SourceError.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
@@ -70,13 +70,13 @@ def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, s
 
 
 def _text(topic_id: Any) -> str:
-    """Kafka's text of a uuid."""
+    """A uuid in Kafka's text form."""
     bits = topic_id if isinstance(topic_id, UUID) else UUID(topic_id)
     return base64.urlsafe_b64encode(bits.bytes).decode().rstrip("=")
 
 
 def read_names(out: Path) -> dict[str, str]:
-    """What runs have found out."""
+    """The names that runs have found."""
     try:
         names: dict[str, str] = json.loads((out / FILE).read_text())
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def read_names(out: Path) -> dict[str, str]:
 
 
 def keep_names(out: Path, found: Mapping[str, str]) -> None:
-    """Add to what is known."""
+    """Add to the known names."""
     known = read_names(out)
     if found.keys() <= known.keys():
         return
