@@ -1,9 +1,9 @@
 """The tables of `coordinatord pipeline run`. TABLES.md describes them, written by `coordinatord pipeline tables`.
 
-table.py        what a table is: a name, a grain, columns with their meaning, and how it is made
-inputs.py       what tables are made of: facts of the log, where partitions end, what the user wants
-group_log.py    the log of each group, of either protocol, with when it committed
-life.py         what one pass over each group's log finds: rebalances, members, member_events
+table.py        the definition of a table: a name, a grain, columns with their meaning, and a build function
+inputs.py       the input of tables: facts of the log, where partitions end, the user's options
+group_log.py    the log of each group, of either protocol, with its commit times
+life.py         the result of one pass over each group's log: rebalances, members, member_events
 rebalances.py   the columns of rebalances
 members.py      members, member_events, churn; and rebalances
 lag.py          lag, lag_history, status, group_status

@@ -1,4 +1,4 @@
-"""commits, offsets_load: how groups commit, and what that costs the offsets log."""
+"""commits, offsets_load: how groups commit, and the load on the offsets log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table
 
 HOT = 2.0
-"""An offsets partition is hot when it has so many times the records of the average one."""
+"""An offsets partition is hot if it has this many times the records of the average one."""
 
 MOST = float(2**63 - 1024)
-"""The greatest double that is a bigint."""
+"""The greatest double that fits into a bigint."""
 
 COLUMNS = (
     Column("group_id", "string", ""),
@@ -60,7 +60,7 @@ def _commits(inputs: Inputs) -> DataFrame:
     place = Window.partitionBy(*KEYS).orderBy("log_offset")
     before = F.lag("committed_offset").over(place)
     rows = inputs.commits.withColumn("_ms", F.col("made_ms")).withColumn("_before", before)
-    # Not in integers: a client may commit what it likes, and a sum that overflows would end the run.
+    # Not in integers: a client may commit any offset, and an overflowing sum would end the run.
     back = F.col("_before").cast("double") - F.col("committed_offset").cast("double")
     rewound = F.least(F.sum(F.when(back > 0, back)), F.lit(MOST)).cast("bigint")
     seconds = (F.max("_ms") - F.min("_ms")) / 1000

@@ -1,4 +1,4 @@
-"""TABLES.md: what the tables say of themselves."""
+"""TABLES.md, written from the tables' own descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""events: what changed while somebody followed the log. Written by `pipeline run --follow`: run/events.py."""
+"""events: changes while the log was followed. Written by `pipeline run --follow`: run/events.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""expiry: when each committed offset will be forgotten, by the rules of KIP-211."""
+"""expiry: when each committed offset expires, by the rules of KIP-211."""
 
 from __future__ import annotations
 

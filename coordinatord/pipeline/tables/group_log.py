@@ -1,5 +1,5 @@
-"""The log of each group, of either protocol, with when it committed: one pass over it tells all that the tables of
-rebalances and members say.
+"""The log of each group, of either protocol, with its commit times: one pass over it gives all that the tables of
+rebalances and members need.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GENERATION_COLUMNS = (
 )
 OF_THE_RECORD = {field.name for field in RECORD} - {"tombstone"}
 NOT_TOLD = frozenset({"log_partition", "log_offset", "group_id", "bucket", *OF_THE_RECORD})
-"""Columns that analysis.consumer_group has no use for."""
+"""Columns that analysis.consumer_group does not need."""
 LEDGER = "ledger"
 
 TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64()}
@@ -41,7 +41,7 @@ TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolea
 
 @dataclass(slots=True)
 class GroupLog:
-    """Of one group. A group that went from one protocol to the other has both."""
+    """The log of one group. A group that changed its protocol has both."""
 
     group_id: str
     generations: list[Generation | None]
@@ -51,13 +51,13 @@ class GroupLog:
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """Of columns of plain types."""
+    """The schema of columns of plain types."""
     return pa.schema([pa.field(column.name, TYPES[column.type]) for column in columns])
 
 
 def group_rows(inputs: Inputs) -> DataFrame:
-    """Of group_id, log_offset and kind: rows of group_generations with the columns that analysis.generations wants,
-    those of the consumer protocol's kinds and of the ledger as JSON, in the column `text`.
+    """group_id, log_offset and kind; rows of group_generations with the columns that analysis.generations needs; and
+    rows of the consumer protocol's kinds and of the ledger as JSON, in the column `text`.
     """
     generations = inputs.facts(GROUP_GENERATIONS).select("group_id", "log_offset", *GENERATION_COLUMNS)
     rows = generations.withColumn("kind", F.lit(GROUP_GENERATIONS))
@@ -70,7 +70,7 @@ def group_rows(inputs: Inputs) -> DataFrame:
 
 
 def consumer_texts(inputs: Inputs, where: str = "true") -> dict[str, DataFrame]:
-    """group_id, log_offset, text (JSON): rows of the kinds of the consumer protocol, where the log has such groups."""
+    """group_id, log_offset, text (JSON): rows of the consumer protocol's kinds, if the log has such groups."""
     found = {}
     if inputs.has_consumer_groups:
         for kind in consumer_group.CONSUMER_KINDS:
@@ -87,10 +87,10 @@ def commit_times(inputs: Inputs) -> DataFrame:
 
 
 def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], session_ms: int) -> GroupLog | None:
-    """Of one group's rows of the two frames above; None where there are commits alone."""
+    """One group's log from its rows of the two frames above; None if it has commits only."""
     if not rows.num_rows:
         return None
-    # Records of the ledger have no offset here, and come in any order.
+    # The ledger's records have no offset here, and come in any order.
     found = rows.sort_by([("log_offset", "ascending")]).to_pylist()
     texts = [(row["kind"], json.loads(row["text"])) for row in found if row["kind"] != GROUP_GENERATIONS]
     return GroupLog(
@@ -103,7 +103,7 @@ def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], sess
 
 
 def _commits(table: pa.Table) -> Commits:
-    """Of one group: columns topic, partition, time_ms."""
+    """The commits of one group, from the columns topic, partition, time_ms."""
     times: dict[TopicPartition, Any] = {}
     if table.num_rows:
         table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("time_ms", "ascending")])

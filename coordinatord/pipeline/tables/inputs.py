@@ -1,4 +1,4 @@
-"""What tables are made of: the facts that were read from the log, where partitions end, and what the user wants."""
+"""The input of tables: the facts read from the log, where partitions end, and the user's options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coordinatord.pipeline.tables.table import Table
 
 BUCKETS = 16
-"""Groups are dealt into so many by a hash of their name; what has nothing new is not made anew."""
+"""The number of buckets. A hash of its name puts a group into one; buckets without new records are not rebuilt."""
 
 FACTS = (
     OFFSET_COMMITS,
@@ -40,28 +40,28 @@ FACTS = (
     QUARANTINE,
     *consumer_group.CONSUMER_KINDS,
 )
-"""The kinds that are kept. What else a log has is there to be read with the source, and in no table yet."""
+"""The kinds that are stored. All others can be read with the source, but are in no table yet."""
 
 LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, record string"
 
 
 def bucket_of(group_id: Any) -> Any:
-    """The bucket of a group, as a column; null for what belongs to no group."""
+    """The bucket of a group, as a column; null for rows without a group."""
     return F.pmod(F.xxhash64(group_id), F.lit(BUCKETS)).cast("int")
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What the user may say about the tables. Times in milliseconds."""
+    """The user's options for the tables. Times in milliseconds."""
 
     rules: Rules = field(default_factory=Rules)
     retention_ms: int = 10_080 * 60_000
     """offsets.retention.minutes of the cluster."""
     history_step_ms: int = 60_000
     slo_lag: int = 1_000
-    """The lag up to which a minute is good."""
+    """A minute with at most this lag is good."""
     slo_target: float = 0.99
-    """The share of minutes that shall be good."""
+    """The share of minutes that should be good."""
     consumer_session_ms: int = SESSION_MS
     """group.consumer.session.timeout.ms of the cluster."""
     load_rate: int = LOAD_RATE
@@ -69,7 +69,7 @@ class TableOptions:
 
 
 class Inputs:
-    """Of one run. `buckets` are the groups that are looked at; None for all."""
+    """The input of one run. `buckets` are those to rebuild; None for all."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class Inputs:
     @cached_property
     def commits(self) -> DataFrame:
         """Commits that have taken effect, and tombstones, in the order of `log_offset`; with `made_ms`, when the commit
-        was made, and `effective_ms`, when it took effect: one of a transaction does so at its marker.
+        was made, and `effective_ms`, when it took effect: a transaction's commit does so at its marker.
 
-        `committed_offset` is null of a tombstone, and where it is negative, which is no offset to any client.
+        `committed_offset` is null for a tombstone, and if it is negative, which no client accepts as an offset.
         """
         commits = self.facts(OFFSET_COMMITS)
         made_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
@@ -124,12 +124,12 @@ class Inputs:
 
     @cached_property
     def last_generations(self) -> DataFrame:
-        """The last row of group_generations of each classic group that is not gone."""
+        """The last row of group_generations of each classic group that still exists."""
         return _last(self.facts(GROUP_GENERATIONS), "group_id").where(~F.col("tombstone"))
 
     @cached_property
     def members(self) -> DataFrame:
-        """group_id, has_members: of groups of which it is known."""
+        """group_id, has_members: of the groups for which it is known."""
         classic = self.last_generations.select("group_id", (F.size("members") > 0).alias("has_members"))
         consumer = (
             _last(self.facts(consumer_group.MEMBER), "group_id", "member_id")
@@ -140,8 +140,8 @@ class Inputs:
 
     @cached_property
     def consumer_topics(self) -> DataFrame:
-        """group_id, topics: what members of each group of the consumer protocol read, by name or by pattern; none where
-        it is empty.
+        """group_id, topics: what the members of each group of the consumer protocol read, by name or by pattern. Groups
+        without topics are omitted.
         """
         groups = _last(self.facts(consumer_group.METADATA), "group_id").where(~F.col("tombstone")).select("group_id")
         patterns = _last(self.facts(consumer_group.REGEX), "group_id", "regular_expression").where(~F.col("tombstone"))
@@ -162,7 +162,7 @@ class Inputs:
 
     @cached_property
     def topic_names(self) -> dict[str, str]:
-        """Topics by id: what runs have found out (source/topic_names.py), and what records themselves say."""
+        """Topic names by id: those that runs have found (source/topic_names.py), and those in the records."""
         if not self.has_consumer_groups:
             return {}
         committed = self.facts(OFFSET_COMMITS).where("topic_id is not null").select("topic_id", "topic")
@@ -181,7 +181,7 @@ class Inputs:
 
     @cached_property
     def ledger(self) -> DataFrame:
-        """LEDGER_DDL with `bucket`: records of our daemon's ledger as JSON; none of a plain Kafka log."""
+        """LEDGER_DDL with `bucket`: the records of coordinatord's ledger as JSON; none for a plain Kafka log."""
         path = self.out / "ledger"
         ddl = f"{LEDGER_DDL}, bucket int"
         if not self.has_ledger:
@@ -191,7 +191,7 @@ class Inputs:
 
     @cached_property
     def endings(self) -> DataFrame:
-        """topic, partition, log_start_offset, end_offset, sampled_ms (the last that is known), and `points`: all."""
+        """topic, partition, log_start_offset, end_offset, sampled_ms (the last known), and `points`: all of them."""
         path = self.out / "end_offsets"
         if not any(path.glob("*")):
             return self.spark.createDataFrame([], ENDS_DDL)
@@ -201,37 +201,37 @@ class Inputs:
             F.max("sampled_ms").alias("sampled_ms"),
             F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),
             F.max_by("end_offset", "sampled_ms").alias("end_offset"),
-            # A directory tells its whole past each time: that of the last look is enough.
+            # A directory gives its whole history each time: the last look's is enough.
             F.concat(F.max_by("points", "sampled_ms"), F.collect_list(sample)).alias("points"),
         )
 
     def table(self, name: str) -> DataFrame:
-        """Another table, of the same groups."""
+        """Another table, of the same buckets."""
         return self.once(name, lambda: self._tables[name].build(self).select(*self._tables[name].names))
 
     def once(self, name: str, build: Callable[[], DataFrame]) -> DataFrame:
-        """What `build` makes, made once however many tables are made of it."""
+        """The result of `build`, made once, however many tables need it."""
         if name not in self._built:
             self._built[name] = build().persist()
         return self._built[name]
 
     def release(self) -> None:
-        """Nothing more will be asked."""
+        """Free the cached data: no more is needed."""
         for rows in self._built.values():
             rows.unpersist()
         self._built.clear()
 
 
 def fact_columns(kind: str) -> str:
-    """In Spark's DDL, without `bucket`."""
+    """The columns of a kind in Spark's DDL, without `bucket`."""
     schema = from_arrow_schema(KINDS[kind].schema)
     return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
 
 
 def _effective(commits: DataFrame) -> DataFrame:
-    """Those that have ever been the group's offset. As in Kafka one of a transaction has, unless something that was
-    written after it was already when its marker came: a commit outside of it, a tombstone. So they take effect in the
-    order of the log, whatever the order of the markers.
+    """The commits that were ever the group's offset. As in Kafka, a transaction's commit was, unless a later write (a
+    commit outside of it, a tombstone) was effective before its marker came. So commits take effect in the order of the
+    log, whatever the order of the markers.
     """
     place = F.coalesce("outcome_log_offset", "log_offset")
     before = Window.partitionBy("log_partition", "group_id", "topic", "partition").orderBy(place, "log_offset")
@@ -241,6 +241,6 @@ def _effective(commits: DataFrame) -> DataFrame:
 
 
 def _last(rows: DataFrame, *keys: str) -> DataFrame:
-    """The last row of the log for each key."""
+    """The last row in the log for each key."""
     newest = Window.partitionBy(*keys).orderBy(F.col("log_offset").desc())
     return rows.withColumn("_rank", F.row_number().over(newest)).where("_rank = 1").drop("_rank")

@@ -1,6 +1,6 @@
-"""lag, lag_history, status, group_status: how far behind, since when, and what is the matter.
+"""lag, lag_history, status, group_status: how far groups are behind, since when, and why.
 
-One pass over all commits of a topic's partition, with the curve of its end offset, tells it of all groups that read it.
+One pass over all commits for a partition, with the curve of its end offset, serves all groups that read it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ PerGroup = Callable[[str, list[Commit], "Partition"], Rows]
 
 
 class Partition:
-    """Of a topic, with its curve; `has_members` by group."""
+    """A topic's partition, with its curve; `has_members` by group."""
 
     def __init__(self, topic: str, partition: int, endings: pd.DataFrame) -> None:
         self.topic = topic
@@ -113,7 +113,7 @@ class Partition:
 
 
 def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -> DataFrame:
-    """Rows that `told(group, commits, partition)` gives for each group that has an offset in a partition."""
+    """The rows that `told(group, commits, partition)` returns for each group with an offset in a partition."""
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
     names = [column.name for column in columns]
 
@@ -138,7 +138,7 @@ def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -
 
 
 def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
-    """The commits of a group for a partition in the order of the log, as long as they are not gone."""
+    """A group's commits for a partition since its last tombstone, in the order of the log."""
     rows = rows.sort_values("log_offset")
     commits: list[Commit] = []
     for offset, committed_ms in zip(rows["committed_offset"], rows["effective_ms"], strict=True):

@@ -1,7 +1,7 @@
-"""What one pass over each group's log finds: its rebalances, the lives of its members, and what those add up to.
+"""The result of one pass over each group's log: its rebalances, its members' lives, and the patterns among them.
 
-Three tables are parts of it. It is made once in a run, however many of them are asked for: half of what each would cost
-is to bring a group's rows together, and to read them.
+Three tables are parts of it. It is made once per run, however many of them are requested: half of the cost of each
+would be to collect and read a group's rows.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""members, member_events, churn: who came, how long it stayed, and what that adds up to; and rebalances, which the same
-pass over a group's log tells of.
+"""members, member_events, churn: who joined, for how long, and the patterns among them; and rebalances, which come from
+the same pass over a group's log.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ PARTS = {REBALANCE: rebalances.COLUMNS, MEMBER: MEMBER_COLUMNS, EVENT: EVENT_COL
 
 def _churn(inputs: Inputs) -> DataFrame:
     hour_ms = 3_600_000
-    # An epoch that the next one superseded has had its members, too.
+    # A superseded epoch had its members, too.
     counts = "group_type = 'consumer' or outcome in ('completed', 'empty')"
     ended = inputs.table("rebalances").where(counts)
     hour = (F.floor(F.coalesce("ended_ms", "began_ms") / hour_ms) * hour_ms).cast("bigint").alias("hour_ms")

@@ -1,4 +1,4 @@
-"""rebalances: what happened, for how long, and why: from our ledger, or inferred from a plain Kafka log."""
+"""rebalances: what happened, for how long, and why: from coordinatord's ledger, or inferred from a plain Kafka log."""
 
 from __future__ import annotations
 

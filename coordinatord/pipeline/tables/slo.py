@@ -1,4 +1,4 @@
-"""slo: for how many minutes a group was as near as it should be, and what is left of its error budget."""
+"""slo: for how many minutes a group was as close as it should be, and how much of its error budget is left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = (
 def _build(inputs: Inputs) -> DataFrame:
     options = inputs.options
     history = inputs.table("lag_history")
-    # Partitions may have steps of their own: a moment is one of the widest step.
+    # Partitions may have different steps: use the widest.
     step = history.groupBy("group_id", "topic", "partition").agg(
         F.when(F.count("*") > 1, (F.max("at_ms") - F.min("at_ms")) / (F.count("*") - 1)).alias("step_ms")
     )

@@ -1,7 +1,7 @@
-"""What a table is: a name, a grain, columns with their meaning, and how it is made of what was read.
+"""The definition of a table: a name, a grain, columns with their meaning, and a function that builds it from the input.
 
-`build(inputs)` returns a DataFrame with the declared columns, in that order. Tables are rebuilt for the groups that
-have something new (see run/update.py), so what it returns must depend on nothing of other groups.
+`build(inputs)` returns a DataFrame with the declared columns, in that order. Tables are rebuilt for the buckets with
+new records (see run/update.py), so the result must not depend on other groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Table:
     build: Callable[[Any], DataFrame]
     """Takes `inputs.Inputs`, which knows the tables."""
     depends_on_time: bool = False
-    """Its rows change although the group's log does not: they are made anew by each run, for all groups."""
+    """Its rows change even if the group's log does not: each run rebuilds them, for all groups."""
 
     @property
     def ddl(self) -> str:
@@ -45,5 +45,5 @@ class Table:
 
 
 def pick(table_columns: tuple[Column, ...], row: Any) -> tuple[Any, ...]:
-    """The values of a row's attributes in the order of the columns."""
+    """The values of a row's attributes, in the order of the columns."""
     return tuple(getattr(row, column.name) for column in table_columns)
