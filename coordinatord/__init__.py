@@ -1,1 +1,1 @@
-"""A Kafka-wire-protocol group coordinator. README.md follows one JoinGroup through the code."""
+"""A Kafka-wire-protocol group coordinator. ARCHITECTURE.md has the map and follows three requests."""
