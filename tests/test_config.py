@@ -287,7 +287,7 @@ def test_the_other_name_of_a_setting_counts_less_than_its_own_within_a_source(tm
         ("listeners=", "listeners leaves nothing to listen on"),
         ("listeners=SSL://:9092", "The listener SSL asks for SSL, but only PLAINTEXT can be served"),
         ("listeners=INSIDE://:9092", "The listener INSIDE has no security protocol: add INSIDE:PLAINTEXT"),
-        ("advertised.listeners=OTHER://h:1", "advertised.listeners names OTHER, which is not among listeners"),
+        ("advertised.listeners=OTHER://h:1", "advertised.listeners names OTHER, which is not in listeners"),
         ("advertised.listeners=0.0.0.0:9092", "advertised.listeners must give a host that clients can reach"),
         ("admin.listeners=a:1,b:2", "admin.listeners takes one address only (--set)."),
         ("admin.listeners=https://a:1", "admin.listeners must be HOST:PORT or http://HOST:PORT, not 'https://a:1'"),
@@ -303,7 +303,7 @@ def test_the_other_name_of_a_setting_counts_less_than_its_own_within_a_source(tm
         ("group.max.sise=3", "There is no setting 'group.max.sise' (--set). Did you mean group.max.size?"),
         ("group_max_size=3", "There is no setting 'group_max_size' (--set). Did you mean group.max.size?"),
         ("data-dir=x", "There is no setting 'data-dir' (--set). Did you mean log.dirs?"),
-        ("zoekeeper=x", "There is no setting 'zoekeeper' (--set). `coordinatord settings` lists all there are."),
+        ("zoekeeper=x", "There is no setting 'zoekeeper' (--set). `coordinatord settings` lists all of them."),
     ],
 )
 def test_a_bad_value_gets_one_sentence(given: str, told: str) -> None:
@@ -321,7 +321,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert caught.value.problems == (
         f"num.partitions must be a whole number, not 1.5 ({file}).",
         "node.id must be at least 0, not -1 (environment variable COORDINATORD_NODE_ID).",
-        "There is no setting 'no.such' (--set). `coordinatord settings` lists all there are.",
+        "There is no setting 'no.such' (--set). `coordinatord settings` lists all of them.",
     )
 
 

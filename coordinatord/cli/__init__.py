@@ -13,17 +13,25 @@ import click
 
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
-    "log": ("coordinatord.cli.log", "log", "Look into the files of a log, check and repair them."),
-    "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator about its groups: why they rebalance."),
-    "import": ("coordinatord.cli.exchange", "import_", "Make a data directory out of a Kafka broker's."),
-    "export": ("coordinatord.cli.exchange", "export", "Put everything into the data directory of a new Kafka broker."),
+    "log": ("coordinatord.cli.log", "log", "Show, check and repair the files of a log."),
+    "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator why its groups rebalance."),
+    "import": ("coordinatord.cli.exchange", "import_", "Import a Kafka broker's data directory."),
+    "export": (
+        "coordinatord.cli.exchange",
+        "export",
+        "Export everything into the data directory of a new Kafka broker.",
+    ),
     "pipeline": (
         "coordinatord.cli.pipeline",
         "pipeline",
         "Tables and reports from the offsets log of any Kafka cluster.",
     ),
-    "simulate": ("coordinatord.cli.simulate", "simulate", "What do these timeouts cost my deployment?"),
-    "settings": ("coordinatord.cli.settings", "settings", "List settings with value, default, origin and meaning."),
+    "simulate": ("coordinatord.cli.simulate", "simulate", "Predict what timeouts cost a deployment."),
+    "settings": (
+        "coordinatord.cli.settings",
+        "settings",
+        "List settings with their values, defaults, origins and meanings.",
+    ),
 }
 """Name -> (module, attribute, line in the list of commands)."""
 

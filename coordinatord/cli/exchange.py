@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 DIRECTORY = click.Path(path_type=Path)
 
-_data_dir = click.option("--data-dir", metavar="DIR", help="Where the daemon keeps its log. [log.dirs, default ./data]")
+_data_dir = click.option("--data-dir", metavar="DIR", help="The daemon's data directory. [log.dirs, default ./data]")
 _config = click.option(
-    "-c", "--config", metavar="FILE", type=DIRECTORY, envvar="COORDINATORD_CONFIG", help="Its settings."
+    "-c", "--config", metavar="FILE", type=DIRECTORY, envvar="COORDINATORD_CONFIG", help="The daemon's settings file."
 )
-_set = click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One of them. Can be repeated.")
+_set = click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting. Can be repeated.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Read and check everything, write nothing.")
 
 
 @click.command(
     name="import",
-    epilog="""Stop the broker first; one that was killed will do. Its directories are only read. deploy/MIGRATION.md
-    has all steps, in both directions.""",
+    epilog="""Stop the broker first; a killed one works too. Its directories are only read. deploy/MIGRATION.md has all
+    steps, in both directions.""",
 )
 @click.argument("sources", metavar="LOG_DIR...", nargs=-1, required=True, type=DIRECTORY)
 @_data_dir
@@ -36,11 +36,11 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Read and check everythi
 def import_(
     sources: tuple[Path, ...], data_dir: str | None, config: Path | None, assignments: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Make a data directory out of a Kafka broker's.
+    """Import a Kafka broker's data directory.
 
-    LOG_DIR is what the broker's log.dirs names, and metadata.log.dir if that is another: all of them, of one broker.
-    Topics with their records, groups, offsets, transactions and the ids of producers are taken over; DIR must not be
-    there yet, or be empty. Then `coordinatord serve --data-dir DIR` goes on where the broker stopped.
+    LOG_DIR is each directory of the broker's log.dirs, and metadata.log.dir if it differs: all of one broker. The
+    import takes over topics with their records, groups, offsets, transactions and producer ids. DIR must be empty or
+    not exist yet. Then `coordinatord serve --data-dir DIR` continues where the broker stopped.
     """
     from coordinatord.exchange.importing import import_ as run
 
@@ -54,8 +54,8 @@ def import_(
 
 
 @click.command(
-    epilog="""Kafka's own `kafka-storage.sh format` prepares a broker's directory; it must not have been started
-    yet: a cluster takes topics with their ids when it begins, and not later. deploy/MIGRATION.md has all steps, in both
+    epilog="""Kafka's own `kafka-storage.sh format` prepares a broker's directory. The broker must never have been
+    started: a cluster accepts topics with their ids only at its first start. deploy/MIGRATION.md has all steps, in both
     directions."""
 )
 @click.argument("target", metavar="LOG_DIR", type=DIRECTORY)
@@ -68,7 +68,7 @@ def import_(
     metavar="DIR",
     multiple=True,
     type=DIRECTORY,
-    help="The formatted directory of a controller, each of them, if LOG_DIR is of a broker that is none.",
+    help="A controller's formatted directory, if LOG_DIR's broker is not a controller. Give each of them.",
 )
 @_dry_run
 def export(
@@ -79,10 +79,10 @@ def export(
     controllers: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
-    """Put everything into the data directory of a new Kafka broker.
+    """Export everything into the data directory of a new Kafka broker.
 
     LOG_DIR is the broker's log.dirs, formatted and not yet started. Topics keep their ids and records; groups, offsets,
-    transactions and the ids of producers go with them. Stop the daemon first; its DIR is only read.
+    transactions and producer ids are exported with them. Stop the daemon first; its DIR is only read.
     """
     from coordinatord.exchange.exporting import export as run
 

@@ -36,30 +36,37 @@ NO_CLIENT_REASON = f"; client reason: {NO_REASON}"
 CAUSES = {
     Cause.SESSION_EXPIRED: "sent no heartbeat within its session timeout",
     Cause.NOT_REJOINED: "did not rejoin within the rebalance timeout",
-    Cause.NOT_SYNCED: "did not ask for its assignment within the rebalance timeout",
+    Cause.NOT_SYNCED: "did not send SyncGroup within the rebalance timeout",
     Cause.JOIN_EXPIRED: "waited in a join for five minutes",
     Cause.LEFT: "left",
     Cause.REPLACED: "was replaced by a new process with its group.instance.id",
-    Cause.GROUP_FULL: "had no place: group.max.size is reached",
+    Cause.GROUP_FULL: "was dropped: group.max.size is reached",
 }
 
 
 @click.group(name="groups")
 def groups() -> None:
-    """Ask a running coordinator about its groups: why they rebalance."""
+    """Ask a running coordinator why its groups rebalance."""
 
 
 @groups.command()
 @click.argument("group", callback=utf8)
 @click.option(
-    "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="A node of the coordinator."
+    "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Any node of the coordinator."
 )
-@click.option("--last", metavar="N", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many.")
-@click.option("--json", "as_json", is_flag=True, help="The records as they are, one a line, oldest first.")
+@click.option(
+    "--last",
+    metavar="N",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Show the last N rebalances.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON records, one per line, oldest first.")
 def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
-    """Tell why GROUP has rebalanced: what made it, who was late, who went.
+    """Show why GROUP rebalanced: each cause, who was late, who was dropped.
 
-    Reads the topic __rebalances, which has the rebalances of the last days, also of groups that are gone.
+    Reads the topic __rebalances, which has the rebalances of the last days, of deleted groups too.
     """
     try:
         state, records = look_up(bootstrap, group, last)
@@ -82,7 +89,7 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
     is_absent = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     code = ErrorCode(coordinator.error_code or (0 if is_absent else topic.error_code))
     if code:
-        raise WireError(f"{bootstrap} cannot tell now: {code.name}. Try again in a moment.")
+        raise WireError(f"{bootstrap} cannot answer now: {code.name}. Try again in a moment.")
     with Wire(_address(coordinator.host, coordinator.port), CLIENT_ID) as wire:
         state = wire.ask(DescribeGroupsRequest([group])).groups[0]
     if is_absent:
@@ -91,7 +98,7 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
     leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == partition)
     leader = next((node for node in metadata.brokers if node.node_id == leader_id), None)
     if leader is None:
-        raise WireError(f"Nobody serves partition {partition} of {LEDGER_TOPIC} now. Try again in a moment.")
+        raise WireError(f"Partition {partition} of {LEDGER_TOPIC} has no leader now. Try again in a moment.")
     with Wire(_address(leader.host, leader.port), CLIENT_ID) as wire:
         return state, list(deque(_records(wire, partition, group), maxlen=last))
 
@@ -141,9 +148,9 @@ def _check(wire: Wire, error_code: int) -> None:
 def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]:
     """The story of a group in plain words, the newest rebalance first."""
     if state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
-        yield f"There is no group {group} now."
+        yield f"Group {group} does not exist now."
     elif state.error_code:
-        yield f"Group {group} cannot be asked for its state now: {ErrorCode(state.error_code).name}."
+        yield f"The state of group {group} is not available now: {ErrorCode(state.error_code).name}."
     else:
         size = len(state.members)
         members = f"{size} member{'' if size == 1 else 's'}"
@@ -151,8 +158,8 @@ def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]
         yield f"Group {group} is {state.group_state}: {members}{protocol}."
     if not records:
         yield (
-            "No rebalance of it is on record. They are recorded by coordinatord, and kept for seven days, "
-            "unless its rebalance.ledger.enable is false."
+            "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
+            "unless rebalance.ledger.enable is false."
         )
     for record in reversed(records):
         yield ""
@@ -167,8 +174,8 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     seconds = _seconds(record["ended_ms"] - record["began_ms"])
     ending = {
         Outcome.COMPLETED: f"took {seconds}",
-        Outcome.SUPERSEDED: f"given up after {seconds} for another rebalance",
-        Outcome.EMPTY: f"over after {seconds}: nobody was left",
+        Outcome.SUPERSEDED: f"abandoned after {seconds} for another rebalance",
+        Outcome.EMPTY: f"ended after {seconds}: no members were left",
         Outcome.STOPPED: f"cut off after {seconds}: the coordinator stopped serving the group, or it was deleted",
     }[record["outcome"]]
     yield f"{began:%Y-%m-%d %H:%M:%S}  {generation}, {ending}"
@@ -187,7 +194,7 @@ def story(record: dict[str, Any]) -> Iterator[str]:
         yield f"  joining took {_seconds(join_ms)}{delay}; the assignment {_seconds(sync_ms)} {leader}"
     slowest = record.get("slowest")
     if slowest and slowest["after_ms"]:
-        doing = "came last" if slowest["phase"] == "join" else "was waited for to assign"
+        doing = "joined last" if slowest["phase"] == "join" else "took longest to assign"
         if any(slowest["member_id"] == each["member_id"] for each in record["dropped"]):
             doing = "was waited for and did not come"
         yield f"  slowest: {slowest['member_id']} {doing}, {_seconds(slowest['after_ms'])}"

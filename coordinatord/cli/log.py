@@ -26,18 +26,18 @@ PATH = click.Path(exists=True, path_type=Path)
 
 @click.group(name="log")
 def log() -> None:
-    """Look into the files of a log, check and repair them."""
+    """Show, check and repair the files of a log."""
 
 
 @log.command()
 @click.argument("paths", nargs=-1, required=True, type=PATH)
-@click.option("--records/--no-records", default=True, help="Each record, or the batches only.")
-@click.option("--raw", is_flag=True, help="Keys and values as they are, in the coordinator's own topics too.")
+@click.option("--records/--no-records", default=True, help="Show each record, or only the batches.")
+@click.option("--raw", is_flag=True, help="Show undecoded keys and values, of the coordinator's own topics too.")
 def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     """Show segments, indexes, journals or whole partitions as text.
 
-    Records of __consumer_offsets and __transaction_state are decoded. Damage is shown where it is, with exit status 1;
-    nothing is changed. A daemon may be running.
+    Records of __consumer_offsets and __transaction_state are decoded. Damage is shown in
+    place, and the exit status is 1. Nothing is changed. A daemon may be running.
     """
     damaged = False
     with _told_as_sentence():
@@ -55,8 +55,8 @@ def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
 def verify(path: Path) -> None:
     """Check every batch of every segment: CRC, offsets, records.
 
-    PATH is a data directory, a partition's directory in one, or a segment. The daemon checks the offsets log when it
-    loads it, and after a crash what was written last; this reads everything.
+    PATH is a data directory, a partition's directory, or a segment. The daemon itself checks the offsets log when it
+    loads it, and after a crash the last writes; this command reads everything.
     """
     segments = damaged = total_bytes = 0
     with _told_as_sentence():
@@ -76,13 +76,15 @@ def verify(path: Path) -> None:
 
 @log.command()
 @click.argument("segment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--from-position", "position", type=click.IntRange(min=0), required=True, help="Where a batch begins.")
+@click.option(
+    "--from-position", "position", type=click.IntRange(min=0), required=True, help="The byte at which a batch begins."
+)
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 def repair(segment: Path, position: int, yes: bool) -> None:
-    """Give up what lies in a partition from a position of a segment on, so that a start can go on with the rest.
+    """Remove everything in a partition from a position of SEGMENT on, so that the daemon can start with the rest.
 
-    Shows what that would be and asks. The removed bytes are kept beside the segment, in files that end with .removed;
-    offsets that go will be given out again. The daemon must not be running.
+    Shows what would be removed and asks. The removed bytes are kept beside the segment, in files that end with
+    .removed. The removed offsets will be assigned again. The daemon must not be running.
     """
     from coordinatord.log import repair as repairing
     from coordinatord.log.config import LogConfig
@@ -98,7 +100,7 @@ def repair(segment: Path, position: int, yes: bool) -> None:
             for line in _told(made, witness):
                 click.echo(line)
             if not yes and not _asked():
-                click.echo("Nothing was changed. With --yes it is done without asking.")
+                click.echo("Nothing was changed. Add --yes to repair without asking.")
                 raise SystemExit(1)
             for side_file in repairing.carry_out(disk, made, LogConfig().index_interval_bytes):
                 click.echo(f"kept aside: {side_file}")
@@ -143,11 +145,11 @@ def _told(made: Plan, witness: Witness) -> Iterator[str]:
             name = os.path.basename(share.path)
             offsets = f"offsets {share.first_offset} to {share.last_offset}"
             yield f"  of {name}, {share.record_count} records can be read: {offsets}"
-    yield f"  {readable} records of {len(witness.keys)} keys in all; what the damage has hit is not counted"
+    yield f"  {readable} records of {len(witness.keys)} keys in all; damaged records are not counted"
     if witness.groups:
         shown = sorted(witness.groups)[:SHOWN_GROUPS]
         more = f" and {len(witness.groups) - len(shown)} more" if len(witness.groups) > len(shown) else ""
-        yield f"  groups that go back to what is kept of them: {', '.join(shown)}{more}"
+        yield f"  groups that fall back to an earlier state: {', '.join(shown)}{more}"
 
 
 def _asked() -> bool:

@@ -19,10 +19,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP = {
     "listen": ("HOST:PORT", "Where clients connect. :9092 is every interface, port 0 any free port."),
-    "advertise": ("HOST:PORT", "What clients are told to connect to, if it is another address."),
+    "advertise": ("HOST:PORT", "The address that clients are told to connect to, if it differs."),
     "data-dir": ("DIR", "Where the log is kept."),
     "admin": ("HOST:PORT", "Serve /metrics, /healthz and /readyz there."),
-    "workers": ("N", "Processes that share the work, each a node on a port of its own: the first and the next N-1."),
+    "workers": (
+        "N",
+        "Processes that share the work. Each is a node with its own port: the first port and the next N-1.",
+    ),
     "log-format": ("auto|console|json", "Log lines for people or for machines."),
     "log-level": ("LEVEL", "debug, info, warning or error."),
 }
@@ -38,7 +41,7 @@ def settings_options(command: Command) -> Command:
             metavar="FILE",
             type=click.Path(path_type=Path),
             envvar="COORDINATORD_CONFIG",
-            help="A TOML file, or a server.properties as Kafka has it.",
+            help="A TOML file, or a broker's server.properties.",
         )
     ]
     for name, (metavar, text) in HELP.items():
@@ -77,7 +80,7 @@ def utf8(_context: click.Context, _parameter: click.Parameter, value: Any) -> An
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise click.BadParameter(f"{text!r} is not UTF-8, as every name in Kafka is") from None
+            raise click.BadParameter(f"{text!r} is not UTF-8; names in Kafka are") from None
     return value
 
 

@@ -37,11 +37,11 @@ def pipeline() -> None:
 @pipeline.command()
 @run_options
 def run(**given: Any) -> None:
-    """Read what is new in the log, and bring the tables up to date.
+    """Read new records of the log and update the tables.
 
-    A run takes up where the last one with the same --out stopped. Without --end-offsets the partitions of topics are
-    looked up where the log is. With --follow it does so again and again, and prints a line for each group that gets
-    stuck, rebalances all the time or will lose its offsets, and when that is over.
+    A run continues where the last one with the same --out stopped. Without --end-offsets, the ends of partitions are
+    looked up where the log is. --follow repeats the run, and prints a line when a group gets stuck, rebalances all the
+    time or is about to lose its offsets, and another when that is over.
     """
     try:
         from coordinatord.pipeline.run.before import check_run
@@ -72,7 +72,9 @@ def run(**given: Any) -> None:
         click.echo(f"  {name:<16}{count:>12,} rows")
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
-        click.echo(f"{quarantined:,} stretches could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True)
+        click.echo(
+            f"{quarantined:,} pieces of the log could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True
+        )
 
 
 def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
@@ -92,12 +94,12 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     def stop(number: int, _frame: Any) -> None:
         if follower.stop.is_set():
             os._exit(128 + number)
-        click.echo("stopping after the batch that is being made; once more stops at once", err=True)
+        click.echo("stopping after the current batch; a second signal stops at once", err=True)
         follower.stop.set()
 
     # Spark has set handlers of its own, which cancel jobs.
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    click.echo(f"following, a look every {given['interval']:g} s; Ctrl-C stops", err=True)
+    click.echo(f"following, every {given['interval']:g} s; Ctrl-C stops", err=True)
     try:
         done = follower.run()
     finally:
@@ -105,7 +107,7 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
             signal.signal(number, handler)
     click.echo(
         f"stopped: {done.batches:,} batches, {done.records:,} new records, {done.events:,} events in "
-        f"{job.out / 'events'}; the next start goes on here"
+        f"{job.out / 'events'}; the next start resumes here"
     )
 
 
@@ -124,7 +126,7 @@ def _clock(time_s: float) -> str:
 
 @pipeline.command()
 def tables() -> None:
-    """What the tables are: their grain, columns and units, as Markdown."""
+    """Describe the tables: their grain, columns and units, as Markdown."""
     try:
         from coordinatord.pipeline.tables.describe import markdown
     except ModuleNotFoundError as error:
@@ -137,19 +139,19 @@ def tables() -> None:
     "--out",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where `pipeline run` put its tables.",
+    help="The directory of `pipeline run --out`.",
 )
 @click.option("--group", required=True, callback=utf8, help="The group.")
-@click.option("--time", "when", required=True, help="03:12 (the last one), 2026-11-21T03:12 or epoch ms; UTC.")
-@click.option("--compare", metavar="TIME", help="And what is otherwise at this time.")
+@click.option("--time", "when", required=True, help="03:12 (the most recent), 2026-11-21T03:12 or epoch ms; UTC.")
+@click.option("--compare", metavar="TIME", help="Also show what differs at this time.")
 @click.option(
     "--csv",
     "csv_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the offsets to a file from which Kafka's kafka-consumer-groups resets the group.",
+    help="Write the offsets to a file with which Kafka's kafka-consumer-groups can reset the group.",
 )
 def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | None) -> None:
-    """What a group had committed at a moment, who read what, and how to go back there."""
+    """Show what a group had committed at a moment, who read what, and how to reset the group to it."""
     try:
         from coordinatord.pipeline.run import at as moments
         from coordinatord.pipeline.source.frames import start_spark
@@ -166,7 +168,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
             spark = start_spark(**QUIET)
             spark.sparkContext.setLogLevel("ERROR")
             for number, at_ms in enumerate(times):
-                progress.stage("reading what was kept of the group", number, len(times))
+                progress.stage("reading the group's records", number, len(times))
                 found.append(moments.moment(spark, out, group, at_ms))
     except SourceError as error:
         fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
@@ -193,15 +195,21 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     "--out",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where `pipeline run` put its tables.",
+    help="The directory of `pipeline run --out`.",
 )
-@click.option("--html", "html_path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file.")
+@click.option(
+    "--html", "html_path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file to write."
+)
 @click.option("--group", "chosen", multiple=True, callback=utf8, help="Show this group in full. Can be repeated.")
 @click.option(
-    "--limit", default=12, show_default=True, type=click.IntRange(1, 200), help="Without --group: so many, by urgency."
+    "--limit",
+    default=12,
+    show_default=True,
+    type=click.IntRange(1, 200),
+    help="Without --group: show this many, the most urgent first.",
 )
 def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> None:
-    """Write the tables as one HTML file: who needs attention, and each group's members, rebalances and lag in time.
+    """Write the tables as one HTML file: who needs attention, and each group's members, rebalances and lag over time.
 
     Reads the tables of the last run, and needs no Spark.
     """

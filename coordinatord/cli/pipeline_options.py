@@ -22,22 +22,22 @@ JOB_OPTIONS = (
     click.option(
         "--end-offsets",
         metavar="DIR|HOST:PORT",
-        help="Where partitions end. [the source's own directory, or the bootstrap broker]",
+        help="Where to look up the ends of partitions. [the source's own directory, or the bootstrap broker]",
     ),
     click.option(
         "--broker-option",
         "broker_options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="For the broker, in kafka-python's words: security_protocol=SASL_SSL …",
+        help="For the broker, under kafka-python's names: security_protocol=SASL_SSL …",
     ),
     click.option(
         "--broker-config",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="A file of such lines: a password in it is in no list of processes.",
+        help="A file of such lines, which keeps passwords out of the process list.",
     ),
     click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the tables go."),
-    click.option("--groups", callback=utf8, help="Only these groups: names by commas, * and ? allowed."),
+    click.option("--groups", callback=utf8, help="Only these groups: names separated by commas, * and ? allowed."),
     click.option("--topics", callback=utf8, help="Only commits for these topics."),
     click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
     click.option("--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet"),
@@ -50,14 +50,14 @@ TABLE_OPTIONS = (
         default=600,
         show_default=True,
         type=click.IntRange(1, MOST),
-        help="Seconds that a status looks back.",
+        help="Seconds of commits that a status is based on.",
     ),
     click.option(
         "--min-lag",
         default=1,
         show_default=True,
         type=click.IntRange(1, MOST),
-        help="Fewer unread records are nothing to speak of.",
+        help="Ignore lag below this many records.",
     ),
     click.option(
         "--retention-minutes",
@@ -78,40 +78,40 @@ TABLE_OPTIONS = (
         default=1_000,
         show_default=True,
         type=click.IntRange(0, MOST),
-        help="Records: up to this lag a minute is good.",
+        help="A minute is good while the lag is at most this many records.",
     ),
     click.option(
         "--slo-target",
         default=0.99,
         show_default=True,
         type=click.FloatRange(0, 0.999999),
-        help="Share of minutes that shall be good.",
+        help="Target share of good minutes.",
     ),
     click.option(
         "--load-rate",
         default=LOAD_RATE,
         show_default=True,
         type=click.IntRange(1, MOST),
-        help="Records a second that the cluster's coordinators load at a start.",
+        help="Records a second that the cluster's coordinators load when they start.",
     ),
 )
 """What the tables go by."""
 
 FOLLOW_OPTIONS = (
-    click.option("--follow", is_flag=True, help="Go on until Ctrl-C, and tell what changes."),
+    click.option("--follow", is_flag=True, help="Repeat until Ctrl-C, and print what changes."),
     click.option(
         "--interval",
         default=30.0,
         show_default=True,
         type=click.FloatRange(0.1, 86_400),
-        help="With --follow: seconds from one look to the next.",
+        help="With --follow: seconds from one update to the next.",
     ),
     click.option(
         "--stuck-after",
         default=300,
         show_default=True,
         type=click.IntRange(1, MOST),
-        help="With --follow: seconds without a new offset, while the partition grows.",
+        help="With --follow: seconds without a new offset while the partition grows.",
     ),
     click.option(
         "--storm",
@@ -119,14 +119,14 @@ FOLLOW_OPTIONS = (
         show_default=True,
         type=(click.IntRange(2, MOST), click.IntRange(1, MOST)),
         metavar="N SECONDS",
-        help="With --follow: so many rebalances within so long.",
+        help="With --follow: N rebalances within SECONDS are a storm.",
     ),
     click.option(
         "--expiring-within",
         default=24.0,
         show_default=True,
         type=click.FloatRange(0, 1_000_000, min_open=True),
-        help="With --follow: hours before offsets are forgotten.",
+        help="With --follow: warn this many hours before offsets expire.",
     ),
 )
 OF_FOLLOWERS = ("interval", "stuck_after", "storm", "expiring_within")
@@ -147,7 +147,7 @@ def check_followers(given: dict[str, Any]) -> None:
     context = click.get_current_context()
     for name in OF_FOLLOWERS:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and not given["follow"]:
-            raise SourceError(f"--{name.replace('_', '-')} is for --follow, which is not given")
+            raise SourceError(f"--{name.replace('_', '-')} needs --follow")
 
 
 def job_of(given: dict[str, Any]) -> Any:
@@ -162,12 +162,12 @@ def job_of(given: dict[str, Any]) -> Any:
 
     sources, bootstrap = given["sources"], given["bootstrap"]
     if bool(sources) == bool(bootstrap):
-        raise SourceError("say where the log is: --source DIR, or --bootstrap HOST:PORT, one of both")
+        raise SourceError("say where the log is: either --source DIR or --bootstrap HOST:PORT")
     if bootstrap:
         check_address("--bootstrap", bootstrap)
     for name in given["tables"]:
         if name not in TABLES:
-            raise SourceError(f"there is no table {name}; there are {', '.join(TABLES)}")
+            raise SourceError(f"there is no table {name}; the tables are {', '.join(TABLES)}")
     file = given["broker_config"]
     broker = _properties(file) if file is not None else {}
     broker |= dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
@@ -192,8 +192,7 @@ def job_of(given: dict[str, Any]) -> Any:
     ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
     if broker and not bootstrap and (ends is None or Path(ends).is_dir()):
         raise SourceError(
-            "--broker-option and --broker-config are for a broker, and there is none: give --bootstrap or "
-            "--end-offsets HOST:PORT"
+            "--broker-option and --broker-config need a broker: give --bootstrap or --end-offsets HOST:PORT"
         )
     return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
 
@@ -203,7 +202,7 @@ def _assignment(text: str, where: str) -> tuple[str, str]:
 
     name, equals, value = text.partition("=")
     if not equals:
-        raise SourceError(f"{where}: NAME=VALUE is wanted")
+        raise SourceError(f"{where}: expected NAME=VALUE")
     return name.strip(), value
 
 

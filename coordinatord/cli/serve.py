@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="""Settings come from the file, then the environment (COORDINATORD_GROUP_MAX_SIZE is group.max.size,
-    COORDINATORD_DATA_DIR is --data-dir), then these options; what comes later wins. `coordinatord settings` lists
-    them all. SIGTERM and Ctrl+C stop the daemon after it has answered what it can and flushed its log."""
+    COORDINATORD_DATA_DIR is --data-dir), then these options; the later source wins. `coordinatord settings` lists
+    them all. On SIGTERM or Ctrl-C the daemon answers what it can, flushes its log and stops."""
 )
 @settings_options
 def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None) -> None:
@@ -117,7 +117,9 @@ def sentence(error: OSError, settings: Settings) -> str | None:
     """What the operator can do about an error of the operating system; None where a person needs the traceback."""
     where = ", ".join(listener.address for listener in settings.listeners)
     if isinstance(error, socket.gaierror):
-        return f"The host of {where} is not known: {error.strerror}. Give an address of this machine with --listen."
+        return (
+            f"The host of {where} cannot be resolved: {error.strerror}. Give an address of this machine with --listen."
+        )
     if error.errno == errno.EADDRINUSE:
         return (
             f"{where} is in use: another program listens there, perhaps another coordinatord or a Kafka broker. "
@@ -127,8 +129,8 @@ def sentence(error: OSError, settings: Settings) -> str | None:
         return f"{where} is not an address of this machine. Give one that is, or :PORT for all, with --listen."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename is not None:
         return (
-            f"{error.filename} may not be written: {error.strerror}. "
-            "Give a directory that this user may write with --data-dir."
+            f"{error.filename} cannot be written: {error.strerror}. "
+            "Give a directory that this user can write with --data-dir."
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"This user may not listen on {where}: {error.strerror}. Ports below 1024 are often reserved."
@@ -140,5 +142,5 @@ def sentence(error: OSError, settings: Settings) -> str | None:
         what = "a symbolic link" if error.errno == errno.ELOOP else "a directory"
         return f"{error.filename} is {what}, where there would be a file of ours: move it out of the data directory."
     if error.errno in (errno.ENOTDIR, errno.EEXIST) and error.filename is not None:
-        return f"{error.filename} is not a directory. Give another one with --data-dir."
+        return f"{error.filename} is not a directory. Name one with --data-dir."
     return None

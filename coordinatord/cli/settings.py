@@ -19,7 +19,7 @@ from coordinatord.config.settings import HEADINGS
 @click.command()
 @click.argument("patterns", metavar="[TEXT]...", nargs=-1)
 @settings_options
-@click.option("--changed", is_flag=True, help="Only those that are not at their defaults.")
+@click.option("--changed", is_flag=True, help="Only settings that are not at their defaults.")
 @click.option(
     "--format",
     "form",
@@ -36,9 +36,9 @@ def settings(
     form: str,
     **short: str | None,
 ) -> None:
-    """List settings with value, default, origin and meaning.
+    """List settings with their values, defaults, origins and meanings.
 
-    All of them, or those whose name contains one of the TEXTs. The values are those that `coordinatord serve` would
+    Lists all settings, or those whose name contains one of the TEXTs, with the values that `coordinatord serve` would
     use with the same options and environment.
     """
     loaded = load_or_exit(config, assignments, short)

@@ -26,9 +26,9 @@ from coordinatord.simulation.units import BadScenario
 
 PARTS = {
     "group": "The group",
-    "timeouts": "Settings of its members",
-    "work": "Their work",
-    "what happens": "What befalls them",
+    "timeouts": "Settings of the members",
+    "work": "The members' work",
+    "what happens": "Events",
     "world": "The world",
 }
 
@@ -48,7 +48,7 @@ class Command(click.Command):
         for part, title in PARTS.items():
             with formatter.section(title):
                 formatter.write_dl(parts[part])
-        with formatter.section("What to do"):
+        with formatter.section("Output"):
             formatter.write_dl(rest)
 
 
@@ -74,25 +74,25 @@ def scenario_options(command: Any) -> Any:
     "swept",
     multiple=True,
     metavar="OPTION=A,B,C",
-    help="Compare: session=10s,30s,45s; any option. Twice: all combinations.",
+    help="Compare values of any option: session=10s,30s,45s. Repeated: all combinations.",
 )
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="The sweep as a page with plots.")
-@click.option("--json", "as_json", is_flag=True, help="The figures, for programs.")
-@click.option("--trace", is_flag=True, help="Tell the story, event by event, before the report.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the sweep as a page with plots.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option("--trace", is_flag=True, help="Print each event before the report.")
 def simulate(
     file: Path | None, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool, **given: Any
 ) -> None:
-    """What do these timeouts cost my deployment?
+    """Predict what timeouts cost a deployment.
 
-    Answered in seconds, on virtual time. The real coordinator and modelled consumers (the Java client's rules) live
-    through a scenario: deployments, crashes, pauses. Reported are rebalances, how long partitions had no owner, what
-    moved, and what may be done twice.
+    Takes seconds, on virtual time. The real coordinator and modelled consumers (by the Java client's rules) run a
+    scenario of deployments, crashes and pauses. The report has rebalances, how long partitions had no owner, how many
+    partitions moved, and how much work may be done twice.
 
-    FILE is a scenario in TOML with the same options (session = "45s"); options given here win.
+    FILE is a scenario in TOML with the same options (session = "45s"); options on the command line win.
 
     \b
     coordinatord simulate --members 40 --partitions 400 --deploy rolling:30s
-    coordinatord simulate --crashes 1/d --sweep session=10s,30s --html out.html
+    coordinatord simulate --crashes 6/d --sweep session=10s,30s --html out.html
     """
     try:
         values: dict[str, object] = {} if file is None else read_file(file)
@@ -102,7 +102,7 @@ def simulate(
             _sweep(scenario, swept, html, as_json, trace)
             return
         if html is not None:
-            raise BadScenario("--html draws a sweep: say --sweep OPTION=A,B,C, too")
+            raise BadScenario("--html draws a sweep: add --sweep OPTION=A,B,C")
         found = sweeps.simulate(scenario, _tell if trace else None)
     except BadScenario as error:
         fail(str(error) if str(error).endswith("?") else f"{error}.", status=BAD_SETTINGS)
@@ -122,7 +122,7 @@ def _tell(at_ms: int | None, text: str) -> None:
 
 def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool) -> None:
     if trace:
-        raise BadScenario("--trace tells one story: leave out --sweep")
+        raise BadScenario("--trace shows a single run: leave out --sweep")
     if html is not None:
         page.check_plotly()
     wanted = sweeps.scenarios(scenario, [parse_sweep(text) for text in swept])

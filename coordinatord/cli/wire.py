@@ -42,7 +42,7 @@ class Wire:
             self._socket = socket.create_connection((listener.host or "127.0.0.1", listener.port), TIMEOUT_S)
         except OSError as error:
             raise WireError(
-                f"Nobody answers at {address}: {error.strerror or error}. Say where with --bootstrap HOST:PORT."
+                f"Nothing answers at {address}: {error.strerror or error}. Give the address with --bootstrap HOST:PORT."
             ) from None
         self._offered: dict[int, tuple[int, int]] = {}
         # Every broker answers version 0, and in its form to a version that it does not know.
@@ -89,13 +89,13 @@ class Wire:
         try:
             return used.decode_response(frame, 4 + used.response_header_flexible, len(frame))
         except DecodeError as error:
-            raise WireError(f"{self.address} gives an answer that cannot be read: {error}") from None
+            raise WireError(f"{self.address} sent a response that cannot be decoded: {error}") from None
 
     def _receive(self, size: int) -> bytes:
         parts = bytearray()
         while len(parts) < size:
             part = self._socket.recv(size - len(parts))
             if not part:
-                raise WireError(f"{self.address} has closed the connection.")
+                raise WireError(f"{self.address} closed the connection.")
             parts += part
         return bytes(parts)

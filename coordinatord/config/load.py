@@ -195,7 +195,7 @@ def _unknown(entry: Entry) -> str:
     spelled = entry.name.lower().replace("_", ".").replace("-", ".")
     short = SHORTHANDS.get(spelled.replace(".", "-"))
     near = [short] if short else difflib.get_close_matches(spelled, [*TABLE, *ALIASES, *NAMES], n=1, cutoff=0.75)
-    advice = f"Did you mean {near[0]}?" if near else "`coordinatord settings` lists all there are."
+    advice = f"Did you mean {near[0]}?" if near else "`coordinatord settings` lists all of them."
     return f"There is no setting {entry.name!r} ({entry.origin}). {advice}"
 
 
@@ -213,4 +213,4 @@ def _warnings(settings: Settings, origins: dict[str, str], foreign: dict[str, st
         from coordinatord.config.foreign import ACCESS_CONTROL
 
         if any(name in foreign for name in ACCESS_CONTROL):
-            yield "There is no authentication and no access control here: whoever reaches the port may do everything."
+            yield "There is no authentication and no access control: anyone who reaches the port can do everything."

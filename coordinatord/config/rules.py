@@ -57,12 +57,12 @@ def _listeners(settings: Settings) -> Iterator[str]:
             # Kafka's file would have been served without the encryption or the passwords that it asks for.
             yield (
                 f"The listener {endpoint.name} asks for {protocol}, but only PLAINTEXT can be served: "
-                "remove it from listeners, or put a TLS proxy before a PLAINTEXT one."
+                "remove it from listeners, or put a TLS proxy in front of a PLAINTEXT one."
             )
     names = {listener.name for listener in settings.listeners}
     for told in settings.advertised_listeners:
         if told.name not in names:
-            yield f"advertised.listeners names {told.name}, which is not among listeners: give both the same names."
+            yield f"advertised.listeners names {told.name}, which is not in listeners: use the same names in both."
         elif told.host in WILDCARDS:
             yield (
                 f"advertised.listeners must give a host that clients can reach, not {str(told)!r}: "

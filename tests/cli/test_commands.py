@@ -103,7 +103,7 @@ def test_a_name_that_is_not_utf_8_is_told_in_a_sentence(run: Run) -> None:
     for command in (("groups", "why"), at, report, ("pipeline", "run", "--out", "out", "--groups")):
         result = run(*command, "caf\udce9")
         assert result.exit_code == 2
-        assert r"'caf\udce9' is not UTF-8, as every name in Kafka is" in result.output
+        assert r"'caf\udce9' is not UTF-8; names in Kafka are" in result.output
 
 
 # ---- serve -----------------------------------------------------------------------------------------------------------
@@ -201,13 +201,13 @@ def test_warnings_about_settings_are_log_lines(
     ("error", "advice"),
     [
         (OSError(errno.EADDRNOTAVAIL, "Cannot assign"), "is not an address of this machine"),
-        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "/data/x may not be written"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "/data/x cannot be written"),
         (PermissionError(errno.EACCES, "Permission denied"), "may not listen on 127.0.0.1:9092"),
         (OSError(errno.EROFS, "Read-only file system", "/data"), "--data-dir"),
         (OSError(errno.ENOSPC, "No space left on device"), "is full"),
         (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
         (NotADirectoryError(errno.ENOTDIR, "Not a directory", "data"), "data is not a directory"),
-        (socket.gaierror(-2, "Name or service not known"), "is not known: Name or service not known"),
+        (socket.gaierror(-2, "Name or service not known"), "cannot be resolved: Name or service not known"),
     ],
 )
 def test_errors_of_the_system_come_with_advice(error: OSError, advice: str) -> None:

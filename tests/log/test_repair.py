@@ -168,7 +168,7 @@ def test_the_refusal_names_the_command_that_helps(data_dir: Path, tmp_path: Path
 
     asked = CliRunner().invoke(cli, words)
     assert asked.exit_code == 1
-    assert asked.output.splitlines()[-1] == "Nothing was changed. With --yes it is done without asking."
+    assert asked.output.splitlines()[-1] == "Nothing was changed. Add --yes to repair without asking."
     assert segment.stat().st_size == size
 
     done = CliRunner().invoke(cli, [*words, "--yes"])
@@ -177,7 +177,7 @@ def test_the_refusal_names_the_command_that_helps(data_dir: Path, tmp_path: Path
     assert lines[0] == f"kept: {segment.stat().st_size} bytes of {TOPIC}-0, up to offset 19"
     assert f"of {segment.name}, 9 records can be read: offsets 21 to 29" in lines[2]
     others = ", ".join(f"group-{number}" for number in range(21, 30))
-    assert lines[4] == f"  groups that go back to what is kept of them: {others}"
+    assert lines[4] == f"  groups that fall back to an earlier state: {others}"
     assert lines[-1] == f"{TOPIC}-0 ends at offset 20 now."
     [aside] = segment.parent.glob("*.removed")
     assert aside.stat().st_size == size - segment.stat().st_size

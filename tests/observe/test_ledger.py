@@ -37,8 +37,8 @@ from tests.reference.raw_client import RawClient
 
 MEMBER_ID_REQUIRED = 79
 NO_RECORD = (
-    "No rebalance of it is on record. They are recorded by coordinatord, and kept for seven days, "
-    "unless its rebalance.ledger.enable is false."
+    "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
+    "unless rebalance.ledger.enable is false."
 )
 
 
@@ -167,7 +167,7 @@ def test_a_session_that_ends_and_a_group_that_is_left() -> None:
     assert record["trigger"]["kind"] == "session expired"
     assert [each["cause"] for each in record["dropped"]] == ["session expired", "left"]
     assert record["joined_ms"] is None
-    assert "nobody was left" in "\n".join(story(record))
+    assert "no members were left" in "\n".join(story(record))
 
 
 def test_a_rebalance_that_another_one_supersedes() -> None:
@@ -250,7 +250,7 @@ def test_there_is_one_log_line() -> None:
 
 def test_a_group_without_records_and_one_that_is_gone() -> None:
     dead = DescribedGroup(group_id="g", group_state="Dead")
-    assert list(told("g", dead, [])) == ["There is no group g now.", NO_RECORD]
+    assert list(told("g", dead, [])) == ["Group g does not exist now.", NO_RECORD]
 
 
 async def rebalance(port: int, reasons: list[str]) -> None:
@@ -368,12 +368,12 @@ def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
     unknown = CliRunner().invoke(cli, ["groups", "why", "nobody", "--bootstrap", daemon.bootstrap])
     assert (unknown.exit_code, unknown.output) == (
         0,
-        f"There is no group nobody now.\n{NO_RECORD}\n",
+        f"Group nobody does not exist now.\n{NO_RECORD}\n",
     )
     daemon.stop()
     refused = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
     assert refused.exit_code == 1
-    assert refused.output.startswith(f"coordinatord: Nobody answers at {daemon.bootstrap}: ")
+    assert refused.output.startswith(f"coordinatord: Nothing answers at {daemon.bootstrap}: ")
     nonsense = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", "here"])
     assert nonsense.exit_code == 1
     assert "must be HOST:PORT" in nonsense.output

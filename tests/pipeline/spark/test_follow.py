@@ -88,7 +88,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert second.returncode == 0, told
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
-    assert "the next start goes on here" in told
+    assert "the next start resumes here" in told
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
 
     # A run without --follow takes over; each record was read once by one of the three.

@@ -220,11 +220,11 @@ def test_tables_md_is_current() -> None:
     [
         ([], "say where the log is"),
         (["--source", "/none"], "/none does not exist"),
-        (["--bootstrap", "127.0.0.1:1", "--table", "lags"], "there is no table lags; there are lag, "),
-        (["--bootstrap", "127.0.0.1:1", "--broker-option", "sasl"], "NAME=VALUE is wanted"),
+        (["--bootstrap", "127.0.0.1:1", "--table", "lags"], "there is no table lags; the tables are lag, "),
+        (["--bootstrap", "127.0.0.1:1", "--broker-option", "sasl"], "expected NAME=VALUE"),
         (["--bootstrap", "broker"], "--bootstrap broker: HOST:PORT is wanted"),
         (["--source", "DATA", "--end-offsets", "ends"], "--end-offsets ends: a broker's log directory or HOST:PORT is"),
-        (["--source", "DATA", "--interval", "5"], "--interval is for --follow, which is not given"),
+        (["--source", "DATA", "--interval", "5"], "--interval needs --follow"),
         (["--source", "DATA", "--broker-option", "a=b"], "are for a broker, and there is none: give --bootstrap"),
         (["--source", "DATA", "--out", "DATA/t-0/topic.log/out"], "topic.log/out cannot be made: Not a directory"),
         (["--source", "/", "--format", "delta"], "the format delta needs Delta Lake for Spark 4."),
@@ -273,7 +273,7 @@ def test_segments_that_cannot_be_read_are_told_before_spark_is_started(
 def test_a_line_that_is_no_setting_is_not_shown(tmp_path: Path) -> None:
     config = tmp_path / "reader.properties"
     for text, sentence in (
-        (b"# who\nsecret", "reader.properties, line 2: NAME=VALUE is wanted"),
+        (b"# who\nsecret", "reader.properties, line 2: expected NAME=VALUE"),
         (b"\xff", "cannot be read"),
     ):
         config.write_bytes(text)
