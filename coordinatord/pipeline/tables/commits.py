@@ -20,14 +20,14 @@ COLUMNS = (
     Column("group_id", "string", ""),
     Column("topic", "string", ""),
     Column("partition", "int", ""),
-    Column("commits", "bigint", "that have taken effect, of those that were in the log when it was read"),
+    Column("commits", "bigint", "commits in the log, when it was read, that took effect"),
     Column("first_ms", "bigint", "when the first of them was made"),
     Column("last_ms", "bigint", "and the last"),
-    Column("commits_per_s", "double", "between the two; null where there are not two"),
-    Column("no_op_commits", "bigint", "of the offset that was committed already"),
-    Column("rewinds", "bigint", "of an offset before that"),
-    Column("rewound_records", "bigint", "by how much, summed: an estimate of records that were read twice"),
-    Column("forgotten", "bigint", "times that the offset was removed: expired or deleted"),
+    Column("commits_per_s", "double", "average between the two; null with fewer than two commits"),
+    Column("no_op_commits", "bigint", "commits of the offset that was already committed"),
+    Column("rewinds", "bigint", "commits of an earlier offset"),
+    Column("rewound_records", "bigint", "the sum of those steps back: an estimate of records that were read twice"),
+    Column("forgotten", "bigint", "how often the offset was removed: expired or deleted"),
     Column("bytes", "bigint", "of keys and values in the log"),
 )
 
@@ -36,21 +36,21 @@ LOAD_COLUMNS = (
     Column("log_partition", "int", "of __consumer_offsets"),
     Column("records", "bigint", "commits, generations and tombstones of the group that were in the log when read"),
     Column("bytes", "bigint", "their keys and values"),
-    Column("live_records", "bigint", "those that a cleaner would leave: the last of each key, unless a tombstone"),
+    Column("live_records", "bigint", "records that cleaning would keep: the last of each key, unless a tombstone"),
     Column("live_bytes", "bigint", ""),
-    Column("debt_bytes", "bigint", "what cleaning would free"),
+    Column("debt_bytes", "bigint", "bytes that cleaning would free"),
     Column("commits_per_s", "double", "of the group, from its first commit to its last"),
     Column("partition_records", "bigint", "of all groups in that partition"),
     Column("partition_bytes", "bigint", ""),
-    Column("times_average", "double", "the partition's records over those of the average one that has any"),
-    Column("hot", "boolean", "more than twice the average, and not the only one"),
+    Column("times_average", "double", "the partition's records, divided by the average of partitions that have any"),
+    Column("hot", "boolean", "more than twice the average, and not the only partition with records"),
     Column(
         "load_ms",
         "double",
-        "that a coordinator is expected to need to load the partition, at `--load-rate` records a second "
-        f"(without it {LOAD_RATE:,}, which Kafka 4.3 was measured at; coordinatord at 740,000)",
+        "expected time for a coordinator to load the partition, at `--load-rate` records a second "
+        f"(default {LOAD_RATE:,}, as measured for Kafka 4.3; coordinatord was measured at 740,000)",
     ),
-    Column("load_ms_cleaned", "double", "the same, if it were cleaned"),
+    Column("load_ms_cleaned", "double", "the same, after cleaning"),
 )
 
 KEYS = ("group_id", "topic", "partition")
@@ -125,5 +125,5 @@ def _load(inputs: Inputs) -> DataFrame:
 
 COMMITS = Table("commits", "one row per group, topic and partition", COLUMNS, _commits)
 OFFSETS_LOAD = Table(
-    "offsets_load", "one row per group and the offsets partition that it is in", LOAD_COLUMNS, _load, True
+    "offsets_load", "one row per group and its partition of __consumer_offsets", LOAD_COLUMNS, _load, True
 )

@@ -9,8 +9,8 @@ from coordinatord.pipeline.tables.table import Column
 
 HEAD = """# The pipeline's tables
 
-Written by `coordinatord pipeline tables`. Times that end in `_ms` are milliseconds, those at which something happened
-since 1970. Parquet, in `OUT/tables/<name>/`.
+Written by `coordinatord pipeline tables`. Columns that end in `_ms` are milliseconds; points in time count from
+1970. Parquet, in `OUT/tables/<name>/`.
 """
 
 
@@ -22,7 +22,7 @@ def markdown() -> str:
 def _lines() -> Iterator[str]:
     yield HEAD
     for table in TABLES.values():
-        when = "made anew by each run" if table.depends_on_time else "made anew for groups that have something new"
+        when = "rebuilt by each run" if table.depends_on_time else "rebuilt for groups with new records"
         yield from _table(table.name, f"{table.grain}; {when}", table.columns)
     where = "JSON lines in `OUT/events/`, written by `coordinatord pipeline run --follow`"
     yield from _table(events.NAME, f"{events.GRAIN}; {where}", events.COLUMNS)

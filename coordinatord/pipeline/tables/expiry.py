@@ -12,19 +12,19 @@ COLUMNS = (
     Column("group_id", "string", ""),
     Column("topic", "string", ""),
     Column("partition", "int", ""),
-    Column("committed_offset", "bigint", "null where it is negative, which is none to any client"),
+    Column("committed_offset", "bigint", "null if it is negative, which clients treat as no offset"),
     Column("committed_ms", "bigint", ""),
     Column(
         "counts_from",
         "string",
-        "what the retention counts from: `in use`: it does not, members read the topic; `not subscribed`: the commit, "
-        "since members read other topics (of a group of the consumer protocol also where it has none); `empty`: the "
-        "moment when the group lost its last member, or the commit if "
-        "that is later; `simple`: the commit of a consumer without a group; `explicit`: the client said when",
+        "what the retention counts from: `in use`: nothing, members read the topic; `not subscribed`: the commit, "
+        "since members read other topics (in a group of the consumer protocol also without members); `empty`: the "
+        "moment when the group lost its last member, or the commit if that is later; `simple`: the commit of a "
+        "consumer without a group; `explicit`: the client gave the time",
     ),
-    Column("expires_ms", "bigint", "when it will be forgotten; null while in use"),
-    Column("expires_in_ms", "bigint", "from now on; negative where the next look of the coordinator will remove it"),
-    Column("abandoned", "boolean", "the group has no members, so that nothing will keep it from expiring"),
+    Column("expires_ms", "bigint", "when it will expire; null while in use"),
+    Column("expires_in_ms", "bigint", "from now; negative if the coordinator's next expiry check will remove it"),
+    Column("abandoned", "boolean", "the group has no members, so nothing will keep the offset from expiring"),
 )
 
 

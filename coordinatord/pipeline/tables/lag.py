@@ -29,30 +29,40 @@ WHERE = (
 LAG_COLUMNS = (
     *WHERE,
     Column("committed_offset", "bigint", "the next offset that the group will read"),
-    Column("committed_ms", "bigint", "when it was committed; of a transaction, when that was"),
-    Column("end_offset", "bigint", "of the partition; null where nobody looked"),
-    Column("end_offset_ms", "bigint", "when that was looked at"),
-    Column("log_start_offset", "bigint", "the first offset that retention has left"),
+    Column("committed_ms", "bigint", "when it was committed; in a transaction, when the transaction was committed"),
+    Column("end_offset", "bigint", "end offset of the partition; null if it was not looked up"),
+    Column("end_offset_ms", "bigint", "when end_offset was looked up"),
+    Column("log_start_offset", "bigint", "the first offset that retention has kept"),
     Column(
         "lag",
         "bigint",
-        "records that are there and unread; never negative; null where the end is not known, or is before an offset "
-        "that was committed a minute earlier or more: the topic was deleted and made again, or has lost records",
+        "existing unread records; never negative; null if the end is unknown, or is before an offset that was "
+        "committed at least a minute earlier: the topic was deleted and created again, or has lost records",
     ),
     Column("time_lag_ms", "bigint", "milliseconds since the oldest unread record was appended"),
     Column(
         "time_lag_method",
         "string",
         "`caught up`; `record`: the record's own timestamp; `interpolated` on the curve of end offsets; `at least`, "
-        "`at most`: the record is beyond what is known of the curve; `unknown`",
+        "`at most`: the record is beyond the known part of the curve; `unknown`",
     ),
-    Column("time_lag_error_ms", "bigint", "the truth is within so much of time_lag_ms; null where there is no bound"),
-    Column("lost_records", "bigint", "records that retention took before they were read"),
-    Column("retention_margin", "bigint", "records that retention may still take before the group loses one"),
-    Column("consumed_per_s", "double", "records a second, by commits of the status window; null below two commits"),
-    Column("produced_per_s", "double", "records a second appended in that window; null below two known end offsets"),
+    Column("time_lag_error_ms", "bigint", "the largest possible error of time_lag_ms; null if there is no bound"),
+    Column("lost_records", "bigint", "records that retention deleted before they were read"),
+    Column("retention_margin", "bigint", "records that retention may still delete before the group loses one"),
     Column(
-        "zero_in_s", "double", "seconds until nothing is unread, if both go on so; null where the lag does not fall"
+        "consumed_per_s",
+        "double",
+        "records a second, from the commits in the status window; null if it has fewer than two",
+    ),
+    Column(
+        "produced_per_s",
+        "double",
+        "records appended per second in that window; null if it has fewer than two known end offsets",
+    ),
+    Column(
+        "zero_in_s",
+        "double",
+        "seconds until the lag is zero, if both rates stay the same; null if the lag does not fall",
     ),
     Column("producer_idle", "boolean", "nothing was appended in that window"),
 )
@@ -60,29 +70,29 @@ LAG_COLUMNS = (
 STATUS_COLUMNS = (
     *WHERE,
     Column("status", "string", "see analysis/status.py: unknown, ok, ended, stopped, stuck, rewound, falling, …"),
-    Column("why", "string", "the figures that decided, in words"),
-    Column("alarming", "boolean", "somebody should look: stopped, stuck, rewound or falling"),
+    Column("why", "string", "the figures behind the status, in words"),
+    Column("alarming", "boolean", "needs attention: stopped, stuck, rewound or falling"),
     Column("burrow", "string", "OK, WARN, STOP, STALL, REWIND: by Burrow's rules on its window of 10 commits"),
 )
 
 HISTORY_COLUMNS = (
     *WHERE,
-    Column("at_ms", "bigint", "a moment: every minute, or more rarely where that would be over 500 rows"),
+    Column("at_ms", "bigint", "a moment: every minute, or less often if that would exceed 500 rows"),
     Column("committed_offset", "bigint", "at that moment"),
-    Column("lag", "bigint", "at that moment, the end offset being interpolated"),
+    Column("lag", "bigint", "at that moment, with the end offset interpolated"),
 )
 
 GROUP_COLUMNS = (
     Column("group_id", "string", ""),
-    Column("status", "string", "that of its worst partition"),
-    Column("why", "string", "of that partition"),
+    Column("status", "string", "status of its worst partition"),
+    Column("why", "string", "the figures behind that status, in words"),
     Column("alarming_partitions", "bigint", ""),
     Column("partitions", "bigint", "partitions with a committed offset"),
-    Column("lag", "bigint", "of all of them; null where none is known"),
-    Column("max_lag", "bigint", "of one of them"),
+    Column("lag", "bigint", "sum over its partitions; null if none is known"),
+    Column("max_lag", "bigint", "the largest lag of a partition"),
     Column("max_time_lag_ms", "bigint", ""),
     Column("last_commit_ms", "bigint", ""),
-    Column("burrow", "string", "OK, WARN or ERR, as Burrow has it"),
+    Column("burrow", "string", "OK, WARN or ERR, by Burrow's rules"),
 )
 
 SEVERITY = (

@@ -20,19 +20,23 @@ MEMBER_COLUMNS = (
     Column("instance", "string", "group.instance.id of a static member"),
     Column("client_id", "string", ""),
     Column("host", "string", ""),
-    Column("since_ms", "bigint", "when the first generation with it was agreed, or its first epoch began"),
-    Column("until_ms", "bigint", "when the first without it was; null while it is there"),
-    Column("lived_ms", "bigint", "in between"),
+    Column("since_ms", "bigint", "when its first generation was agreed, or its first epoch began"),
+    Column("until_ms", "bigint", "when the first generation or epoch without it began; null while it is a member"),
+    Column("lived_ms", "bigint", "from since_ms to until_ms"),
     Column(
         "end",
         "string",
         "`left`; `expired`: it was silent for its session timeout; `replaced`: a static member came with a new id; "
-        "`went`: the log does not tell how; null while it is there",
+        "`went`: the log does not tell how; null while it is a member",
     ),
-    Column("generations", "int", "records of generations, or epochs, that have it"),
+    Column("generations", "int", "records of generations, or epochs, that contain it"),
     Column("partitions", "int", "assigned to it in the last of them"),
-    Column("last_commit_ms", "bigint", "for one of its partitions while it had them; null where there is none"),
-    Column("session_timeout_ms", "int", "its own; of the consumer protocol what the run was told of the cluster"),
+    Column(
+        "last_commit_ms",
+        "bigint",
+        "last commit for one of its partitions while it owned them; null if there is none",
+    ),
+    Column("session_timeout_ms", "int", "its own; in the consumer protocol the cluster's, as given to the run"),
 )
 
 EVENT_COLUMNS = (
@@ -40,16 +44,15 @@ EVENT_COLUMNS = (
     Column(
         "kind",
         "string",
-        "`crash loop`: a client comes and goes, three times or more, for five minutes at most; `deploy`: half of the "
-        "members or more restart, ten minutes from one to the next at most; `storm`: five rebalances or more in ten "
-        "minutes; `zombie static member`: it has partitions and has not committed for five minutes of those in which "
-        "the group did",
+        "`crash loop`: a client joins three times or more, each time for five minutes at most; `deploy`: at least half"
+        " of the members restart, at most ten minutes apart; `storm`: five rebalances or more in ten minutes; `zombie "
+        "static member`: it has partitions and made no commit for five minutes in which the group did",
     ),
     Column("began_ms", "bigint", ""),
     Column("ended_ms", "bigint", ""),
-    Column("client_id", "string", "where it is about one client"),
+    Column("client_id", "string", "if the event concerns one client"),
     Column("host", "string", "of that client"),
-    Column("count", "int", "lives, restarts or rebalances"),
+    Column("count", "int", "number of lives, restarts or rebalances"),
     Column("text", "string", "in words"),
 )
 
@@ -59,7 +62,7 @@ CHURN_COLUMNS = (
     Column("rebalances", "bigint", "that ended in that hour"),
     Column("added", "bigint", "members"),
     Column("removed", "bigint", "members"),
-    Column("members", "double", "there were, on the average of those rebalances"),
+    Column("members", "double", "average number over those rebalances"),
     Column("partitions_moved", "bigint", ""),
     Column("missed_commit_ms", "bigint", "see rebalances"),
 )
@@ -85,7 +88,7 @@ def _churn(inputs: Inputs) -> DataFrame:
 
 REBALANCES = Table(
     "rebalances",
-    "one row per rebalance: a generation of a group of the classic protocol, an epoch of one of the consumer protocol",
+    "one row per rebalance: a generation of a classic group, or an epoch of a group of the consumer protocol",
     rebalances.COLUMNS,
     lambda inputs: part(inputs, REBALANCE, PARTS),
 )
@@ -94,7 +97,7 @@ MEMBERS = Table(
 )
 MEMBER_EVENTS = Table(
     "member_events",
-    "one row per thing that members did together",
+    "one row per crash loop, deployment, storm of rebalances or zombie static member",
     EVENT_COLUMNS,
     lambda inputs: part(inputs, EVENT, PARTS),
 )

@@ -11,14 +11,14 @@ from coordinatord.pipeline.tables.table import Column, Table
 COLUMNS = (
     Column("group_id", "string", ""),
     Column("day", "date", "UTC"),
-    Column("lag_target", "bigint", "records: a moment is good when no partition's lag is above"),
+    Column("lag_target", "bigint", "records: a moment is good if no partition's lag exceeds this"),
     Column("moments", "bigint", "moments of that day at which the lag is known (lag_history)"),
-    Column("good_moments", "bigint", "those within the target"),
-    Column("good_minutes", "double", "their time"),
+    Column("good_moments", "bigint", "moments within the target"),
+    Column("good_minutes", "double", "the time of good moments"),
     Column("bad_minutes", "double", ""),
     Column("good_share", "double", "0 to 1"),
-    Column("budget_minutes", "double", "minutes that may be bad by the target share"),
-    Column("budget_left", "double", "share of the budget that is left: 1 untouched, 0 used up, negative overdrawn"),
+    Column("budget_minutes", "double", "minutes that may be bad under the target share"),
+    Column("budget_left", "double", "remaining share of the budget: 1 untouched, 0 used up, negative overdrawn"),
 )
 
 

@@ -225,7 +225,7 @@ def test_tables_md_is_current() -> None:
         (["--bootstrap", "broker"], "--bootstrap broker: HOST:PORT is wanted"),
         (["--source", "DATA", "--end-offsets", "ends"], "--end-offsets ends: a broker's log directory or HOST:PORT is"),
         (["--source", "DATA", "--interval", "5"], "--interval needs --follow"),
-        (["--source", "DATA", "--broker-option", "a=b"], "are for a broker, and there is none: give --bootstrap"),
+        (["--source", "DATA", "--broker-option", "a=b"], "need a broker: give --bootstrap"),
         (["--source", "DATA", "--out", "DATA/t-0/topic.log/out"], "topic.log/out cannot be made: Not a directory"),
         (["--source", "/", "--format", "delta"], "the format delta needs Delta Lake for Spark 4."),
     ],
