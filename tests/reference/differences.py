@@ -28,30 +28,30 @@ class Known:
 
 ALLOWED = (
     Known(
-        "who leads when the leader has gone, or has not rejoined in time",
-        "Kafka takes the first member in the order of a java.util.HashMap of random ids, which is to say anybody; we "
-        "take the member that has been here longest",
+        "which member leads after the leader has left, or has not rejoined in time",
+        "Kafka takes the first member in the order of a java.util.HashMap of random ids, which is in effect "
+        "random; we take the member that joined first",
         "tests/reference/leader_choice.py",
     ),
     Known(
         "the order of members in JoinGroup and DescribeGroups, and of groups in ListGroups and DeleteGroups",
-        "Kafka's is that of a java.util.HashMap, ours that of their coming",
+        "Kafka's is that of a java.util.HashMap, ours is the order of arrival",
         "tests/reference/canonical.py",
     ),
     Known(
-        "which of several sessions ends first when they end at the same instant",
-        "Kafka's order is that of a java.util.HashMap, and decides whose rebalance timeout is the longest that is left;"
-        " programs give each member another session timeout",
+        "which of several sessions expires first when they expire at the same instant",
+        "Kafka's order is that of a java.util.HashMap, and determines the longest remaining rebalance timeout; "
+        "programs give each member a different session timeout",
         "tests/reference/random_requests.py",
     ),
     Known(
-        "what comes first when a member's session and the group's rebalance end within a tenth of a second",
-        "each broker's timers have a resolution and a load of their own; such programs are left out and counted",
+        "which comes first when a member's session and the group's rebalance end within a tenth of a second",
+        "the timers of each broker have their own resolution and load; such programs are left out and counted",
         "tests/reference/random_programs.py",
     ),
     Known(
-        "the fate of a group with metadata that Kafka cannot read",
-        "Kafka fails on it and never answers again; programs have metadata that is in order, a story has other",
+        "a group with metadata that Kafka cannot decode",
+        "Kafka fails on it and never answers again; programs use valid metadata, a story covers invalid metadata",
         "tests/reference/random_requests.py",
     ),
     Known(
@@ -63,72 +63,77 @@ ALLOWED = (
     ),
     Known(
         "before the first FindCoordinator",
-        "Kafka makes `__consumer_offsets` when it is first asked for a coordinator; until then requests of groups are "
-        "answered NOT_COORDINATOR. We have the topic from the start and serve at once",
+        "Kafka creates `__consumer_offsets` at the first FindCoordinator; until then it answers group requests "
+        "NOT_COORDINATOR. We have the topic from the start and serve at once",
         "tests/reference/record.py",
     ),
     Known(
         "when EndTxn is answered",
-        "Kafka answers when the decision is durable, and who comes before the markers are written hears "
-        "CONCURRENT_TRANSACTIONS, which clients try again after 20 ms and more; we answer one flush later, when the "
-        "markers are durable, so that what is committed can be read and the next transaction can begin",
+        "Kafka answers when the decision is durable; until the markers are written it answers further requests "
+        "CONCURRENT_TRANSACTIONS, which clients retry after 20 ms or more. We answer one flush later, when the "
+        "markers are durable, so that committed records can be read and the next transaction can begin",
         "coordinatord/transactions/steps.py",
     ),
     Known(
-        "SyncGroup while the group's partition is being loaded",
-        "Kafka 4 says COORDINATOR_LOAD_IN_PROGRESS, which its consumer does not expect there: poll() raises; we say "
-        "REBALANCE_IN_PROGRESS, as Kafka's former coordinator did, and the member joins again",
+        "SyncGroup while the group's partition is loading",
+        "Kafka 4 answers COORDINATOR_LOAD_IN_PROGRESS, which its consumer does not expect there: poll() raises. We "
+        "answer REBALANCE_IN_PROGRESS, as Kafka's former coordinator did, and the member rejoins",
         "coordinatord/coordinator/apis/membership.py",
     ),
     Known(
-        "a request behind a parked one that is never answered (its member was removed, or asked again elsewhere)",
-        "Kafka does not look at it and leaves the connection mute until the client's patience ends; we hang up",
+        "a request behind a parked one that is never answered (its member was removed, or sent it again on another "
+        "connection)",
+        "Kafka does not process it and leaves the connection silent until the client's timeout; we close the "
+        "connection",
         "coordinatord/net/connection.py",
     ),
     Known(
         "DescribeGroups of a group with pending members only",
-        "Kafka describes what is durable and writes nothing for them: GROUP_ID_NOT_FOUND until anybody's next record "
-        "in the same partition of its log, Empty afterwards; we say Empty at once",
+        "Kafka describes what is durable and writes nothing for them: GROUP_ID_NOT_FOUND until any group's next "
+        "record in the same partition of its log, Empty afterwards. We answer Empty at once",
         "coordinatord/coordinator/apis/admin.py",
     ),
     Known(
-        "TxnOffsetCommit while the group's partition is being loaded",
-        "Kafka looks first whether the group takes part in the transaction, then whether its partition is loaded; we "
-        "say COORDINATOR_LOAD_IN_PROGRESS first: the log that tells who takes part is the one that is being read",
+        "TxnOffsetCommit while the group's partition is loading",
+        "Kafka first checks whether the group takes part in the transaction, then whether its partition is loaded. "
+        "We answer COORDINATOR_LOAD_IN_PROGRESS first: the log that says which groups take part is still being "
+        "read",
         "coordinatord/coordinator/apis/txn_offset_commit.py",
     ),
     Known(
         "while a transaction completes",
-        "to a Produce of v12 or later Kafka tries for 100 ms before it says CONCURRENT_TRANSACTIONS; we say it at once",
+        "for a Produce of v12 or later Kafka retries for 100 ms before it answers CONCURRENT_TRANSACTIONS; we "
+        "answer it at once",
         "coordinatord/topics/produce.py",
     ),
     Known(
         "when a transaction times out",
-        "Kafka looks every transaction.abort.timed.out.transaction.cleanup.interval.ms, ten seconds; we have a timer",
+        "Kafka checks every transaction.abort.timed.out.transaction.cleanup.interval.ms, ten seconds; we set a timer",
         "coordinatord/transactions/coordinator.py",
     ),
     Known(
         "a partition that refuses a marker of our own coordinator",
-        "when the producer id has a newer epoch there, Kafka leaves the transaction in PrepareCommit or PrepareAbort; "
-        "we complete it",
+        "if the producer id has a newer epoch there, Kafka leaves the transaction in PrepareCommit or "
+        "PrepareAbort; we complete it",
         "coordinatord/transactions/markers.py",
     ),
     Known(
         "patterns of ListTransactions",
-        "what is not understood is INVALID_REGULAR_EXPRESSION: anchors within a pattern, named groups, flags, Unicode "
-        "classes, and what needs more than 250 states",
+        "we answer INVALID_REGULAR_EXPRESSION to anchors within a pattern, named groups, flags, Unicode classes, "
+        "and patterns that need more than 250 states",
         "coordinatord/transactions/pattern.py",
     ),
     Known(
-        "a compacted topic that has gone quiet",
-        "Kafka begins a new segment when something is appended, so that what is in the active one is not compacted "
-        "until then, however old it is; we look at its age, too: segment.ms, or max.compaction.lag.ms if that is less",
+        "a compacted topic without new records",
+        "Kafka begins a new segment only at an append, so it does not compact the records of the active segment "
+        "until then, however old they are. We also go by the segment's age: segment.ms, or max.compaction.lag.ms "
+        "if that is less",
         "coordinatord/log/dirt.py",
     ),
     Known(
         "batches without records in a compacted log",
-        "both keep the last one of an active producer so; we also keep the last one of each rewritten segment, by "
-        "which an interrupted swap is finished",
+        "both keep the last such batch of an active producer; we also keep the last one of each rewritten segment, "
+        "which is needed to finish an interrupted swap",
         "coordinatord/log/cleaning.py",
     ),
 )
@@ -137,11 +142,11 @@ ALLOWED = (
 HEAD = """\
 # Known differences from Apache Kafka 4.3
 
-Made by `python -m tests.reference.differences`; the stories are in `tests/reference/stories/`, where each shows what
-Kafka answers and what we answer. Everything else that a story tells is the same in both.
+Made by `python -m tests.reference.differences`. The stories are in `tests/reference/stories/`; each shows what Kafka
+answers and what we answer. All other answers in a story are the same in both.
 """
 
-_ASKED = {"?": "an answer that is late", "<": "an answer that is late", "frame": "a frame", "bytes": "bytes"}
+_ASKED = {"?": "a late answer", "<": "a late answer", "frame": "a frame", "bytes": "bytes"}
 
 
 def told(stories: list[Story] | None = None) -> Iterator[Known]:
@@ -155,9 +160,9 @@ def told(stories: list[Story] | None = None) -> Iterator[Known]:
 
 def text(stories: list[Story]) -> str:
     """The whole list."""
-    out = [HEAD, "| story | what is asked | why our answer is another one |", "|---|---|---|"]
+    out = [HEAD, "| story | request | why our answer differs |", "|---|---|---|"]
     out += [f"| {known.where} | {known.what} | {known.reason} |" for known in told(stories)]
-    out += ["", "## What no story tells", ""]
+    out += ["", "## Outside the stories", ""]
     out += [f"- **{known.what[0].upper()}{known.what[1:]}.** {known.reason} (`{known.where}`)." for known in ALLOWED]
     return "\n".join(out) + "\n"
 

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ACLS = "ACLs are not served: who can connect can do everything. Kafka, too, has none without an authorizer, and says so"
+ACLS = "ACLs are not served: every client may do everything. Kafka without an authorizer has none either, and says so"
 SCRAM = "users and their passwords are not served"
-REASSIGNMENTS = "a partition has one replica, which stays: it cannot be reassigned"
+REASSIGNMENTS = "a partition has one fixed replica: it cannot be reassigned"
 LOG_DIRS = "there is one log directory: nothing can be moved to another"
 QUORUM = "there is no KRaft quorum"
-FEATURES = "features that are not served are not told of, and cannot be changed"
-LOGGERS = "the levels of single loggers are no settings here"
-APIS = "what is not served is not offered"
-BROKER_CONFIGS = "the settings are coordinatord's own, and change with a restart only"
-GROUP_CONFIGS = "settings of consumer, share and streams groups are not there, offsets.retention.minutes of a group is"
-TOKENS = "delegation tokens are not served; Kafka, too, refuses them to clients that have not proven who they are"
+FEATURES = "features that are not served are not listed, and cannot be changed"
+LOGGERS = "the levels of single loggers are not settings here"
+APIS = "APIs that are not served are not offered"
+BROKER_CONFIGS = "the settings are coordinatord's own, and change only at a restart"
+GROUP_CONFIGS = "there are no settings of consumer, share and streams groups; a group has offsets.retention.minutes"
+TOKENS = "delegation tokens are not served; Kafka refuses them to unauthenticated clients, too"
 QUOTAS = "quotas are not served"
-CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are not served: what is described is a classic group"
+CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are not served: the described group is a classic one"
 SHARE = "share groups are not served"
 STREAMS = "streams groups are not served"
-TELEMETRY = "clients' metrics are not collected, and their settings are not there"
+TELEMETRY = "clients' metrics are not collected, and have no settings"
 MEMBERSHIP = "the brokers of a cluster cannot be changed"
 ELR = "Kafka sets min.insync.replicas for all brokers when it begins to use eligible leader replicas"
-AUTO_CREATED = "Kafka says that there is no such topic and creates it meanwhile; coordinatord tells of it at once"
+AUTO_CREATED = "Kafka answers that the topic does not exist and creates it meanwhile; coordinatord describes it at once"
 
 
 def listed(reason: str, *calls: str) -> dict[str, str]:

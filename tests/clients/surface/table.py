@@ -16,10 +16,10 @@ from tests.clients.surface.outcome import CLASSES, ERROR
 
 PAGE = Path(__file__).parents[1] / "SURFACE.md"
 HEAD = """\
-# What every call of a client comes to
+# The result of every client call
 
 Made by `pytest tests/clients/surface --rewrite`, which calls every public method of each client on Apache Kafka 4.3.0
-and on coordinatord and compares what comes of it: results, or errors. A method that is not called fails the test.
+and on coordinatord and compares the results or errors. A method without a call fails the test.
 """
 
 
@@ -33,17 +33,17 @@ def section(family: Family, compared: Sequence[Row]) -> str:
     methods = {(row.kafka.part, row.kafka.method) for row in calls}
     out = [f"## {family.name} {family.version}", ""]
     out.append(
-        f"{len(methods)} methods, {len(calls)} calls: {len(same)} come to the same, {len(differing)} to something "
-        f"else, {len(local)} reach no broker."
+        f"{len(methods)} methods, {len(calls)} calls: {len(same)} have the same result, {len(differing)} "
+        f"a different one, {len(local)} send nothing to a broker."
     )
     if differing:
         out += ["", "| call | on Kafka | here | why |", "|---|---|---|---|"]
         for row in differing:
             kafka, ours = named(row.kafka), named(row.ours)
-            out.append(f"| {row.key} | {kafka} | {ours if ours != kafka else 'another answer'} | {row.reason} |")
+            out.append(f"| {row.key} | {kafka} | {ours if ours != kafka else 'different answer'} | {row.reason} |")
     out += ["", "The same:", "", *_listed(same)]
     if local:
-        out += ["", f"Reach no broker: {_reasons(local)}."]
+        out += ["", f"Send nothing to a broker: {_reasons(local)}."]
     if others:
         out += ["", f"Classes that are not called: {_reasons(others)}."]
     return "\n".join(out) + "\n"
