@@ -56,9 +56,9 @@ ALLOWED = (
     ),
     Known(
         "limits",
-        "Kafka bounds neither the ids that it hands out to members that never come back, nor the length of a group id "
-        "beyond what its log takes, nor a member's metadata; we refuse what passes our limits: GROUP_MAX_SIZE_REACHED, "
-        "INVALID_GROUP_ID and POLICY_VIOLATION",
+        "Kafka limits neither the ids that it hands out to members that never come back, nor the length of a group "
+        "id beyond what its log takes, nor a member's metadata; we refuse requests beyond our limits: "
+        "GROUP_MAX_SIZE_REACHED, INVALID_GROUP_ID and POLICY_VIOLATION",
         "coordinatord/group/classic/joining.py",
     ),
     Known(

@@ -87,7 +87,7 @@ def test_a_section_tells_each_call_once() -> None:
     local = outcome("c", "known to the client", "local")
     other = Row("admin.d", outcome("d", 1), outcome("d", "No", "error"), "not served")
     text = section(FAMILY, [*rows([*same, local], [*same, local], {}), other])
-    assert "4 methods, 4 calls: 2 come to the same, 1 to something else, 1 reach no broker" in text
+    assert "4 methods, 4 calls: 2 have the same result, 1 a different one, 1 send nothing to a broker" in text
     assert "| admin.d | ok | No | not served |" in text
     assert "- admin: `a`, `b` (a case: X)" in text
     assert "`admin.c` (known to the client)" in text
