@@ -1,1 +1,8 @@
-"""."""
+"""One process: assembled, started, drained.
+
+daemon.py      the parts and how they are put together; start, run, stop
+process.py     the event loop and the signals around it
+watches.py     state that metrics read
+compaction.py  when the log cleaner works
+worker.py      what a worker is given by its supervisor, and the line between them
+"""

@@ -29,6 +29,7 @@ from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.compaction import Compaction
+from coordinatord.daemon.watches import watch
 from coordinatord.daemon.worker import Part, take_up_line
 from coordinatord.group.state import GroupSettings
 from coordinatord.log.data_dir import DataDirectory
@@ -95,42 +96,69 @@ class Daemon:
         self.metrics = Metrics()
         self.health = Health()
         self.part = part
-        self.peers = None if part is None else Peers(part.peer_paths, loop)
-        self.nodes = Nodes(settings.node_id, settings.broker_rack)
-        if part is not None:
-            self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
         self.failed: BaseException | None = None
         self.bound: list[tuple[str, str, int]] = []
         self._stopping = asyncio.Event()
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._log = get_logger("coordinatord.daemon")
+        self._assemble_nodes()
+        self._assemble_store(log_worker)
+        self._assemble_topics()
+        self._assemble_groups()
+        self._assemble_transactions()
+        self._assemble_door()
+        self._assemble_admin()
+
+    # Assemble, from the floor up
+
+    def _assemble_nodes(self) -> None:
+        """Which nodes there are, and how to ask the others."""
+        settings, part = self.settings, self.part
+        self.peers = None if part is None else Peers(part.peer_paths, self.loop)
+        self.nodes = Nodes(settings.node_id, settings.broker_rack)
+        if part is not None:
+            self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
+
+    def _assemble_store(self, log_worker: Worker | None) -> None:
+        """The data directory and its writer; the timers."""
+        settings = self.settings
         self.data = self._open_data()
         self.writer = LogWriter(
             self.data,
-            loop,
+            self.loop,
             self.log_failed,
             flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
             flush_interval_ms=settings.log_flush_interval_ms,
             on_flush=self._flushed,
             worker=log_worker,
         )
-        self.timers = Timers(loop, self.now_ms, self._timed_out, lambda: self.connections.is_behind())
+        self.connections = Connections(settings.max_connections, self.now_ms, self.metrics)
+        self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
+        self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
+        self.loading = Loading(self.metrics)
+
+    def _assemble_topics(self) -> None:
+        """The embedded topics; their cleaner."""
         self.topics = Topics(
-            settings,
+            self.settings,
             data=self.data,
             writer=self.writer,
             nodes=self.nodes,
             now_ms=self.now_ms,
             schedule_at=self.timers.alarm,
             new_uuid=lambda: secrets.token_bytes(16),
-            shared=None if part is None else (part.shared, loop.call_soon),
+            shared=None if self.part is None else (self.part.shared, self.loop.call_soon),
         )
+        self.compaction = self._make_compaction()
+
+    def _assemble_groups(self) -> None:
+        """The group coordinator; its ledger."""
+        settings = self.settings
         self.ledger: ledger.Ledger | None = None
-        self.ledger_writer = LedgerWriter(loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
+        self.ledger_writer = LedgerWriter(self.loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
         if settings.rebalance_ledger_enable:
             self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
-        self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
         self.coordinator = Coordinator(
             self.runtime,
             self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
@@ -148,7 +176,10 @@ class Daemon:
             ledger=self.ledger,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
-        self.compaction = self._make_compaction()
+
+    def _assemble_transactions(self) -> None:
+        """The transaction coordinator, and who writes its markers."""
+        settings = self.settings
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
         self.transactions = Transactions(
             self.runtime,
@@ -167,15 +198,11 @@ class Daemon:
         if self.peers is not None:
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
         self.topics.producing.transactions = self.participants
-        self.membership = Membership(
-            self.coordinator,
-            max_group_id_bytes=settings.group_id_max_bytes,
-            max_metadata_bytes=settings.group_max_member_metadata_bytes,
-        )
-        self.loading = Loading(self.metrics)
+
+    def _assemble_door(self) -> None:
+        """Handlers and shortcuts, and what all connections share."""
         handlers = self._handlers()
         api_versions = ApiVersions(handlers, {"transaction.version": SERVER_VERSION})
-        self.connections = Connections(settings.max_connections, self.now_ms, self.metrics)
         self.door = Door(
             router=Router(
                 {**handlers, ApiKey.API_VERSIONS: api_versions.answer},
@@ -183,19 +210,22 @@ class Daemon:
                 shortcuts(self.coordinator, self.topics.catalogue),
             ),
             connections=self.connections,
-            turn_end=TurnEnd(loop.call_soon),
+            turn_end=TurnEnd(self.loop.call_soon),
             metrics=self.metrics,
-            max_frame_bytes=settings.socket_request_max_bytes,
+            max_frame_bytes=self.settings.socket_request_max_bytes,
             now_ms=self.now_ms,
-            call_soon=loop.call_soon,
+            call_soon=self.loop.call_soon,
             hold=self.writer.hold,
         )
+
+    def _assemble_admin(self) -> None:
+        """The admin port, and what metrics read when somebody asks."""
         self.admin: AdminServer | None = None
-        if settings.admin is not None:
-            self.admin = AdminServer(settings.admin, self.metrics, self.health, loop=loop)
+        if self.settings.admin is not None:
+            self.admin = AdminServer(self.settings.admin, self.metrics, self.health, loop=self.loop)
             if self.ledger is not None:
                 self.admin.add_page("/rebalances", "rebalances", self._rebalances)
-        self._watch()
+        watch(self)
 
     def _open_data(self) -> DataDirectory:
         path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
@@ -212,10 +242,15 @@ class Daemon:
 
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
+        membership = Membership(
+            self.coordinator,
+            max_group_id_bytes=settings.group_id_max_bytes,
+            max_metadata_bytes=settings.group_max_member_metadata_bytes,
+        )
         return {
             **self.topics.handlers(),
             **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
-            **self.membership.handlers(),
+            **membership.handlers(),
             **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
             **TransactionApis(
@@ -435,25 +470,3 @@ class Daemon:
                 work()
 
         self._spawn(repeat())
-
-    def _watch(self) -> None:
-        watch, coordinator = self.metrics.watch, self.coordinator
-        watch("group_count", lambda: {"classic": len(coordinator.actors)})
-        watch("classic_group_count", coordinator.state_counts)
-        watch("member_count", lambda: {"classic": coordinator.member_count()})
-        watch("offset_count", coordinator.offset_count)
-        watch("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
-        watch("num_partitions", coordinator.partitions.counts)
-        watch("timers", lambda: len(self.timers.wheel))
-        connections = self.connections.open
-        watch("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
-        parked = self.runtime.parked
-        watch("held_replies", lambda: parked.held_count + sum(each.line.held_count for each in list(connections)))
-        watch("parked_replies", lambda: sum(each.line.parked is not None for each in list(connections)))
-        watch("load_progress_ratio", lambda: self.loading.ratio)
-        watch("load_duration_seconds", lambda: self.loading.elapsed_seconds)
-        watch("load_records_per_second", lambda: self.loading.records_per_second)
-        watch("topics", lambda: len(self.topics.catalogue.by_name))
-        watch("topic_partitions", lambda: self.topics.catalogue.partition_count)
-        watch("fetch_sessions", lambda: len(self.topics.sessions))
-        watch("connections", lambda: len(connections))

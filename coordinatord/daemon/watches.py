@@ -1,0 +1,29 @@
+"""State that metrics read when a scrape asks for it, on the admin thread: each read is quick and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def watch(daemon: Any) -> None:
+    """Register them. `daemon` is daemon.Daemon, assembled."""
+    add, coordinator = daemon.metrics.watch, daemon.coordinator
+    add("group_count", lambda: {"classic": len(coordinator.actors)})
+    add("classic_group_count", coordinator.state_counts)
+    add("member_count", lambda: {"classic": coordinator.member_count()})
+    add("offset_count", coordinator.offset_count)
+    add("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
+    add("num_partitions", coordinator.partitions.counts)
+    add("timers", lambda: len(daemon.timers.wheel))
+    connections = daemon.connections.open
+    add("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
+    parked = daemon.runtime.parked
+    add("held_replies", lambda: parked.held_count + sum(each.line.held_count for each in list(connections)))
+    add("parked_replies", lambda: sum(each.line.parked is not None for each in list(connections)))
+    add("load_progress_ratio", lambda: daemon.loading.ratio)
+    add("load_duration_seconds", lambda: daemon.loading.elapsed_seconds)
+    add("load_records_per_second", lambda: daemon.loading.records_per_second)
+    add("topics", lambda: len(daemon.topics.catalogue.by_name))
+    add("topic_partitions", lambda: daemon.topics.catalogue.partition_count)
+    add("fetch_sessions", lambda: len(daemon.topics.sessions))
+    add("connections", lambda: len(connections))
