@@ -283,14 +283,17 @@ class Flusher:
         self._disk.sync_dir(self._data.path)
 
     def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Remove the files of segments that are no longer part of `log`, oldest first, so that no gap arises."""
-        with self.lock:
-            for segment in segments:
+        """Remove the files of segments that are no longer part of `log`, oldest first, so that no gap arises. An epoch
+        waits for one segment at most.
+        """
+        for segment in segments:
+            with self.lock:
                 self.forget_segment(segment)
                 for suffix in (*_SUFFIXES, TRANSACTION_INDEX_SUFFIX):
                     path = segment.path + suffix
                     if not log.deleted and self._disk.exists(path):
                         self._disk.unlink(path)
+        with self.lock:
             if not log.deleted:
                 self._disk.sync_dir(log.directory)
 

@@ -4,7 +4,8 @@
 loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed_epoch = 7: high watermarks move,
                                     |                                 ^  held replies go, epoch 8 is sealed at once
 worker:                             +--> journal, flush, segments ----+
-background:                                                 (a journal was full: flush its segments, drop it)
+background:                                                 (a journal was full: flush its segments, drop it;
+                                                             a topic was deleted: remove its files)
 ```
 One epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy one
 commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate.
@@ -122,7 +123,7 @@ class LogWriter:
         worker: Worker | None = None,
         background: Worker | None = None,
     ) -> None:
-        """`background` does the flushing that no epoch waits for; without it, `worker` does both."""
+        """`background` flushes what no epoch waits for, and removes files; without it, `worker` does both."""
         self.failed: BaseException | None = None
         #: this epoch and all before it are as durable as the policy promises
         self.flushed_epoch = 0
@@ -379,7 +380,7 @@ class LogWriter:
             with contextlib.suppress(OSError):
                 job()
 
-        self._worker.submit(run)
+        self._background.submit(run)
 
     @property
     def is_durable(self) -> bool:

@@ -1,7 +1,7 @@
 """What a coordinator is, whatever it coordinates; groups and transactions stand on it.
 
-    actors.py      Actors: by id, in the partitions that this node serves; look-up, loading, draining
-    actor.py       Actor: the shell around a step, with the durability gate
+    actors.py      Actors: by id, in the partitions that this node serves; look-up, loading, draining.
+                   Actor: the shell around a step, with the durability gate
     log.py         the log as a coordinator sees it, and what a store has to promise
     partitions.py  the states of a coordinators' topic's partitions
     loading.py     which partition is loaded when, in slices
