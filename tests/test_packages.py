@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 WHERE = [REPOSITORY / folder for folder in PROJECT["tool"]["setuptools"]["packages"]["find"]["where"]]
 
 
-@pytest.mark.parametrize("package", ["coordinatord", "protocol", "pyspark_consumer_offsets"])
+@pytest.mark.parametrize("package", ["coordinatord", "kafka_wire", "pyspark_consumer_offsets"])
 def test_a_package_says_that_it_has_types(package: str) -> None:
     """mypy takes an installed package without this file for one without annotations."""
     [directory] = [folder / package for folder in WHERE if (folder / package / "__init__.py").exists()]
