@@ -111,7 +111,7 @@ class _Peer(asyncio.Protocol):
         self._waiting.clear()
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
         if pending and reason is not None:
-            log.warning("another worker cannot be asked", other=self._worker, reason=reason, requests=len(pending))
+            log.warning("another worker does not answer", other=self._worker, reason=reason, requests=len(pending))
         for _codec, answered, timer in pending.values():
             timer.cancel()
             answered(None)

@@ -308,4 +308,4 @@ def _tell_of_unread(partition: int, error: DecodeError) -> None:
 
         if error.record_type in RECORD_TYPES:
             what += f" ({RECORD_TYPES[error.record_type][0].__name__.removesuffix('Key')})"
-    log.warning("records of the offsets log are kept and not read", partition=partition, what=what)
+    log.warning("unsupported records of the offsets log are kept, not loaded", partition=partition, what=what)

@@ -94,11 +94,11 @@ class Compaction:
         self._metrics.log_cleaning_failures += 1
         told: dict[str, Any] = {"partition": log.name, "error": str(error)}
         if isinstance(error, LogDamaged):
-            self._log.error("log cannot be cleaned: it is left as it is until the next start", **told)
+            self._log.error("log cannot be cleaned; no further attempt before the next start", **told)
         elif isinstance(error, OSError):
-            self._log.warning("log not cleaned; the next attempt is after log.cleaner.backoff.ms", **told)
+            self._log.warning("log not cleaned; next attempt after log.cleaner.backoff.ms", **told)
         else:
-            self._log.warning("log not cleaned: it is left as it is until the next start", **told)
+            self._log.warning("log not cleaned; no further attempt before the next start", **told)
 
     def _watch(self, now_ms: Callable[[], int]) -> None:
         watch, state = self._metrics.watch, self.cleaner.state

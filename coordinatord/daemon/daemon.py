@@ -298,7 +298,9 @@ class Daemon:
         self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
         if self.part is None or self.part.worker == 0:
             for setting, asked, kept in self.topics.kept_partitions():
-                self._log.warning("the data directory keeps its partitions", setting=setting, asked=asked, kept=kept)
+                self._log.warning(
+                    "setting ignored: the number of partitions is fixed", setting=setting, asked=asked, kept=kept
+                )
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
         if self.now_ms is self.clock:  # whoever has handed in another one leads it

@@ -194,7 +194,7 @@ class Transactions(Actors[TransactionActor]):
             try:
                 self.partitions.made(self.topic.create_transaction_topic())
             except OSError as error:
-                log.error("__transaction_state cannot be made", error=str(error))
+                log.error("__transaction_state cannot be created", error=str(error))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE
 
@@ -247,7 +247,9 @@ class Transactions(Actors[TransactionActor]):
         except DecodeError as error:
             if self.count_unread(type(error).__name__):
                 log.warning(
-                    "records of the transaction log are kept and not read", partition=partition, what=str(error)
+                    "unsupported records of the transaction log are kept, not loaded",
+                    partition=partition,
+                    what=str(error),
                 )
             return
         actor = loaded.get(id_)

@@ -157,7 +157,7 @@ def _to_write_again(response: WriteTxnMarkersResponse, markers: Markers) -> list
                     again.append((topic.name, result.partition_index))
                 elif error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     log.warning(
-                        "a marker was refused",
+                        "a transaction marker was refused",
                         partition=f"{topic.name}-{result.partition_index}",
                         error=error.name,
                         producer_id=markers.producer_id,

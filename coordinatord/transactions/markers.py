@@ -58,7 +58,10 @@ class PartitionMarkers:
                 left.append(partition)
             elif written is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 log.warning(
-                    "a marker was refused", partition="-".join(map(str, partition)), error=written.name, marker=marker
+                    "a transaction marker was refused",
+                    partition="-".join(map(str, partition)),
+                    error=written.name,
+                    marker=marker,
                 )
         done(epoch, tuple(left))
 

@@ -274,7 +274,7 @@ def to_ours(found: Journey, shell: Shell, first: BrokerDirectory, daemon: Daemon
     assert "codec-gzip" in after
     found.on_ours = describe(tool_for(broker, daemon))
     wait_until(lambda: daemon.events("groups loaded"), "the end of loading")
-    found.unread = daemon.events("records of the offsets log are kept and not read")
+    found.unread = daemon.events("unsupported records of the offsets log are kept, not loaded")
     found.resumed_on_ours = {
         "classic-empty": resume(daemon.bootstrap, "classic-empty"),
         "consumer-empty": resume(daemon.bootstrap, "consumer-empty"),
