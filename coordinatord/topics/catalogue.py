@@ -3,11 +3,11 @@
 Every change replaces `<data>/topics.json` whole and durably before it is made in memory and answered. The file is the
 authority; a start reconciles the data directory with it:
 
-- A topic's partition without a directory is an empty one: directories are made by a partition's first write, so that a
-  topic of many partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
+- A partition without a directory is empty: a partition's first write creates its directory, so that a topic of many
+  partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
 - Without the file, but with a meta.properties, a directory that looks like a partition (a Kafka broker's, with the id
-  in its partition.metadata) is one, and its topic is taken in. With it, one of a topic, an id or a number that the
-  file does not have is a stray: log/ownership.py.
+  in its partition.metadata) is accepted as one, and its topic is added. With the file, a directory whose topic, id or
+  partition number is not in the file is a stray: log/ownership.py.
 - A directory of a topic that was being deleted (`deleting`) when the process died is deleted. A topic stays in that
   list until its logs are removed and the groups have deleted its committed offsets, both durably.
 
