@@ -183,7 +183,7 @@ def _write(
             with contextlib.suppress(OSError):
                 if replaced_bytes is None:
                     Path(path_of).unlink(missing_ok=True)
-                else:  # no controller knows of topics that the broker has not got
+                else:  # so that no controller has topics that the broker lacks
                     replace_bytes(DISK, path_of, replaced_bytes)
             Path(f"{path_of}.tmp").unlink(missing_ok=True)
         for directory in made:

@@ -31,7 +31,7 @@ SOURCE = ReadOnlyDisk()
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 
-#: what Kafka renames a directory to that it has replaced, moved or found to be nobody's: `NAME.<32 hex digits>-WORD`
+#: Kafka's name for a directory that it has deleted, moved or found stray: `NAME.<32 hex digits>-WORD`
 _RENAMED = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
 
@@ -123,8 +123,8 @@ def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_V
 
 
 def partitions(path: Path) -> tuple[list[Partition], list[str]]:
-    """The partitions of a data directory, and the names of directories that Kafka has set aside. Others, which have
-    neither a segment nor a topic's id, are nobody's.
+    """The partitions of a data directory, and the names of directories that Kafka has renamed out of use. Directories
+    with neither a segment nor a topic id belong to no partition and are skipped.
     """
     found, aside = [], []
     for entry in sorted(path.iterdir()):
@@ -182,8 +182,8 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
 
 
 def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
-    """Copy a partition's files into a new directory, durably. Indexes of one that was not closed have zeros at the end:
-    both sides make them anew."""
+    """Copy a partition's files into a new directory, durably. Indexes of a partition that was not closed end in zeros:
+    both sides rebuild them."""
     for entry in partition.path.iterdir():
         if not _belongs(entry.name, indexes=indexes):
             continue
