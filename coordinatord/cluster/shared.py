@@ -58,7 +58,7 @@ class Shared:
     def lock(self) -> Iterator[None]:
         """Excludes other processes. It is held only as long as replacing a small file takes."""
         if self._lock_file is None:
-            # Opened here and not by the supervisor: those who share an open file share its lock.
+            # Opened here and not by the supervisor: processes that inherit an open file share its lock.
             self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         if self._depth == 0:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX)
