@@ -41,7 +41,7 @@ class Rendezvous:
         umask = os.umask(0o177)
         try:
             for path in self.paths:
-                _unlink(path)  # somebody was killed here
+                _unlink(path)  # left by a process that was killed
                 made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self.sockets.append(made)
                 made.setblocking(False)
