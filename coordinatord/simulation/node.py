@@ -1,8 +1,8 @@
 """The coordinator's node: the real group and its timers in a minimal shell that keeps the rules of the real shell.
 
-As in `coordinatord.coordinator.groups`: records first, answers wait until they are flushed (the durability gate),
-timers go to the wheel, parked requests are found by the key that they were given, and the rebalance ledger follows
-every step.
+As in `coordinatord.coordinator.groups`: records come first, responses wait until the records are flushed (the
+durability gate), timers go to the wheel, parked requests are found by their key, and the rebalance ledger follows every
+step.
 """
 
 from __future__ import annotations
