@@ -5,13 +5,18 @@ All frames carry the same correlation id, so that answers can be compared as who
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.compiler import encode_message
 from kafka_wire.headers import RequestHeader, write_request_header
@@ -36,6 +41,13 @@ TOPIC = "bench"
 PARTITIONS = 4
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 SESSION_TIMEOUT_MS = 1_800_000  # the longest that Kafka allows: no group may end while another server is measured
+
+
+class Versioned(NamedTuple):
+    """A request in another version than that of `VERSIONS`."""
+
+    request: Any
+    version: int | None
 
 
 def codec_of(request: object, version: int | None = None) -> Codec:
@@ -102,6 +114,17 @@ def commit(group: str, generation: int, member_id: str, offset: int, partitions:
     """A commit of one offset for the first partitions of the topic."""
     each = [OffsetCommitRequestPartition(index, offset, -1, "") for index in range(partitions)]
     return OffsetCommitRequest(group, generation, member_id, topics=[OffsetCommitRequestTopic(TOPIC, partitions=each)])
+
+
+FETCH_GROUPS_FROM = 8
+
+
+def offset_fetch_in(version: int, group: str, partitions: int = PARTITIONS) -> Versioned:
+    """The same question in any version."""
+    if version >= FETCH_GROUPS_FROM:
+        return Versioned(offset_fetch(group, partitions), version)
+    topics = [OffsetFetchRequestTopic(TOPIC, list(range(partitions)))]
+    return Versioned(OffsetFetchRequest(group, topics), version)
 
 
 def offset_fetch(group: str, partitions: int = PARTITIONS) -> OffsetFetchRequest:

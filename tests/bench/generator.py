@@ -18,9 +18,11 @@ import os
 import select
 import socket
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from tests.bench import frames
@@ -127,15 +129,17 @@ class Flow:
         """`check(request, response)` raises when a decoded answer is wrong. None: the peer knows only one answer."""
         self.line = line
         self.sock = line.sock
-        wire = [frames.frame(request) for request in requests]
+        said = [each if isinstance(each, frames.Versioned) else frames.Versioned(each, None) for each in requests]
+        wire = [frames.frame(*each) for each in said]
         answers = []
-        for request, each in zip(requests, wire, strict=True):
+        for (request, version), each in zip(said, wire, strict=True):
             answer = line.ask_bytes(each)
             if check is not None:
-                check(request, frames.response(request, answer))
+                check(request, frames.response(request, answer, version))
             answers.append(answer)
         self.cycle = len(wire)
-        (self.answer_bytes,) = {len(each) for each in answers}  # or whole answers could not be counted by bytes
+        #: where in the answers' cycle each one ends
+        self.answer_ends = list(accumulate(map(len, answers)))
         # Twice the cycle, so that any window of it is one slice.
         self.requests = memoryview(b"".join(wire) * 2)
         self.ends = [0]
@@ -151,7 +155,6 @@ class Flow:
         self.in_flight = min(in_flight, self.cycle)
         self.next = 0  # index of the next request in the cycle
         self.read_at = 0  # where in the answers' cycle the next byte belongs
-        self.partial = 0  # bytes of an answer that has begun
         self.sent_at: deque[tuple[int, float]] = deque()
         self.waiting = 0
 
@@ -165,18 +168,19 @@ class Flow:
     def receive(self, now_s: float, latencies: list[tuple[float, int]]) -> int:
         """Read what is there; how many answers became whole."""
         data = self.sock.recv(READ_BYTES)
-        at, size = self.read_at, len(data)
+        at, size, whole = self.read_at, len(data), 0
         if size == 0:
             raise WrongAnswer(f"the server has closed the connection {self.line.name}, {self.waiting} answers missing")
         while size > self.answers_bytes:  # more than a whole cycle at once: compare it piece by piece
             if data[: self.answers_bytes] != self.answers[at : at + self.answers_bytes]:
                 raise WrongAnswer("an answer differs from that to the same request before")
             data, size = data[self.answers_bytes :], size - self.answers_bytes
-            self.partial += self.answers_bytes
+            whole += self.cycle
         if data != self.answers[at : at + size]:
             raise WrongAnswer("an answer differs from that to the same request before")
-        self.read_at = (at + size) % self.answers_bytes
-        whole, self.partial = divmod(self.partial + size, self.answer_bytes)
+        turns, self.read_at = divmod(at + size, self.answers_bytes)
+        ends = self.answer_ends
+        whole += turns * self.cycle + bisect_right(ends, self.read_at) - bisect_right(ends, at)
         self.waiting -= whole
         self.answered += whole
         left = whole

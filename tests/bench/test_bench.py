@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ import pytest
 from rich.console import Console
 
 from kafka_wire.api.heartbeat import HeartbeatRequest
-from tests.bench import groups, report, rows, runner
+from tests.bench import frames, groups, report, rows, runner
 from tests.bench.__main__ import BEGIN, END, put_into_readme
 from tests.bench.generator import STALLED_S, Flow, Poller, WrongAnswer, percentiles_ms
 from tests.bench.picture import draw
 from tests.bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_least, at_most
+from tests.bench.rows.steady import check_either
 from tests.bench.servers import TICKS_PER_S, cpu_from_proc_s, cpu_s
 
 ROUND_S = 0.05
@@ -82,6 +84,44 @@ def test_wrong_answers_have_no_figure(arena: Arena) -> None:
     assert measured["columns"] == {}
     assert measured["targets"][0]["met"] is None  # neither met nor missed
     assert "NOT MEASURED: lies, coordinatord: it did something else" in printed(run_of(measured))
+
+
+def test_answers_of_several_sizes_are_counted(arena: Arena) -> None:
+    """As whole answers, wherever a read ends: a commit and fetches of what it has set, in several versions."""
+    server = arena.server(OURS_ALWAYS)
+    line = server.line()
+    (member,) = groups.one_member_groups([line], ["several-sizes"])
+    groups.make_topic(server)
+    asked = [
+        frames.commit(member.group, member.generation, member.member_id, 5),
+        *(frames.offset_fetch_in(version, member.group) for version in (1, 5, 8)),
+    ]
+    flow = Flow(line, asked, check_either)
+    assert len({*flow.answer_ends}) == len(asked)
+    answers = flow.answers[: flow.answers_bytes]
+    here, there = socket.socketpair()
+    with here, there:
+        flow.sock = here
+        flow.send(3, 0.0)
+        flow.send(4, 0.0)
+        seen: list[int] = []
+        read_at = 0
+        # the end of the first answer, all but a byte of the second, that and another whole one, then a cycle and more
+        for stop in (
+            flow.answer_ends[0],
+            flow.answer_ends[1] - 1,
+            flow.answer_ends[2],
+            len(answers) + flow.answer_ends[2],
+        ):
+            there.sendall((answers * 2)[read_at:stop])
+            read_at = stop
+            seen.append(flow.receive(1.0, []))
+        assert seen == [1, 0, 2, 4]
+        assert flow.waiting == 0
+        there.sendall(answers[flow.answer_ends[1] : flow.answer_ends[2]])
+        with pytest.raises(WrongAnswer, match="differs"):
+            flow.receive(1.0, [])
+    line.close()
 
 
 def test_a_generator_gives_its_core_away_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
