@@ -1,6 +1,18 @@
 """The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
 
 # isort: off
-from tests.bench.rows import steady, membership, process, crowd, overload, records, log, whole, pipeline, scale
+from tests.bench.rows import day, steady, membership, process, crowd, overload, records, log, whole, pipeline, scale
 
-__all__ = ["crowd", "log", "membership", "overload", "pipeline", "process", "records", "scale", "steady", "whole"]
+__all__ = [
+    "crowd",
+    "day",
+    "log",
+    "membership",
+    "overload",
+    "pipeline",
+    "process",
+    "records",
+    "scale",
+    "steady",
+    "whole",
+]

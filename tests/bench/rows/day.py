@@ -1,0 +1,152 @@
+"""The headline: a thousand members that send what recorded clients sent, in their own time. See day/ and README.md."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import uvloop
+
+from tests.bench.day import templates
+from tests.bench.day.play import MEMBERS_OF_A_GROUP, PARTITIONS, Play, Window
+from tests.bench.generator import WrongAnswer
+from tests.bench.registry import KAFKA, KFAKE, OURS_FLUSHED, OURS_NEVER, Arena, Column, Sample, at_most, row
+from tests.bench.servers import Server
+from tests.clients import recorded
+
+MEMBERS, FEW = 1_000, 60
+HEARTBEAT_S, COMMIT_S = 3.0, 5.0
+COMPLETE = 0.9
+"""Of what members have to say and to read in a window: with less of it the figure would be of another day."""
+DEPLOYMENTS_A_DAY = 1
+WINDOWS = 10
+"""A window is so many times as long as another row's round."""
+WARM_PACE = 2.0
+WARM_WINDOWS, WARM_ELSE = {"kafka": 3.0}, 1 / 3
+"""A JVM compiles what is run often: after half a minute of this it needs half of what it needed at first."""
+HOUR_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """What a server did for all members, while all of them were replaced, and for those that were left."""
+
+    members: int
+    steady: Window
+    deployment: Window
+    few: int
+    alone: Window
+
+    @property
+    def restart_s(self) -> float:
+        """CPU for a member that is replaced: what its group does then is more than what it does anyway."""
+        more_s = self.deployment.cpu_s - self.steady.cpu_s / self.steady.wall_s * self.deployment.wall_s
+        return more_s / self.members
+
+
+def per_hour_s(window: Window, members: int) -> float:
+    """CPU seconds per member and hour."""
+    return window.cpu_s / window.clients_s / members * HOUR_S
+
+
+def require_complete(window: Window, members: int) -> None:
+    """The day has to go on as recorded: a server, or a generator, that does not keep pace has no figure."""
+    expected_s = window.clients_s
+    readers = len(recorded.families())
+    for what, found, expected in (
+        ("heartbeats", window.asked[templates.HEARTBEAT], members * expected_s / HEARTBEAT_S),
+        ("commits", window.asked[templates.COMMIT], members * expected_s / COMMIT_S),
+        ("records produced", window.produced, members / readers * PARTITIONS / MEMBERS_OF_A_GROUP * expected_s),
+        ("records read", window.records, window.produced * readers),
+    ):
+        if found < COMPLETE * expected:
+            raise WrongAnswer(f"{found} {what} in {window.wall_s:.1f} s, {expected:.0f} would have been on time")
+
+
+async def live(server: Server, members: int, few: int, seconds: float, pace: float = 1.0, name: str = "day") -> Lived:
+    """All of it: members come, live at their pace, are replaced one by one in each group, and go but for a few."""
+    play = Play(server, members, name)
+    play.world.pace = pace
+    try:
+        await play.start(over_s=seconds * pace)
+        play.world.pace = pace * WARM_PACE
+        await play.window(seconds * WARM_WINDOWS.get(server.kind, WARM_ELSE))
+        play.world.pace = pace
+        await play.window(seconds / 3)
+        steady = await play.window(seconds)
+        deployment = await play.during(play.deploy(over_s=seconds * pace))
+        await play.shrink(few)
+        await play.window(seconds / 3)
+        alone = await play.window(seconds)
+        await play.shrink(0)
+    finally:
+        await play.end()
+    return Lived(members, steady, deployment, few, alone)
+
+
+def sample(value: float, window: Window, **also: float) -> Sample:
+    """Latencies are those of heartbeats."""
+    return Sample(
+        value,
+        [(each, 1) for each in window.latencies_s],
+        window.requests / window.wall_s,
+        window.cpu_s / window.wall_s,
+        window.own_cpu_s / window.wall_s,
+        {name.replace("_", " "): figure for name, figure in also.items()},
+    )
+
+
+_alone: WeakKeyDictionary[Arena, dict[str, list[Sample]]] = WeakKeyDictionary()
+"""Of the few members of rounds that `day` has measured, by column: `day-60` shows them."""
+
+
+def lived(arena: Arena, column: Column, seconds: float) -> Sample:
+    """A round on a server of its own: what other rows leave on one is no part of it, nor the other way round."""
+    with arena.fresh(column) as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(live(server, MEMBERS, FEW, seconds * WINDOWS))
+    require_complete(found.steady, found.members)
+    require_complete(found.alone, found.few)
+    steady_s = per_hour_s(found.steady, found.members)
+    alone = sample(per_hour_s(found.alone, found.few), found.alone)
+    _alone.setdefault(arena, {}).setdefault(column.key, []).append(alone)
+    return sample(
+        steady_s + DEPLOYMENTS_A_DAY / 24 * found.restart_s,
+        found.steady,
+        s_but_for_the_deployment=steady_s,
+        ms_for_each_member_replaced=found.restart_s * 1e3,
+        s_for_all=found.deployment.wall_s,
+    )
+
+
+COLUMNS = [OURS_NEVER, OURS_FLUSHED, KAFKA, KFAKE]
+
+
+@row(
+    "day",
+    "a day of 1,000 real clients, one deployment: CPU per member and hour",
+    "s",
+    columns=COLUMNS,
+    targets=[at_most(1, of="kafka")],
+    rounds=2,
+    quick=False,
+)
+def day(arena: Arena, column: Column, seconds: float) -> Sample:
+    return lived(arena, column, seconds)
+
+
+@row(
+    "day-60",
+    "the same of 60 real clients, no deployment",
+    "s",
+    columns=COLUMNS,
+    targets=[at_most(1, of="kafka")],
+    rounds=2,
+    quick=False,
+)
+def day_60(arena: Arena, column: Column, seconds: float) -> Sample:
+    """What is left of a day's members at its end."""
+    seen = _alone.setdefault(arena, {}).setdefault(column.key, [])
+    if not seen:
+        lived(arena, column, seconds)
+    return seen.pop(0)
