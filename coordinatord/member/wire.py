@@ -18,7 +18,6 @@ from kafka_wire.schema import schema_of
 MAX_FRAME_BYTES: Final = 128 << 20
 """Larger than any Fetch response with Kafka's default of 50 MiB."""
 
-API_VERSIONS_KEY: Final = 18
 FIRST_VERSION: Final = 4
 SOFTWARE_NAME: Final = "coordinatord-member"
 

@@ -1,4 +1,4 @@
-"""What the heartbeat thread sees and does (000), row by row; and the client that has none (002)."""
+"""What the heartbeat thread sees and does, row by row; and the client that has none."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_a_lost_connection_is_a_failure_and_the_coordinator_is_looked_for() -> N
     assert lab.names() == ["Heartbeat"]
 
 
-# Without a thread (002)
+# Without a thread
 
 
 def test_without_a_thread_nothing_is_sent_while_the_application_works() -> None:

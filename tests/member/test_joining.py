@@ -1,4 +1,4 @@
-"""Joining (002): find, JoinGroup, SyncGroup; what is given up when; every error at every step."""
+"""Joining: find, JoinGroup, SyncGroup; what is given up when; every error at every step."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_an_assignment_that_is_none_is_the_applications() -> None:
     assert lab.polled[-1].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-# What makes a member rejoin (002)
+# What makes a member rejoin
 
 
 def test_the_leader_rejoins_when_a_topic_grows() -> None:

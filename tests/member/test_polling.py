@@ -1,4 +1,4 @@
-"""The six steps of a poll (001): positions, records that are kept, fetches per node, pause and seek."""
+"""The six steps of a poll: positions, records that are kept, fetches per node, pause and seek."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timer, Backoff and Heartbeat: the three timers of 000."""
+"""Timer, Backoff and Heartbeat: the member's three timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories of 002 with members and the real group: what triggers a rebalance, who notices whose death, and why the
+"""Stories of members and the real group: what triggers a rebalance, who notices whose death, and why the
 heartbeat moved to a thread."""
 
 from __future__ import annotations

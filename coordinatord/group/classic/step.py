@@ -16,7 +16,7 @@ the shell drops the group.
 
 Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A session
 timer that fires before that deadline is set again. As long as `group.version` does not change, two requests can be
-repeated without a step: a heartbeat (`Member.is_alive`) and a commit (`offsets.commit_like_before`). The shell's
+repeated without a step: a heartbeat (`Member.is_alive`) and a commit (`commit_like_before`). The shell's
 shortcuts do so.
 """
 
