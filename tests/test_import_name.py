@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.interpreted
 def test_a_protocol_py_in_the_working_directory_is_nobodys_business(tmp_path: Path) -> None:
     (tmp_path / "protocol.py").write_text("raise ImportError('a module of the user')\n")
     # `-m` puts the working directory first on the path, as `python -m pytest` does for a user's tests.
