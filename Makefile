@@ -83,7 +83,7 @@ build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
 	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile LICENSE .ci
-	@cp -r tests deploy Makefile Dockerfile LICENSE .ci build/compiled
+	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
 
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
