@@ -79,11 +79,6 @@ class HeldAnswers:
         self.data = bytearray()
         self.parts: list[tuple[int, Received, Callable[[], Any] | None]] = []
 
-    def add(self, context: Received, response: Any, failure: Callable[[], Any] | None, metrics: Metrics) -> None:
-        """Append an answer."""
-        encode_response(context, response, self.data, metrics)
-        self.parts.append((len(self.data), context, failure))
-
     def failed(self, metrics: Metrics) -> bytearray:
         """Returns the bytes to send if the log has failed."""
         out = bytearray()
@@ -250,7 +245,8 @@ class AnswerLine:
             self._turn_end.flush_soon(self)
 
     def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
-        held.add(context, response, failure, self._metrics)
+        encode_response(context, response, held.data, self._metrics)
+        held.parts.append((len(held.data), context, failure))
         self._held_count += 1
         if self._held_count >= MAX_HELD or len(held.data) > MAX_HELD_BYTES:
             self.stops |= LOG

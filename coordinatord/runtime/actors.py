@@ -94,9 +94,9 @@ class Actor(Generic[C]):
         return response
 
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
-        """`respond`, where what is said if the log fails is known already."""
+        """`respond`, for a caller that knows what to say if the log fails, and keeps nothing of the request."""
         if self.epoch > self.coordinator.gate.flushed_epoch:
-            context.answer_at(self.epoch, response, failure)
+            context.line.answer_at(context, self.epoch, response, failure)
             return None
         return response
 

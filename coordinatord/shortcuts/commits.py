@@ -1,7 +1,8 @@
 """Commits with the same bytes as an earlier one, except for offsets and leader epochs.
 
-A request is looked up by the bytes of its group, generation and member. All bytes but the numbers are compared with
-those of a commit that was accepted in full (kafka_wire.commit_shape). Group version and topics must be unchanged since.
+A request is looked up by the bytes of its client id, group, generation and member. All bytes but the numbers are
+compared with those of a commit that was accepted in full (kafka_wire.commit_shape). Group version and topics must be
+unchanged since.
 
 A shape is made at a member's second commit in a generation. It is rebuilt for another set of partitions at the fourth,
 eighth, sixteenth … such commit: making one costs as much as five commits, and some members never commit the same
@@ -19,6 +20,7 @@ from coordinatord.group.offsets.committed import commit_like_before, commit_refu
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import EMPTY, STABLE
 from coordinatord.net.connection import Connection
+from coordinatord.net.received import NO_BODY
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from kafka_wire.api.offset_commit import OffsetCommitRequest
@@ -38,8 +40,18 @@ KEPT_MS: Final = 60_000
 thousandth of a core.
 """
 
-HEADER_BYTES: Final = 10
-"""Bytes of a request before its client id."""
+WHOSE_AT: Final = 8
+"""Where the bytes begin that say whose commit it is: client id, no tags, group, generation, member. If a length of
+theirs takes two bytes, they are another slice, which equals none or that of a request with the same bytes up to there.
+"""
+
+CLIENT_ID_BYTES_AT: Final = 9
+"""The second byte of the client id's length."""
+
+BODY_AT: Final = 11
+"""Where a request with an empty client id begins after its header."""
+
+GENERATION_BYTES: Final = 4
 
 
 class Topics(Protocol):
@@ -83,8 +95,9 @@ class Commits:
         """See net.routes.Shortcut."""
         buf, start, end = frames[first]
         try:
-            pos = _body_at(connection, buf, start)
-            known = self._known.get(_whose(buf, pos)) if pos else None
+            pos = start + BODY_AT + buf[start + CLIENT_ID_BYTES_AT]
+            stop = pos + buf[pos] + GENERATION_BYTES
+            known = self._known.get(buf[start + WHOSE_AT : stop + buf[stop]])
         except IndexError:  # the request ends before its member id does
             return 0
         if known is None:
@@ -97,10 +110,10 @@ class Commits:
             return 0
         coordinator, actor = self._coordinator, known.actor
         now_ms = coordinator.now_ms()
-        commit_like_before(group, known.member, shape.values(numbers, now_ms), now_ms)
+        commit_like_before(group, known.member, shape.partitions, shape.read_offsets(buf, pos), now_ms)
         actor.append_offsets(ShapedRecords(shape, numbers), now_ms)
         correlation_id = int.from_bytes(buf[start + 4 : start + 8], "big", signed=True)
-        context = RequestContext(connection, self._codec, correlation_id, (buf, pos, end))
+        context = RequestContext(connection, self._codec, correlation_id, NO_BODY)
         response = actor.respond_with(context, shape.answer, known.failure)
         if response is not None:
             connection.line.answer(context, response)
@@ -111,10 +124,11 @@ class Commits:
         actor = self._coordinator.actors.get(request.group_id)
         if actor is None or end - start > MAX_BYTES:
             return
-        pos = _body_at(context.connection, buf, start)
-        if not pos:
-            return
-        whose = _whose(buf, pos)
+        if buf[start + WHOSE_AT] or buf[start + BODY_AT - 1 + buf[start + CLIENT_ID_BYTES_AT]]:
+            return  # a client id of 256 bytes or more, or of null; or a header with tags
+        pos = start + BODY_AT + buf[start + CLIENT_ID_BYTES_AT]
+        stop = pos + buf[pos] + GENERATION_BYTES
+        whose = buf[start + WHOSE_AT : stop + buf[stop]]
         known = self._known.get(whose)
         if known is None or known.actor is not actor or known.group is not actor.group:
             if len(self._known) >= MAX_KNOWN and not self._make_room():
@@ -162,27 +176,6 @@ def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
 
 def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
     return [(topic.name, topic.topic_id) for topic in request.topics]
-
-
-def _body_at(connection: Connection, buf: bytes, start: int) -> int:
-    """Where the request begins after its header. 0 if the header differs from that of the connection's earlier
-    requests: the full path reads it. Raises IndexError if the header is cut off.
-    """
-    client_id = connection.client_id_bytes
-    stop = start + HEADER_BYTES + len(client_id)
-    if not client_id or len(buf) <= stop or buf[start + HEADER_BYTES : stop] != client_id:
-        return 0
-    if buf[start + 8] << 8 | buf[start + 9] != len(client_id):
-        return 0
-    return 0 if buf[stop] else stop + 1
-
-
-def _whose(buf: bytes, pos: int) -> bytes:
-    """The bytes of group, generation and member at the start of a flexible request. If a length takes two bytes, they
-    are another slice, which equals none or that of a request with the same bytes up to there.
-    """
-    stop = pos + buf[pos] + 4  # a compact length is one more than the text's
-    return buf[pos : stop + buf[stop]]
 
 
 def _nothing() -> None:

@@ -61,8 +61,9 @@ class Heartbeats:
         find = self._known.get
         now_ms = connection.last_active_ms
         size, body = self._size, self._body
-        head = frames[first][0][frames[first][1] : frames[first][1] + 4]
-        answers = bytearray()
+        buf, start, end = frames[first]
+        head = buf[start : start + 4]
+        out = line.out
         at = first
         while at < stop:
             buf, start, end = frames[at]
@@ -75,9 +76,8 @@ class Heartbeats:
             if group.version != version:
                 break
             member.is_alive(now_ms)
-            answers += size + buf[start + 4 : start + 8] + body
+            out += size + buf[start + 4 : start + 8] + body
             at += 1
-        line.out += answers
         return at - first
 
     def learn(self, context: RequestContext, request: HeartbeatRequest, buf: bytes, start: int, end: int) -> None:

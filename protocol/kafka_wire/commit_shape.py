@@ -12,7 +12,7 @@ The positions of the numbers are not declared a second time here (see holes.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
@@ -60,10 +60,11 @@ class CommitShape:
     __slots__ = (
         "_constants",
         "_group_id",
-        "_partitions",
         "_read",
         "_size",
         "answer",
+        "partitions",
+        "read_offsets",
         "template",
         "topics",
     )
@@ -74,7 +75,8 @@ class CommitShape:
         #: (name, id) of each topic
         self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
         self.answer = all_committed(request.topics, version)
-        self._partitions = [(topic.name, topic.topic_id, _with_metadata(topic)) for topic in request.topics]
+        #: (name, id, its (partition, metadata) pairs) of each topic
+        self.partitions = [(topic.name, topic.topic_id, _with_metadata(topic)) for topic in request.topics]
         partitions = sum(len(topic.partitions) for topic in request.topics)
         zeros, ones = (encode_message(_with(request, number), version) for number in (0, -1))
         constants = in_common(zeros, ones, (NUMBERS_BYTES,) * partitions)
@@ -82,6 +84,10 @@ class CommitShape:
         layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
+        #: (buffer, where a request of this shape begins) -> offset and leader epoch of each partition in turn
+        self.read_offsets: Callable[[bytes, int], tuple[int, ...]] = struct.Struct(
+            ">" + "qi".join(f"{len(each)}x" for each in constants)
+        ).unpack_from
         self.template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
@@ -94,7 +100,7 @@ class CommitShape:
     def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
         """The committed values: per topic, a list of (partition, value)."""
         flat = iter(_pairs(len(numbers)).unpack(b"".join(numbers)))
-        for name, topic_id, partitions in self._partitions:
+        for name, topic_id, partitions in self.partitions:
             yield (
                 name,
                 [
