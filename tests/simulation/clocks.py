@@ -1,8 +1,9 @@
 """Time in the simulated world: clocks that drift, and an event loop for each node on the engine's virtual time.
 
 The engine's time is nobody's: a node and a member each read a clock of their own, which runs a little fast or slow. A
-node's loop is as much of asyncio's as the daemon uses: callbacks run turn by turn, sleeping tasks wake, and while the
-process is paused (garbage collection, a stopped container) nothing of it runs; what it should have done waits.
+node's loop is as much of asyncio's as the daemon uses: callbacks run turn by turn, sleeping tasks wake, sockets are
+read, and while the process is paused (garbage collection, a stopped container) nothing of it runs; what it should have
+done waits. Then it does first what a loop may do first: the timers, and what they make callable; sockets come last.
 
 The daemon looks at the machine's own clock in a few places to see whether it has worked for long enough. Those looks
 must not decide anything here, or a seed would mean another story on a slower machine: `machine_clock_hidden` puts
@@ -80,13 +81,23 @@ class NodeLoop(asyncio.AbstractEventLoop):
         self.clock = clock
         self.ended = False
         self.paused_until_ms = 0
+        self.turn_ms = 0  # how long a turn takes
+        self._timers: deque[Handle] = deque()
         self._ready: deque[Handle] = deque()
+        self._sockets: deque[Handle] = deque()
+        self._phases = (self._timers, self._ready, self._sockets)
         self._turn_is_due = False
         self._turns_at_ms = self._turns = 0
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
-        handle = Handle(callback, args)
-        self._ready.append(handle)
+        return self._add(self._ready, Handle(callback, args))
+
+    def when_it_reads(self, callback: Callable[..., object], *args: Any) -> Handle:
+        """Something has come to a socket, or lies there still."""
+        return self._add(self._sockets, Handle(callback, args))
+
+    def _add(self, to: deque[Handle], handle: Handle) -> Handle:
+        to.append(handle)
         if not self._turn_is_due:
             self._turn_is_due = True
             self.engine.at(self.engine.now_ms, self._turn)
@@ -105,7 +116,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
 
     def _fire(self, handle: Handle) -> None:
         if handle.callback is not None and not self.ended:
-            self.call_soon(handle.callback, *handle.args)
+            self._add(self._timers, handle)
 
     def _turn(self) -> None:
         if self.ended:
@@ -113,32 +124,35 @@ class NodeLoop(asyncio.AbstractEventLoop):
         if self.engine.now_ms < self.paused_until_ms:
             self.engine.at(self.paused_until_ms, self._turn)
             return
-        self._turn_is_due = False
         if self.engine.now_ms != self._turns_at_ms:
             self._turns_at_ms, self._turns = self.engine.now_ms, 0
         self._turns += 1
         assert self._turns < TURNS_AT_A_TIME, "the loop turns and turns, and time stands still"
-        ready = self._ready
         asyncio._set_running_loop(self)
         try:
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if handle.callback is not None:
-                    handle.callback(*handle.args)
-                    if self.ended:
-                        return
+            for phase in self._phases:
+                for _ in range(len(phase)):
+                    handle = phase.popleft()
+                    if handle.callback is not None:
+                        handle.callback(*handle.args)
+                        if self.ended:
+                            return
         finally:
             asyncio._set_running_loop(None)
-        if ready and not self._turn_is_due:
-            self._turn_is_due = True
-            self.engine.at(self.engine.now_ms, self._turn)
+        self._turn_is_due = any(self._phases)
+        if self._turn_is_due:
+            self.engine.at(self.engine.now_ms + self.turn_ms, self._turn)
 
     def pause(self, for_ms: int) -> None:
         self.paused_until_ms = max(self.paused_until_ms, self.engine.now_ms + for_ms)
 
+    def at_full_speed(self) -> None:
+        self.turn_ms = 0
+
     def end(self) -> None:
         self.ended = True
-        self._ready.clear()
+        for phase in self._phases:
+            phase.clear()
 
     def time(self) -> float:
         return self.clock() / 1000

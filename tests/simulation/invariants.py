@@ -36,6 +36,7 @@ from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
 from tests.simulation.remembered import watch_heartbeats
 from tests.simulation.sharing import Shares, Sharing
 from tests.simulation.story import answer_told, request_told
+from tests.simulation.unheard import Unheard, watch_unheard
 
 if TYPE_CHECKING:
     from tests.simulation.members import Consumer
@@ -89,6 +90,7 @@ class Watch:
         self.stable_since: dict[tuple[int, str], int] = {}
         self.commits: dict[Send, list[tuple[Register, Entry]]] = {}
         self.sharing: dict[str, Sharing] = {}
+        self.unheard = Unheard(self)
         self.checks = 0
         self.rebalances = 0
         self.expelled = 0
@@ -122,6 +124,7 @@ class Watch:
 
         coordinator.log.append = append_watched  # type: ignore[method-assign]
         watch_heartbeats(self, node, daemon)
+        watch_unheard(self, node, daemon)
 
     def ended(self, node: Node, daemon: SimulatedDaemon | None) -> None:
         """A process is gone. That may be for a reason that is none."""
@@ -195,6 +198,7 @@ class Watch:
 
     def delivered(self, cable: Cable, send: Send) -> None:
         """A request has reached its node and been read from the connection."""
+        self.unheard.delivered(cable)
         node: Any = cable.server
         member_id = send.generation.member_id
         if not send.group or not member_id or node.daemon is None:
@@ -202,9 +206,8 @@ class Watch:
         request = send.request
         if type(request) is OffsetCommitRequest:
             self.arrived[send] = self.world.engine.now_ms
-        contact = (node.life, node.clock())
-        key = (request.group_id if hasattr(request, "group_id") else "", member_id)
-        self.contacts[key] = contact
+        key = (getattr(request, "group_id", ""), member_id)
+        self.contacts[key] = contact = (node.life, node.clock())
         if type(request) is HeartbeatRequest and not cable.connection.waiting_count:
             actor = node.daemon.coordinator.actors.get(request.group_id)
             if (
@@ -216,6 +219,7 @@ class Watch:
 
     def over(self, cable: Cable) -> None:
         """Nothing that was sent on it can arrive any more."""
+        self.unheard.over(cable)
         now_ms = self.world.engine.now_ms
         for send in cable.sends:
             for register, entry in self.commits.get(send, ()):
@@ -324,6 +328,8 @@ class Watch:
         if change.partitions:
             if type(change) is Revoked and who.member.cooperative and not who.stopping:
                 self._gives_up(who, change)
+            elif type(change) is Lost:
+                self._sharing(who).lost()
             words = {Assigned: "takes", Revoked: "gives up", Lost: "has lost"}[type(change)]
             numbers = ", ".join(str(number) for _, number in change.partitions)
             self.world.story.say(who.name, f"{words} {numbers} (generation {generation_id})")

@@ -41,6 +41,7 @@ class MemberWire(Wire):
         super().__init__(client.name, client.answered, client.lost)
         self._fail = world.watch.fail
         self.cable: Cable = world.network.connect(client, node, self)
+        self.cable.on_arrived = world.watch.unheard.arrived
         self.cable.on_delivered = world.watch.delivered
         self.cable.on_over = world.watch.over
         node.cables.add(self.cable)

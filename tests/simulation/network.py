@@ -38,6 +38,9 @@ class Server(Protocol):
     def soon(self, call: Callable[..., object], *args: Any) -> None:
         """On the node's loop, when it has a turn."""
 
+    def when_it_reads(self, call: Callable[..., object], *args: Any) -> None:
+        """The same, when it looks at its sockets."""
+
     def accept(self, cable: Cable) -> Any:
         """A connection.Connection for it."""
 
@@ -120,6 +123,7 @@ class Cable:
         self.stalled = False
         self.reading = True
         self.unread: deque[Any] = deque()
+        self.on_arrived: Callable[[Cable, Any], None] | None = None  # in the node's socket
         self.on_delivered: Callable[[Cable, Any], None] | None = None
         self.on_over: Callable[[Cable], None] | None = None
         self.sends: list[Any] = []  # commits that were written to it
@@ -151,7 +155,7 @@ class Cable:
 
     def accepted(self) -> None:
         """The node's loop takes it up."""
-        self.server.soon(self._accept)
+        self.server.when_it_reads(self._accept)
 
     def _accept(self) -> None:
         if not self.client_open:
@@ -221,9 +225,11 @@ class Cable:
                 self._end_client()  # a reset: whoever was there is there no more
             return
         if data is None:
-            self.server.soon(self._hung_up)
+            self.server.when_it_reads(self._hung_up)
         else:
-            self.server.soon(self._deliver, data, meta)
+            if meta is not None and self.on_arrived is not None:
+                self.on_arrived(self, meta)
+            self.server.when_it_reads(self._deliver, data, meta)
 
     def _deliver(self, data: bytes, meta: Any) -> None:
         if not self.server_open:
@@ -356,7 +362,7 @@ class ServerEnd:
 
     def resume_reading(self) -> None:
         self.cable.reading = True
-        self.cable.server.soon(self.cable.read_on)
+        self.cable.server.when_it_reads(self.cable.read_on)
 
     def write(self, data: Any) -> None:
         if self.cable.server_open:

@@ -165,6 +165,10 @@ class Node:
         if self.loop is not None:
             self.loop.call_soon(call, *args)
 
+    def when_it_reads(self, call: Callable[..., object], *args: Any) -> None:
+        if self.loop is not None:
+            self.loop.when_it_reads(call, *args)
+
     def accept(self, cable: Cable) -> Connection:
         assert self.daemon is not None
         cable.life = self.life
@@ -263,7 +267,14 @@ class Node:
         if self.loop is not None and self.daemon is not None:
             self.machine.world.story.say(self.name, f"stands still for {for_ms / 1000:g} s")
             self.loop.pause(for_ms)
-            self.disturbed_ms = self.loop.paused_until_ms
+            self.disturbed_ms = max(self.disturbed_ms, self.loop.paused_until_ms)
+
+    def crawl(self, turn_ms: int, until_ms: int) -> None:
+        """Each turn of the loop takes so long for a while."""
+        if self.loop is not None:
+            self.loop.turn_ms = turn_ms
+            self.disturbed_ms = max(self.disturbed_ms, until_ms)
+            self.machine.world.engine.at(until_ms, self.loop.at_full_speed)
 
     def power_off(self) -> None:
         if self.daemon is not None:

@@ -51,6 +51,10 @@ class Sharing:
         self.kept_back.clear()
         return wrong
 
+    def lost(self) -> None:
+        """A member has lost what it had, and says so when it joins: leaders do not know any more who had what."""
+        self.kept_back.clear()
+
     def revoked(
         self, member_id: str, generation_id: int, partitions: Collection[TopicPartition], subscription: Collection[str]
     ) -> str | None:

@@ -22,12 +22,15 @@ TROUBLES = {
     "kill_node_in_write": 3,
     "fail_flush": 2,
     "pause_node": 5,
+    "stall_node": 4,
     "slow_disk": 3,
     "cut_path": 8,
     "lose_power": 2,
     "move_partitions": 2,
 }
 """How often each happens, relative to the others."""
+
+LONGEST_STALL_MS = 45_000
 
 
 class Troubles:
@@ -108,6 +111,27 @@ class Troubles:
     def pause_node(self) -> Any:
         node = self._any_node()
         return node.pause(self.random.choice((50, 500, 5_000, 30_000))) if node else False
+
+    def stall_node(self) -> Any:
+        """A container that is stopped about as long as sessions are, perhaps again and again, with a few slow turns in
+        between: what its members say lies in its sockets.
+        """
+        node = self._any_node()
+        if node is None:
+            return False
+        engine, chance = self.world.engine, self.random
+        session_ms = min(chance.choice(self.world.plan.groups).session_ms, LONGEST_STALL_MS)
+        at_ms = engine.now_ms
+        for _ in range(chance.choice((1, 2, 2, 4))):
+            for_ms = int(session_ms * chance.choice((0.4, 0.8, 1.2)))
+            engine.at(at_ms, self._stall, node, for_ms)
+            at_ms += for_ms + chance.choice((2, 10, 40))
+        node.crawl(chance.choice((0, 1, 5, 20)), at_ms)
+        return None
+
+    def _stall(self, node: Node, for_ms: int) -> None:
+        if self.world.is_mayhem:
+            node.pause(for_ms)
 
     def slow_disk(self) -> Any:
         node = self._any_node()
