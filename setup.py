@@ -21,7 +21,7 @@ HOT = {
     "coordinatord/coordinator/apis": "membership offsets",
     "coordinatord/group": "events replay result state",
     "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
-    "coordinatord/group/offsets": "committed pending",
+    "coordinatord/group/offsets": "allowed committed pending",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
     "coordinatord/net": "answers connection responses router routes turn_end",
     "coordinatord/observe": "ledger",

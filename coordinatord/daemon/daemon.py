@@ -3,7 +3,7 @@
 Start: take the data directory, listen, then load the groups while what is loaded already is being served. Stop, at
 SIGTERM or SIGINT: no new connections, parked requests are answered, the log is flushed, exit 0. When the log fails
 there is nothing to be saved by going on: what waits for it is answered COORDINATOR_NOT_AVAILABLE, exit 1, and the next
-start replays what is durable (DESIGN: fail-stop).
+start replays what is durable.
 """
 
 from __future__ import annotations

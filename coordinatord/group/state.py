@@ -55,6 +55,10 @@ class GroupSettings:
     # consumers that start within one session timeout are more than a classic group can hold.
     max_pending_members: int = 10_000
 
+    def allow_session(self, timeout_ms: int) -> bool:
+        """Whether a member may ask for this session timeout."""
+        return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms
+
 
 @dataclass(slots=True, eq=False)
 class Member:

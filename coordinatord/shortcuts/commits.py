@@ -15,8 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from coordinatord.group.offsets.allowed import commit_refusal
 from coordinatord.group.offsets.commit_answers import metadata_is_too_long
-from coordinatord.group.offsets.committed import commit_like_before, commit_refusal
+from coordinatord.group.offsets.committed import commit_like_before
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import EMPTY, STABLE
 from coordinatord.net.connection import Connection
@@ -163,9 +164,10 @@ def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
     """Whether the group accepts such a commit while its version is unchanged: from a member while it is Stable, or
     without a generation while it has no members.
     """
-    if group.pending is not None or commit_refusal(group, request, ErrorCode.NONE) is not None:
+    generation_id = request.generation_id_or_member_epoch
+    if group.pending is not None or commit_refusal(group, request, generation_id, ErrorCode.NONE) is not None:
         return False
-    if not (group.state is STABLE or (group.state is EMPTY and request.generation_id_or_member_epoch < 0)):
+    if not (group.state is STABLE or (group.state is EMPTY and generation_id < 0)):
         return False
     partitions = [each for topic in request.topics for each in topic.partitions]
     if not 0 < len(partitions) <= MAX_PARTITIONS:

@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant("generation-stays", GROUP + "classic.rebalance:complete_join",
            "group.generation_id += 1", "group.generation_id += 0",
            "a rebalance does not begin a new generation"),
-    Mutant("old-generation-commits", GROUP + "offsets.committed:commit_refusal",
+    Mutant("old-generation-commits", GROUP + "offsets.allowed:commit_refusal",
            "if generation_id != group.generation_id:", "if generation_id > group.generation_id:",
            "a commit of an earlier generation is taken"),
     Mutant("join-timer-stays", GROUP + "classic.rebalance:_cancel_join_timer",

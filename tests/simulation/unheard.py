@@ -60,7 +60,7 @@ class Unheard:
             line.requests.popleft()
 
     def said(self, node: Node, of: Group, until_ms: int) -> dict[str, set[type]]:
-        """By member id: the types of requests that members of a group sent before `until_ms`, if they could be served."""
+        """By member id: the types of servable requests that members of a group sent before `until_ms`."""
         found: dict[str, set[type]] = {}
         for cable, line in self.lines.items():
             if cable.life != node.life or not cable.server_open or cable.connection.line.stops:

@@ -50,8 +50,7 @@ class Membership:
         version = context.api_version
         if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
             return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
-        settings = self.coordinator.group_settings
-        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        if not self.coordinator.group_settings.allow_session(request.session_timeout_ms):
             return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
         size = 0
         for protocol in request.protocols:

@@ -54,7 +54,7 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
     settings = group.settings
     if not group.group_id:
         return _refused(request.member_id, ErrorCode.INVALID_GROUP_ID)
-    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+    if not settings.allow_session(request.session_timeout_ms):
         return _refused(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
     if group.state is DEAD:
         return _refused(request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)

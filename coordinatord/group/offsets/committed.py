@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
-from coordinatord.group.classic.members import keep_alive, refusal
+from coordinatord.group.classic.members import keep_alive
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
+from coordinatord.group.offsets.allowed import commit_refusal
 from coordinatord.group.offsets.commit_answers import (
     ALL_COMMITTED,
     commit_error,
@@ -26,11 +27,8 @@ from coordinatord.group.offsets.commit_answers import (
 from coordinatord.group.replay import write, write_offsets
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import NO_TIMESTAMP, Group, Member
-from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinatord.group.states import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from kafka_wire.api.delete_groups import DeletableGroupResult
-from kafka_wire.api.offset_commit import (
-    OffsetCommitRequest,
-)
 from kafka_wire.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -60,7 +58,7 @@ _value = maker(OffsetCommitValue)
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
     """Log the offsets of an allowed commit; a partition whose metadata is too long fails by itself."""
     request = event.request
-    error = commit_refusal(group, request, event.absent_error)
+    error = commit_refusal(group, request, request.generation_id_or_member_epoch, event.absent_error)
     if error is not None:
         return Result(reply=commit_error(request, error))
     result = Result()
@@ -271,27 +269,6 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
     for partition in gone:
         _write_tombstone(group, event.topic, partition, result)
     return result
-
-
-def commit_refusal(group: Group, request: OffsetCommitRequest, absent_error: ErrorCode) -> ErrorCode | None:
-    """Why a commit is refused; `absent_error` if it names a generation and the group does not exist."""
-    generation_id = request.generation_id_or_member_epoch
-    if group.state is DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if not group.exists:
-        return None if generation_id < 0 else absent_error
-    if generation_id < 0 and group.state is EMPTY:
-        return None
-    if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
-        error = refusal(group, request.member_id, request.group_instance_id)
-        if error is not None:
-            return error
-        if generation_id != group.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
-    else:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # the group has members, and the commit names none
-    # Another member may own these partitions in the generation that is about to begin.
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING_REBALANCE else None
 
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

@@ -7,13 +7,12 @@ are accepted from any client. The group's state does not matter, and the commit 
 
 from __future__ import annotations
 
-from coordinatord.group.classic.members import refusal
 from coordinatord.group.events import EndTransaction, TxnCommit
+from coordinatord.group.offsets.allowed import commit_refusal
 from coordinatord.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.group.replay import replay_marker, write_pending
 from coordinatord.group.result import NOTHING, Result
 from coordinatord.group.state import Group
-from coordinatord.group.states import DEAD, EMPTY
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -27,7 +26,7 @@ from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
     """Log the offsets as pending; a partition whose metadata is too long fails by itself."""
     request = event.request
-    error = _refusal(group, request)
+    error = commit_refusal(group, request, request.generation_id, ErrorCode.ILLEGAL_GENERATION, is_transactional=True)
     if error is not None:
         return Result(reply=txn_commit_error(request, error))
     result = Result()
@@ -72,20 +71,3 @@ def txn_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOf
             for topic in request.topics
         ]
     )
-
-
-def _refusal(group: Group, request: TxnOffsetCommitRequest) -> ErrorCode | None:
-    generation_id = request.generation_id
-    if group.state is DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if not group.exists:
-        return None if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
-    if generation_id < 0 and group.state is EMPTY:
-        return None
-    if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
-        error = refusal(group, request.member_id, request.group_instance_id)
-        if error is not None:
-            return error
-        if generation_id != group.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
-    return None

@@ -1,0 +1,51 @@
+"""Who may commit offsets: the check of OffsetCommit and TxnOffsetCommit (Kafka's ClassicGroup.validateOffsetCommit)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from coordinatord.group.classic.members import refusal
+from coordinatord.group.state import Group
+from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY
+from kafka_wire.errors import ErrorCode
+
+
+class Committer(Protocol):
+    """The part of a request that names the member."""
+
+    member_id: str
+    group_instance_id: str | None
+
+
+def commit_refusal(
+    group: Group,
+    committer: Committer,
+    generation_id: int,
+    absent_error: ErrorCode,
+    *,
+    is_transactional: bool = False,
+) -> ErrorCode | None:
+    """Why a commit is refused; `absent_error` if it names a generation and the group does not exist.
+
+    A producer before TxnOffsetCommit v3 cannot name its member, and a transaction began before the rebalance that is
+    under way. So `is_transactional` allows a commit without a member, and one that comes before its generation's
+    assignment.
+    """
+    if group.state is DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not group.exists:
+        return None if generation_id < 0 else absent_error
+    if generation_id < 0 and group.state is EMPTY:
+        return None
+    if generation_id >= 0 or committer.member_id or committer.group_instance_id is not None:
+        error = refusal(group, committer.member_id, committer.group_instance_id)
+        if error is not None:
+            return error
+        if generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif not is_transactional:
+        return ErrorCode.UNKNOWN_MEMBER_ID  # the group has members, and the commit names none
+    if group.state is COMPLETING_REBALANCE and not is_transactional:
+        # Another member may own these partitions in the generation that is about to begin.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return None
