@@ -11,7 +11,7 @@ is unchanged, the same bytes are accepted again. Neither the core nor any handle
 answer is the same, and the tests replay whole histories both ways.
 
     heartbeats.py   the same bytes except for the correlation id
-    commits.py      the same bytes except for offsets and leader epochs
+    commits.py      the same bytes except for offsets, leader epochs and the partitions' order
 
 Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers.
 """

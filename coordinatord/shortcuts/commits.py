@@ -1,4 +1,4 @@
-"""Commits with the same bytes as an earlier one, except for offsets and leader epochs.
+"""Commits with the same bytes as an earlier one, except for offsets, leader epochs and the partitions' order.
 
 A request is looked up by the bytes of its client id, group, generation and member. All bytes but the numbers are
 compared with those of a commit that was accepted in full (kafka_wire.commit_shape). Group version and topics must be
@@ -23,7 +23,7 @@ from coordinatord.group.states import EMPTY, STABLE
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import NO_BODY
 from coordinatord.net.request import RequestContext
-from coordinatord.runtime.refusals import refuse
+from coordinatord.runtime.refusals import unavailable
 from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape, ShapedRecords
 from kafka_wire.errors import ErrorCode
@@ -65,7 +65,7 @@ class Topics(Protocol):
 class Known:
     """One member in one generation: how many of its commits took the full path, and their shape."""
 
-    __slots__ = ("actor", "decoded", "deletions", "failure", "group", "member", "shape", "version")
+    __slots__ = ("actor", "answer", "decoded", "deletions", "failure", "group", "member", "shape", "version")
 
     def __init__(self, actor: GroupActor) -> None:
         self.actor = actor
@@ -75,7 +75,8 @@ class Known:
         self.shape: CommitShape | None = None
         self.version = -1
         self.deletions = -1
-        #: makes the response if the log fails
+        #: the last response, and what makes the one that replaces it if the log fails
+        self.answer = b""
         self.failure: Callable[[], Any] = _nothing
 
 
@@ -111,11 +112,16 @@ class Commits:
             return 0
         coordinator, actor = self._coordinator, known.actor
         now_ms = coordinator.now_ms()
-        commit_like_before(group, known.member, shape.partitions, shape.read_offsets(buf, pos), now_ms)
+        commit_like_before(group, known.member, shape.partitions, shape.read_numbers(buf, pos), now_ms)
         actor.append_offsets(ShapedRecords(shape, numbers), now_ms)
         correlation_id = int.from_bytes(buf[start + 4 : start + 8], "big", signed=True)
         context = RequestContext(connection, self._codec, correlation_id, NO_BODY)
-        response = actor.respond_with(context, shape.answer, known.failure)
+        body = shape.answer
+        if body is not known.answer:
+            known.answer = body
+            request = buf[pos:end]
+            known.failure = partial(unavailable, self._codec, (request, 0, len(request)))
+        response = actor.respond_with(context, body, known.failure)
         if response is not None:
             connection.line.answer(context, response)
         return 1
@@ -146,7 +152,6 @@ class Commits:
             if shape.numbers(buf, pos, end) is None:
                 return  # partly refused, or not in the usual encoding
             known.shape = shape
-            known.failure = partial(refuse, request, self._codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         known.member = actor.group.members.get(request.member_id)
         known.version = actor.group.version
         known.deletions = self._topics.deletions
@@ -170,10 +175,16 @@ def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
     if not (group.state is STABLE or (group.state is EMPTY and generation_id < 0)):
         return False
     partitions = [each for topic in request.topics for each in topic.partitions]
-    if not 0 < len(partitions) <= MAX_PARTITIONS:
+    if not 0 < len(partitions) <= MAX_PARTITIONS or _names_one_twice(request):
         return False
     limit = group.settings.offset_metadata_max_bytes
     return not any(metadata_is_too_long(each.committed_metadata or "", limit) for each in partitions)
+
+
+def _names_one_twice(request: OffsetCommitRequest) -> bool:
+    return any(
+        len({each.partition_index for each in topic.partitions}) < len(topic.partitions) for topic in request.topics
+    )
 
 
 def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
@@ -181,4 +192,4 @@ def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
 
 
 def _nothing() -> None:
-    """Stands for `failure` while there is no shape."""
+    """Stands for `failure` before the first response."""

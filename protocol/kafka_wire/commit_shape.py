@@ -1,10 +1,11 @@
 """OffsetCommit requests that differ only in their numbers: from request bytes straight to record bytes.
 
-A stable member commits the same partitions of the same topics under the same generation again and again. Only twelve
-bytes per partition change in its request: offset and leader epoch. The record in the log holds the same twelve bytes;
-the rest of the record changes only with the time, and the response does not change at all. Decoding such a request,
-validating each partition and encoding records and response took 10 µs; copying the numbers from request to records
-takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
+A stable member commits the same partitions of the same topics under the same generation again and again. Only sixteen
+bytes per partition change in its request: partition index, offset and leader epoch. Some clients name their partitions
+in another order each time (franz-go, kafka-python), so the index is one of the numbers. The record in the log holds the
+same bytes; the rest of the record changes only with the time, and the response only with the order. Decoding such a
+request, validating each partition and encoding records and response took 10 µs; copying the numbers from request to
+records takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
 
 The positions of the numbers are not declared a second time here (see holes.py).
 """
@@ -12,7 +13,7 @@ The positions of the numbers are not declared a second time here (see holes.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
@@ -28,6 +29,7 @@ from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
 from kafka_wire.records.offsets import OffsetCommitValue
 from kafka_wire.records.varint import VARINT
 
+INDEX_BYTES = 4
 NUMBERS_BYTES = 12
 """An offset followed by its leader epoch: adjacent in requests since v6 and in values since v3."""
 
@@ -42,7 +44,9 @@ MAX_BYTES = 1024
 """The limits of a request that can have a shape."""
 
 Numbers = tuple[bytes, ...]
-"""The variable part of a commit: the twelve bytes of each partition, in request order."""
+"""The variable part of a commit, in request order: the four bytes of each partition's index, then the twelve bytes of
+each partition's offset and leader epoch.
+"""
 
 _SHORT_DELTAS = 64
 """Number of records in a batch whose offset delta takes one byte."""
@@ -50,21 +54,24 @@ _DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
 _value = maker(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
+_pack_index = struct.Struct(">i").pack
 
 
 class CommitShape:
-    """See the module's docstring. `request` is any request of the shape, `answer` the response body for each accepted
-    request of the shape.
-    """
+    """See the module's docstring. `request` is any request of the shape; it names no partition twice."""
 
     __slots__ = (
+        "_answer_template",
         "_constants",
         "_group_id",
+        "_indexes",
+        "_order",
         "_read",
         "_size",
         "answer",
+        "count",
         "partitions",
-        "read_offsets",
+        "read_numbers",
         "template",
         "topics",
     )
@@ -74,49 +81,75 @@ class CommitShape:
         self._group_id = request.group_id
         #: (name, id) of each topic
         self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
-        self.answer = all_committed(request.topics, version)
-        #: (name, id, its (partition, metadata) pairs) of each topic
-        self.partitions = [(topic.name, topic.topic_id, _with_metadata(topic)) for topic in request.topics]
-        partitions = sum(len(topic.partitions) for topic in request.topics)
-        zeros, ones = (encode_message(_with(request, number), version) for number in (0, -1))
-        constants = in_common(zeros, ones, (NUMBERS_BYTES,) * partitions)
+        #: (name, id, metadata of each partition) of each topic
+        self.partitions = [
+            (topic.name, topic.topic_id, [each.committed_metadata or "" for each in topic.partitions])
+            for topic in request.topics
+        ]
+        self.count = count = sum(len(topic.partitions) for topic in request.topics)
+        self._indexes = [
+            frozenset(_pack_index(each.partition_index) for each in topic.partitions) for topic in request.topics
+        ]
+        assert sum(map(len, self._indexes)) == count, "each partition is named once"
+        zeros, ones = (_with(request, number) for number in (0, -1))
+        encoded = encode_message(zeros, version), encode_message(ones, version)
+        constants = in_common(*encoded, (INDEX_BYTES + NUMBERS_BYTES,) * count)
         self._constants = tuple(constants)
-        layout = struct.Struct(f"{NUMBERS_BYTES}s".join(f"{len(each)}s" for each in constants))
+        hole = f"{INDEX_BYTES}s{NUMBERS_BYTES}s"
+        layout = struct.Struct(hole.join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
-        #: (buffer, where a request of this shape begins) -> offset and leader epoch of each partition in turn
-        self.read_offsets: Callable[[bytes, int], tuple[int, ...]] = struct.Struct(
-            ">" + "qi".join(f"{len(each)}x" for each in constants)
+        #: (buffer, where a request of this shape begins) -> index, offset and leader epoch of each partition in turn
+        self.read_numbers: Callable[[bytes, int], tuple[int, ...]] = struct.Struct(
+            ">" + "iqi".join(f"{len(each)}x" for each in constants)
         ).unpack_from
+        answers = all_committed(zeros.topics, version), all_committed(ones.topics, version)
+        self._answer_template = b"%b".join(
+            [piece.replace(b"%", b"%%") for piece in in_common(*answers, (INDEX_BYTES,) * count)]
+        )
+        self._order: Numbers = ()
+        #: the response body to the request that was read last, if all of it is accepted
+        self.answer = b""
         self.template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
-        """The numbers of the request in `buf[start:end]`; None when it does not have this shape."""
+        """The numbers of the request in `buf[start:end]`; None when it does not have this shape, or names partitions
+        other than those of this shape. Sets `answer`.
+        """
         if end - start != self._size:
             return None
         fields = self._read(buf, start)
-        return fields[1::2] if fields[::2] == self._constants else None
+        if fields[::3] != self._constants:
+            return None
+        order = fields[1::3]
+        if order != self._order and not self._reorder(order):
+            return None
+        return order + fields[2::3]
 
-    def values(self, numbers: Numbers, timestamp_ms: int) -> Iterable[tuple[str, list[tuple[int, OffsetCommitValue]]]]:
-        """The committed values: per topic, a list of (partition, value)."""
-        flat = iter(_pairs(len(numbers)).unpack(b"".join(numbers)))
-        for name, topic_id, partitions in self.partitions:
-            yield (
-                name,
-                [
-                    (index, _value(offset, epoch, metadata, timestamp_ms, NO_TIMESTAMP, topic_id))
-                    for (index, metadata), offset, epoch in zip(partitions, flat, flat, strict=False)
-                ],
-            )
+    def _reorder(self, order: Numbers) -> bool:
+        at = 0
+        for indexes in self._indexes:
+            stop = at + len(indexes)
+            if frozenset(order[at:stop]) != indexes:
+                return False
+            at = stop
+        self._order = order
+        self.answer = self._answer_template % order
+        return True
 
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
         """The record bodies of these values."""
-        group_id = self._group_id
-        return [
-            body
-            for topic, values in self.values(numbers, timestamp_ms)
-            for body in encode_offsets(group_id, topic, values)
-        ]
+        count = self.count
+        pairs = zip(numbers[:count], numbers[count:], strict=True)
+        each = struct.iter_unpack(">iqi", b"".join([index + number for index, number in pairs]))
+        bodies: list[bytes] = []
+        for topic, topic_id, metadata in self.partitions:
+            values = [
+                (index, _value(offset, leader_epoch, text, timestamp_ms, NO_TIMESTAMP, topic_id))
+                for text, (index, offset, leader_epoch) in zip(metadata, each, strict=False)
+            ]
+            bodies += encode_offsets(self._group_id, topic, values)
+        return bodies
 
 
 class ShapedRecords:
@@ -127,7 +160,7 @@ class ShapedRecords:
     def __init__(self, shape: CommitShape, numbers: Numbers) -> None:
         self.shape = shape
         self.numbers = numbers
-        self.count = len(numbers)
+        self.count = shape.count
 
     def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
         """The hot path of every offset commit: formats all records in one operation."""
@@ -147,29 +180,20 @@ class ShapedRecords:
 
 @cache
 def _order(many: int) -> itemgetter[Any]:
-    """Reorders (time, timestamp, offset deltas, numbers) of `many` records into the arguments of their templates,
-    record by record.
+    """Reorders (time, timestamp, offset deltas, indexes, numbers) of `many` records into the arguments of their
+    templates, record by record.
     """
-    return itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, 1)])
-
-
-@cache
-def _pairs(many: int) -> struct.Struct:
-    """The struct of `many` (offset, leader epoch) pairs."""
-    return struct.Struct(">" + "qi" * many)
-
-
-def _with_metadata(topic: OffsetCommitRequestTopic) -> list[tuple[int, str]]:
-    return [(partition.partition_index, partition.committed_metadata or "") for partition in topic.partitions]
+    return itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, each + 2 * many, 1)])
 
 
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
-    """The same request with `number` as every offset and leader epoch."""
+    """The same request with `number` as every partition index, offset and leader epoch."""
     topics = [
         replace(
             topic,
             partitions=[
-                replace(each, committed_offset=number, committed_leader_epoch=number) for each in topic.partitions
+                replace(each, partition_index=number, committed_offset=number, committed_leader_epoch=number)
+                for each in topic.partitions
             ],
         )
         for topic in request.topics
@@ -178,21 +202,29 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
 
 
 def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
-    """Record bodies for a topic's partitions: the bytes before, between and after the numbers and the time."""
-    known = _with_metadata(topic)
+    """Record bodies for a topic's partitions: the bytes around index, numbers and time."""
     zeros, ones = (
         encode_offsets(
             request.group_id,
             topic.name,
-            [(index, _value(number, number, text, number, NO_TIMESTAMP, topic.topic_id)) for index, text in known],
+            [
+                (
+                    number,
+                    _value(number, number, each.committed_metadata or "", number, NO_TIMESTAMP, topic.topic_id),
+                )
+                for each in topic.partitions
+            ],
         )
         for number in (0, -1)
     )
-    return [in_common(*both, (NUMBERS_BYTES, TIMESTAMP_BYTES)) for both in zip(zeros, ones, strict=True)]
+    holes = (INDEX_BYTES, NUMBERS_BYTES, TIMESTAMP_BYTES)
+    return [in_common(*both, holes) for both in zip(zeros, ones, strict=True)]
 
 
-def _template(before: bytes, between: bytes, after: bytes) -> bytes:
-    """A record template with placeholders for timestamp delta, offset delta, numbers and commit time."""
-    size = 3 + len(before) + NUMBERS_BYTES + len(between) + TIMESTAMP_BYTES + len(after)
-    pieces = [VARINT[size] + NO_ATTRIBUTES, b"", before, between, after]
+def _template(*constants: bytes) -> bytes:
+    """A record template with placeholders for timestamp delta, offset delta, index, numbers and commit time.
+    `constants`: the bytes of its body around the last three.
+    """
+    size = 3 + sum(map(len, constants)) + INDEX_BYTES + NUMBERS_BYTES + TIMESTAMP_BYTES
+    pieces = [VARINT[size] + NO_ATTRIBUTES, b"", *constants]
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])

@@ -125,11 +125,13 @@ class Story:
                     OffsetCommitRequestPartition(
                         each, rng.choice([rng.randrange(1 << 40), -1]), rng.choice([-1, 0, 7]), metadata
                     )
-                    for each in partitions
+                    for each in (rng.sample(partitions, len(partitions)) if rng.random() < 0.3 else partitions)
                 ],
             )
             for name, partitions in self.set
         ]
+        if rng.random() < 0.03:
+            rng.choice(topics[0].partitions).committed_metadata = "here"
         request = OffsetCommitRequest("g", self.generation, self.member, self.instance, topics=topics)
         tags = b"\1\x05\2hi" if rng.random() < 0.03 else b""
         version = 8 if tags else rng.choice([7, 8, 9, 10]) if rng.random() < 0.03 else self.version
@@ -306,10 +308,13 @@ def test_whatever_happens_it_is_as_if_each_commit_were_decoded(seed: int) -> Non
     story = Story(seed)
     for side in story.sides:
         side.world.door.connections.max_connections = 10_000
-    for _ in range(150):
+    hits = story.sides[0].world.hits
+    for number in range(1_000):
         story.rng.choice(HAPPENS)(story)
         story.check()
-    assert story.sides[0].world.hits[COMMIT] > 2
+        if number > 150 and hits[COMMIT] > 2:
+            break  # in a few stories the first commits are all of another kind
+    assert hits[COMMIT] > 2
 
 
 def commit(world: World, wire: Wire, group: str, partitions: list[int], offset: int = 5) -> list[int]:
@@ -336,11 +341,16 @@ def test_an_answer_waits_for_the_log_and_says_so_when_that_fails() -> None:
     world.gate.flush(3)
     world.turns.run()
     assert len(wire.answers) == 3
-    commit(world, wire, "g", [0, 1], 7)
+    hits = world.hits[COMMIT]
+    commit(world, wire, "g", [1, 0], 7)
+    assert world.hits[COMMIT] == hits + 1, "in another order"
     world.gate.fail()
     world.turns.run()
     response = wire.answers[3][1]
-    assert [each.error_code for each in response.topics[0].partitions] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert [(each.partition_index, each.error_code) for each in response.topics[0].partitions] == [
+        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (0, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ]
     assert response.topics[0].name == "orders"
 
 

@@ -98,23 +98,23 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
 def commit_like_before(
     group: Group,
     member: Member | None,
-    partitions: list[tuple[str, bytes, list[tuple[int, str]]]],
+    topics: list[tuple[str, bytes, list[str]]],
     numbers: tuple[int, ...],
     now_ms: int,
 ) -> None:
     """Apply a commit that repeats an earlier one of the same partitions. The earlier one was accepted in full, and
     `group.version` has not changed since, so this one is valid, too: only its numbers and the time differ.
 
-    `member` is the one that commits, or None. `partitions`: (topic, its id, (partition, metadata) pairs). `numbers`:
+    `member` is the one that commits, or None. `topics`: (name, id, metadata of each partition). `numbers`: index,
     offset and leader epoch of each partition in turn. The caller logs them.
     """
     if member is not None:
         member.is_alive(now_ms)
     each = iter(numbers)
     offsets = group.offsets
-    for topic, topic_id, indexes in partitions:
+    for topic, topic_id, texts in topics:
         committed = offsets[topic]
-        for (index, metadata), offset, leader_epoch in zip(indexes, each, each, strict=False):
+        for metadata, index, offset, leader_epoch in zip(texts, each, each, each, strict=False):
             # Changed in place: a new value takes three times as long. Nothing but the group refers to the old one.
             value = committed[index]
             value.offset = offset
