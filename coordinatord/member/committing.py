@@ -51,7 +51,6 @@ def commit(member: Member, event: Commit, now_ms: int, result: Result) -> None:
     if any(offset < 0 for offset in offsets.values()):
         raise ValueError(f"offsets must not be negative: {offsets}")
     if event.timeout_ms is not None:
-        assert member.sync_commit is None, "commitSync has not returned yet"
         member.sync_commit = SyncCommit(event, offsets, now_ms + event.timeout_ms)
     elif member.coordinator is None and offsets:
         member.waiting_commits.append((event, offsets))

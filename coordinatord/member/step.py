@@ -17,10 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
+from coordinatord.member.calls import acquire
 from coordinatord.member.polling import begin_close, go_on, unsubscribe, wake_up
 from coordinatord.member.result import Result
 from coordinatord.member.send import Send
 from coordinatord.member.state import Member
+from coordinatord.member.timer import check_timeout
 from kafka_wire.api.fetch import FetchRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -90,10 +92,8 @@ def _read_inbox(member: Member, now_ms: int, result: Result) -> None:
 
 def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
     """The application polls."""
-    assert not member.in_poll, "poll has not returned yet"
-    assert member.sync_commit is None, "commitSync has not returned yet"
-    assert member.closing is None, "this consumer is closing"
-    assert not member.closed, "this consumer is closed"
+    acquire(member, "poll")
+    check_timeout(event.timeout_ms)
     result = Result()
     if not member.subscription:
         raise ValueError("subscribe to at least one topic before you poll")
@@ -132,7 +132,9 @@ def rejoin(member: Member, event: events.Rejoin, now_ms: int) -> Result:
 
 def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
     """See committing.py."""
-    assert event.timeout_ms is None or not member.in_poll, "poll has not returned yet"
+    if event.timeout_ms is not None:
+        acquire(member, "commit")
+        check_timeout(event.timeout_ms)
     result = Result()
     committing.commit(member, event, now_ms, result)
     if member.sync_commit is not None:
@@ -170,7 +172,9 @@ def resume(member: Member, event: events.Resume, now_ms: int) -> Result:
 def close(member: Member, event: events.Close, now_ms: int) -> Result:
     """Commit, leave, stop."""
     result = Result()
-    assert not member.closed, "this consumer is closed"
+    if member.closed or member.closing is not None:
+        acquire(member, "close")
+    check_timeout(event.timeout_ms)
     member.closing = event
     _read_inbox(member, now_ms, result)
     begin_close(member, now_ms, result)

@@ -15,18 +15,26 @@ BACKOFF_BASE: Final = 2
 BACKOFF_JITTER: Final = 0.2
 
 
+def check_timeout(timeout_ms: int) -> None:
+    """Raise `ValueError` for a negative timeout, as Kafka's `Timer` throws IllegalArgumentException."""
+    if timeout_ms < 0:
+        raise ValueError(f"Invalid negative timeout {timeout_ms}")
+
+
 class Timer:
     """A deadline relative to the time of its last reset."""
 
-    __slots__ = ("deadline_ms",)
+    __slots__ = ("deadline_ms", "start_ms")
 
     def __init__(self, deadline_ms: int = NEVER) -> None:
         self.deadline_ms = deadline_ms
+        self.start_ms: int | None = None  # the last reset
 
     def reset(self, now_ms: int, timeout_ms: int) -> None:
-        """Let it expire in `timeout_ms`."""
-        assert timeout_ms >= 0
-        self.deadline_ms = now_ms + timeout_ms
+        """Let it expire in `timeout_ms`, at the latest `NEVER`. Raises `ValueError` for a negative timeout."""
+        check_timeout(timeout_ms)
+        self.start_ms = now_ms
+        self.deadline_ms = min(now_ms + timeout_ms, NEVER)
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether the deadline has come."""
@@ -35,6 +43,10 @@ class Timer:
     def remaining_ms(self, now_ms: int) -> int:
         """Milliseconds left until the deadline."""
         return max(0, self.deadline_ms - now_ms)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """Milliseconds since the last reset; 0 before the first."""
+        return 0 if self.start_ms is None else now_ms - self.start_ms
 
 
 class Backoff:
@@ -71,6 +83,7 @@ class Heartbeat:
         "heartbeat",
         "heartbeat_interval_ms",
         "in_flight",
+        "last_poll_ms",
         "last_sent_ms",
         "max_poll_interval_ms",
         "poll",
@@ -96,21 +109,26 @@ class Heartbeat:
         self.in_flight = False
         self.attempts = 0  # failed since the last response
         self.last_sent_ms: int | None = None
+        # When the application last polled. Kafka's lastPollTime is the poll timer's clock, which heartbeats move, too.
+        self.last_poll_ms: int | None = None
 
     def polled(self, now_ms: int) -> None:
         """The application has polled."""
+        self.last_poll_ms = self.poll.start_ms = now_ms
         self.poll.deadline_ms = now_ms + self.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
         """A heartbeat was sent. The next one is due in an interval, whether this one is answered or not."""
         self.last_sent_ms = now_ms
         self.in_flight = True
+        self.heartbeat.start_ms = now_ms
         self.heartbeat.deadline_ms = now_ms + self.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
         """The coordinator has answered, and the member is in its group."""
         self.in_flight = False
         self.attempts = 0
+        self.session.start_ms = now_ms
         self.session.deadline_ms = now_ms + self.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.member.events import Close, Pause, Received, Rejoin, Resume, Seek, Wakeup
+from coordinatord.member.calls import ConcurrentModificationError, ConsumerClosedError
+from coordinatord.member.events import Close, Commit, Pause, Poll, Received, Rejoin, Resume, Seek, Wakeup
 from coordinatord.member.result import Lost, Revoked
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -313,6 +314,42 @@ def test_a_poll_can_be_woken_up() -> None:
     lab.tell(Wakeup())
     assert handed(lab) == {}
     assert not lab.member.in_poll
+
+
+def test_a_negative_timeout_is_refused_and_the_next_poll_is_as_if_nothing_had_happened() -> None:
+    lab = joined_without_fetches()
+    for event in (Poll(-1), Commit({T0: 1}, -1), Close(-1)):
+        with pytest.raises(ValueError, match="Invalid negative timeout -1"):
+            lab.tell(event)
+    assert lab.sent == []
+    assert lab.poll() is not None
+    assert lab.member.closing is None
+
+
+def test_a_second_call_is_refused_and_the_first_goes_on() -> None:
+    lab = joined()
+    for event, call in ((Poll(0), "poll"), (Commit({T0: 1}, 1_000), "commit")):
+        with pytest.raises(ConcurrentModificationError, match=f"{call} was called, and poll has not returned yet"):
+            lab.tell(event)
+    assert lab.member.in_poll
+    answer_fetch(lab, {0: (10, 3)})
+    assert handed(lab) == {T0: [10, 11, 12]}
+    lab.tell(Commit(timeout_ms=1_000))
+    with pytest.raises(ConcurrentModificationError, match="commit has not returned yet"):
+        lab.poll()
+    lab.commit()
+    assert lab.poll() is not None
+
+
+def test_a_closed_consumer_refuses_calls() -> None:
+    lab = joined_without_fetches()
+    lab.tell(Close())
+    with pytest.raises(ConcurrentModificationError, match="close has not returned yet"):
+        lab.poll()
+    lab.answer(LeaveGroupRequest, LeaveGroupResponse())
+    for event in (Poll(0), Commit(timeout_ms=0), Close()):
+        with pytest.raises(ConsumerClosedError, match="already been closed"):
+            lab.tell(event)
 
 
 def test_a_member_without_fetches_costs_only_heartbeats() -> None:

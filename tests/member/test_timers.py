@@ -89,3 +89,47 @@ def test_a_coordinator_that_was_just_found_has_a_whole_session() -> None:
     made = heartbeat()
     made.reset_session_timeout(40_000)
     assert (made.session.deadline_ms, made.heartbeat.deadline_ms) == (85_000, 4_000)
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, -(10**9)])
+def test_a_negative_timeout_is_refused_and_the_timer_keeps_its_deadline(timeout_ms: int) -> None:
+    timer = Timer()
+    timer.reset(100, 50)
+    with pytest.raises(ValueError, match=f"Invalid negative timeout {timeout_ms}"):
+        timer.reset(120, timeout_ms)
+    assert (timer.deadline_ms, timer.start_ms) == (150, 100)
+    timer.reset(120, 0)
+    assert timer.is_expired(120)
+
+
+def test_a_timeout_beyond_all_time_never_expires() -> None:
+    timer = Timer()
+    timer.reset(10, NEVER)
+    assert timer.deadline_ms == NEVER
+
+
+def test_elapsed_counts_from_the_last_reset() -> None:
+    timer = Timer()
+    assert timer.elapsed_ms(500) == 0
+    timer.reset(100, 50)
+    assert [timer.elapsed_ms(now_ms) for now_ms in (100, 130, 160)] == [0, 30, 60]
+    timer.reset(160, 50)
+    assert timer.elapsed_ms(165) == 5
+
+
+def test_each_of_the_three_says_how_long_ago_it_began() -> None:
+    made = heartbeat()
+    made.sent(4_000)
+    made.received(4_100)
+    made.polled(4_200)
+    assert [each.elapsed_ms(5_000) for each in (made.heartbeat, made.session, made.poll)] == [1_000, 900, 800]
+
+
+def test_the_last_poll_is_remembered_and_moved_by_polls_alone() -> None:
+    made = heartbeat()
+    assert made.last_poll_ms is None
+    made.polled(2_000)
+    made.sent(4_000)
+    made.received(4_100)
+    made.reset_timeouts(5_000)
+    assert made.last_poll_ms == 2_000
