@@ -30,7 +30,8 @@ def acquire(member: Member, call: str) -> None:
     under_way = call_under_way(member)
     if under_way:
         raise ConcurrentModificationError(
-            f"KafkaConsumer is not safe for multi-threaded access: {call} was called, and {under_way} has not returned yet"
+            f"KafkaConsumer is not safe for multi-threaded access: {call} was called, "
+            f"and {under_way} has not returned yet"
         )
     if member.closed:
         raise ConsumerClosedError("This consumer has already been closed.")

@@ -197,6 +197,8 @@ def _settle(
         member.failure = (error, "OffsetCommit")
     if isinstance(context, SyncCommit):
         context.send = None
+        if error is ErrorCode.NONE:
+            _remember(member, context.offsets)
         if error not in RETRIABLE:
             _finish_sync(member, context, error, result)
         else:
@@ -214,8 +216,17 @@ def _settle(
         for topic in request.topics
         for each in topic.partitions
     }
+    if error is ErrorCode.NONE:
+        _remember(member, offsets)
     if offsets or isinstance(context, Commit):
         result.committed.append(Committed(context if isinstance(context, Commit) else None, offsets, error))
+
+
+def _remember(member: Member, offsets: Offsets) -> None:
+    for partition, offset in offsets.items():
+        state = member.partitions.get(partition)
+        if state is not None:
+            state.committed = offset
 
 
 def _finish_sync(member: Member, sync: SyncCommit, error: ErrorCode, result: Result) -> None:

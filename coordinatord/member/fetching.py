@@ -69,6 +69,8 @@ def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, re
     """Keep the response for the application's poll."""
     if member.fetching.get(send.to) is send:
         del member.fetching[send.to]
+    member.metrics.fetch_latency.record(now_ms - send.sent_ms)
+    member.metrics.fetch_throttle_time.record(response.throttle_time_ms)
     if response.error_code:
         _fetch_later(member, send, now_ms)
         return
@@ -76,7 +78,12 @@ def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, re
         name = topic.topic or member.cluster.names.get(topic.topic_id, "")
         for data in topic.partitions:
             partition = (name, data.partition_index)
-            if partition in send.context and (data.records or data.error_code):
+            if partition not in send.context:
+                continue
+            state = member.partitions.get(partition)
+            if state is not None and not data.error_code and data.high_watermark >= 0:
+                state.high_watermark = data.high_watermark
+            if data.records or data.error_code:
                 member.fetched.append(Fetched(send.to, partition, send.context[partition], data))
 
 
@@ -125,6 +132,9 @@ def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Reco
             member.fetched.popleft()
         moved = moved or state.position != kept.next_offset
         state.position, state.leader_epoch = kept.next_offset, kept.leader_epoch
+        lag = state.lag
+        if lag is not None:
+            member.metrics.records_lag.record(lag)
     member.fetched.extend(paused)
     return handed, moved
 

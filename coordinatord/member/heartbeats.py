@@ -31,6 +31,8 @@ Kafka's thread checks every `retry.backoff.ms` while the application does not po
 
 from __future__ import annotations
 
+from typing import Final
+
 from coordinatord.member.finding import ensure_coordinator
 from coordinatord.member.leaving import leave_group
 from coordinatord.member.network import coordinator_failed
@@ -40,6 +42,9 @@ from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
 from kafka_wire.api.heartbeat import HeartbeatResponse
 from kafka_wire.errors import ErrorCode, error_of
+
+POLL_TIMEOUT_EXPIRED: Final = "consumer poll timeout has expired."
+"""How Kafka's reason for leaving begins."""
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:
@@ -53,12 +58,32 @@ def tick(member: Member, now_ms: int, result: Result) -> None:
         if heartbeat.session.is_expired(now_ms):
             coordinator_failed(member, now_ms, result)
         elif not member.in_poll and heartbeat.poll.is_expired(now_ms):
-            leave_group(member, None, "consumer poll timeout has expired.", result)
+            _poll_timeout_expired(member, result)
         else:
             if heartbeat.heartbeat.is_expired(now_ms):
                 heartbeat.sent(now_ms)
                 member.send_to_coordinator(member.heartbeat_request, result)
             return
+
+
+def _poll_timeout_expired(member: Member, result: Result) -> None:
+    """Leave, and say what helps: in the log, and in the reason, which the coordinator's operators read.
+
+    Kafka 4.3 has the remedy in the log alone; its reason ends after "consumer poll timeout has expired."
+    """
+    settings = member.settings
+    result.warnings.append(
+        f"{POLL_TIMEOUT_EXPIRED} This means the time between subsequent calls to poll() was longer than the configured "
+        f"max.poll.interval.ms ({settings.max_poll_interval_ms}), which typically implies that the poll loop is "
+        "spending too much time processing messages. You can address this either by increasing max.poll.interval.ms or "
+        "by reducing the maximum size of batches returned in poll() with max.poll.records "
+        f"({settings.max_poll_records})."
+    )
+    remedy = (
+        f"increase max.poll.interval.ms ({settings.max_poll_interval_ms}) or reduce max.poll.records "
+        f"({settings.max_poll_records})"
+    )
+    leave_group(member, None, f"{POLL_TIMEOUT_EXPIRED} The member's poll loop is slow: {remedy}.", result)
 
 
 def run_task(member: Member, now_ms: int, result: Result) -> None:
@@ -84,6 +109,7 @@ def schedule_task(member: Member, now_ms: int) -> None:
 
 def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: int, result: Result) -> None:
     """Handle a response as in the second table."""
+    member.metrics.heartbeat_latency.record(now_ms - send.sent_ms)
     if response.error_code == ErrorCode.NONE:
         _received(member, now_ms)
         return

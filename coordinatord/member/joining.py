@@ -196,6 +196,7 @@ def joined(member: Member, send: Send, response: JoinGroupResponse, now_ms: int,
     if response.protocol_type not in (None, PROTOCOL_TYPE) or response.protocol_name not in member.assignors:
         _end(member, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
+    member.metrics.join_latency.record(now_ms - send.sent_ms)
     if member.state is not PREPARING_REBALANCE:
         # The member is no longer in the group (Kafka: UnjoinedGroupException, which is retriable).
         _end(member, DISCONNECTED)

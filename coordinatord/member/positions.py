@@ -94,9 +94,13 @@ def committed(member: Member, send: Send, response: OffsetFetchResponse, now_ms:
     member.offset_fetch_attempts = 0
     for partition in send.context:
         state = member.partitions.get(partition)
-        if state is None or state.position is not None or state.reset is not None:
+        if state is None:
             continue
         offset, epoch = offsets.get(partition, (-1, -1))
+        if offset >= 0:
+            state.committed = offset
+        if state.position is not None or state.reset is not None:
+            continue
         if offset >= 0:
             state.position, state.leader_epoch = offset, epoch
         else:

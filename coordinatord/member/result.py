@@ -64,5 +64,6 @@ class Result:
     transitions: list[Transition] = field(default_factory=list)
     committed: list[Committed] = field(default_factory=list)
     polled: Polled | None = None
+    warnings: list[str] = field(default_factory=list)  # for the log
     disconnect: bool = False
     closed: bool = False

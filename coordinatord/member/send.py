@@ -31,3 +31,4 @@ class Send:
     generation: Generation = NO_GENERATION  # when this was sent
     context: Any = None  # for the handler of its response
     abandoned: bool = False  # its response must be dropped
+    sent_ms: int = 0  # when the step asked for it

@@ -24,6 +24,7 @@ from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.cluster import Cluster
 from coordinatord.member.events import Close, Commit
 from coordinatord.member.fetched import Fetched
+from coordinatord.member.metrics import Metrics
 from coordinatord.member.result import Result, Transition
 from coordinatord.member.send import NO_GENERATION, Generation, Send
 from coordinatord.member.timer import NEVER, Backoff, Heartbeat
@@ -113,9 +114,11 @@ class MemberSettings:
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """One assigned partition."""
+    """One assigned partition. Offsets are None while they are unknown."""
 
-    position: int | None = None  # None: unknown
+    position: int | None = None  # the next offset to return
+    high_watermark: int | None = None  # as of the last fetch
+    committed: int | None = None  # as of the last OffsetFetch, or the last commit of this member
     reset: str | None = None  # the policy of the lookup in progress
     retry_at_ms: int = 0  # no retry before this time
     paused: bool = False
@@ -126,6 +129,13 @@ class PartitionState:
     def is_fetchable(self) -> bool:
         """Whether its records may be fetched and returned."""
         return self.position is not None and not self.paused and not self.pending_revocation
+
+    @property
+    def lag(self) -> int | None:
+        """Records from the position to the high watermark; None if either is unknown (Kafka's partitionLag)."""
+        if self.position is None or self.high_watermark is None:
+            return None
+        return self.high_watermark - self.position
 
 
 @dataclass(slots=True, eq=False)
@@ -225,6 +235,8 @@ class Member:
     fetching: dict[int, Send] = field(default_factory=dict)  # by node
     fetched: deque[Fetched] = field(default_factory=deque)
 
+    metrics: Metrics = field(default_factory=Metrics)
+
     def __post_init__(self) -> None:
         settings = self.settings
         self.backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, self.random)
@@ -238,6 +250,17 @@ class Member:
     def assignment(self) -> tuple[TopicPartition, ...]:
         """The owned partitions."""
         return tuple(self.partitions)
+
+    def partition_lag(self, partition: TopicPartition) -> int | None:
+        """See `PartitionState.lag`. Raises `ValueError` for a partition that the member does not own."""
+        return self.owned(partition).lag
+
+    def owned(self, partition: TopicPartition) -> PartitionState:
+        """The state of an owned partition. Raises `ValueError` if the member does not own it."""
+        state = self.partitions.get(partition)
+        if state is None:
+            raise ValueError(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
+        return state
 
     @property
     def next_deadline_ms(self) -> int:

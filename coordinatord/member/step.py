@@ -40,7 +40,10 @@ NOTHING = Result()
 
 def step(member: Member, event: Any, now_ms: int) -> Result:
     """Handle one event of events.py."""
-    return HANDLERS[type(event)](member, event, now_ms)
+    result = HANDLERS[type(event)](member, event, now_ms)
+    for send in result.sends:
+        send.sent_ms = now_ms
+    return result
 
 
 def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
@@ -145,7 +148,7 @@ def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
 
 def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
     """Set the position. Kept records of another offset will be dropped."""
-    state = _owned(member, event.partition)
+    state = member.owned(event.partition)
     if isinstance(event.offset, str):
         positions.reset(member, event.partition, event.offset)
     else:
@@ -158,14 +161,14 @@ def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
 def pause(member: Member, event: events.Pause, now_ms: int) -> Result:
     """Effective until `Resume`, or until the partition is given up."""
     for partition in event.partitions:
-        _owned(member, partition).paused = True
+        member.owned(partition).paused = True
     return NOTHING
 
 
 def resume(member: Member, event: events.Resume, now_ms: int) -> Result:
     """The next poll fetches again."""
     for partition in event.partitions:
-        _owned(member, partition).paused = False
+        member.owned(partition).paused = False
     return NOTHING
 
 
@@ -180,13 +183,6 @@ def close(member: Member, event: events.Close, now_ms: int) -> Result:
     begin_close(member, now_ms, result)
     go_on(member, now_ms, result)
     return result
-
-
-def _owned(member: Member, partition: tuple[str, int]) -> Any:
-    state = member.partitions.get(partition)
-    if state is None:
-        raise ValueError(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
-    return state
 
 
 def _heartbeat_unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:

@@ -110,7 +110,11 @@ def test_an_application_that_does_not_poll_leaves() -> None:
     lab.advance(1)
     request = lab.take(LeaveGroupRequest).request
     assert [(each.member_id, each.reason) for each in request.members] == [
-        (MEMBER_ID, "consumer poll timeout has expired.")
+        (
+            MEMBER_ID,
+            "consumer poll timeout has expired. The member's poll loop is slow: "
+            "increase max.poll.interval.ms (10000) or reduce max.poll.records (500).",
+        )
     ]
     assert lab.member.state is UNJOINED
     assert lab.member.generation == NO_GENERATION
@@ -125,6 +129,7 @@ def test_a_static_member_that_does_not_poll_stops_and_does_not_leave() -> None:
     lab.advance(10_000)
     assert "LeaveGroup" not in lab.names()
     assert lab.member.state is UNJOINED
+    assert len(lab.result.warnings) == 1
 
 
 def test_an_application_within_a_poll_is_alive() -> None:
