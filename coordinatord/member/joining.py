@@ -114,7 +114,7 @@ def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
     if error in AT_ONCE and not join.fatal:
         return True
     if error not in RETRIABLE or join.fatal:
-        member.failure = (error, "JoinGroup")
+        member.failure = (error, join.what)
     else:
         member.join_again_ms = now_ms + member.settings.retry_backoff_ms
         member.wake_at(member.join_again_ms)
@@ -165,7 +165,7 @@ def _send_join(member: Member, result: Result) -> None:
             name,
             encode_subscription(
                 member.subscription,
-                assignor.subscription_user_data(),
+                assignor.subscription_user_data(member.subscription),
                 member.partitions,
                 member.generation.generation_id,
                 settings.client_rack or None,

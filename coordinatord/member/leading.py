@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coordinatord.member.assignors.base import AssignmentError
 from coordinatord.member.metadata import watch
 from coordinatord.member.result import Result
 from coordinatord.member.state import Member
@@ -46,7 +45,9 @@ def assign(member: Member, result: Result) -> ErrorCode:
     topics = {name: info.racks for name, info in member.cluster.topics.items()}
     try:
         assignment = assignor.assign(topics, subscriptions)
-    except AssignmentError:
+    except Exception as problem:  # the application's assignor may raise anything; its poll is told, as Kafka's is
+        if member.join is not None:
+            member.join.what = f"assignor {assignor.name}: {problem!r}"
         return ErrorCode.UNKNOWN_SERVER_ERROR
     member.assignment_snapshot = member.metadata_snapshot
     send_sync(member, encode_assignments(assignment), result)
@@ -54,7 +55,11 @@ def assign(member: Member, result: Result) -> ErrorCode:
 
 
 def send_sync(member: Member, assignments: dict[str, bytes], result: Result) -> None:
-    """Send SyncGroup; a follower sends no assignments."""
+    """Send SyncGroup; a follower sends no assignments.
+
+    It has a member id, in every version that Kafka ever had. The article 5.4.7 says that neither request nor response
+    has one, since JoinGroup had it before; the coordinator could not tell then whose assignment to answer with.
+    """
     generation = member.generation
     request = SyncGroupRequest(
         member.settings.group_id,

@@ -107,7 +107,11 @@ class MemberSettings:
         unknown = [name for name in self.partition_assignment_strategy if name not in ASSIGNORS]
         if unknown or not self.partition_assignment_strategy:
             known = ", ".join(ASSIGNORS)
-            raise ValueError(f"partition.assignment.strategy {unknown or 'is empty'}: use one or more of {known}")
+            raise ValueError(
+                f"partition.assignment.strategy {unknown or 'is empty'}: use one or more of {known}, or register it first"
+            )
+        if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
+            raise ValueError(f"partition.assignment.strategy {self.partition_assignment_strategy}: name each once")
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto.offset.reset is {self.auto_offset_reset!r}: use earliest, latest or none")
 
@@ -153,11 +157,12 @@ class SyncCommit:
 class Join:
     """The current join, from JoinGroup to the assignment: Kafka's joinFuture."""
 
-    __slots__ = ("assignment", "error", "fatal")
+    __slots__ = ("assignment", "error", "fatal", "what")
 
     def __init__(self) -> None:
         self.error: ErrorCode | None = None
         self.fatal = False  # goes to the application, whatever the error is
+        self.what = "JoinGroup"  # what the application is told beside the error
         self.assignment: bytes | None = None
 
 

@@ -39,7 +39,7 @@ class Consumer:
 
     def metadata(self) -> bytes:
         owned = self.owned if self.assignor.cooperative else []
-        user_data = self.assignor.subscription_user_data()
+        user_data = self.assignor.subscription_user_data(())
         return encode_subscription(self.topics, user_data, owned, self.generation_id, self.rack_id)
 
 
@@ -184,7 +184,7 @@ def subscribed(asked: dict[str, Any]) -> dict[str, str]:
     if asked["assigned"] is not None:
         assignor.on_assignment([(topic, number) for topic, number in asked["assigned"]], asked["generation"])
     owned = [(topic, number) for topic, number in asked["owned"]]
-    user_data = assignor.subscription_user_data()
+    user_data = assignor.subscription_user_data(())
     return {
         "metadata": encode_subscription(asked["topics"], user_data, owned, asked["generation"], asked["rack"]).hex()
     }

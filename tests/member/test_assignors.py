@@ -92,9 +92,9 @@ def test_cooperative_sticky_withholds_what_another_member_must_give_up_first() -
 
 def test_sticky_remembers_what_it_was_assigned() -> None:
     assignor = StickyAssignor()
-    assert assignor.subscription_user_data() is None
+    assert assignor.subscription_user_data(()) is None
     assignor.on_assignment([("p", 1), ("o", 0), ("p", 0)], 5)
-    subscription = Subscription(["p"], user_data=assignor.subscription_user_data())
+    subscription = Subscription(["p"], user_data=assignor.subscription_user_data(()))
     assert assignor.owned(subscription) == ([("p", 1), ("p", 0), ("o", 0)], 5)
     assert assignor.owned(Subscription(["p"], user_data=b"")) == ([], None)
     assert assignor.owned(Subscription(["p"], user_data=b"\x00\x00\x00\x07?")) == ([], -1)

@@ -219,7 +219,7 @@ class Consumer:
         life = self.life
         data = encode_subscription(
             self.topics,
-            self.assignor.subscription_user_data(),
+            self.assignor.subscription_user_data(()),
             self.owned,
             self.generation if self.tells_generation else -1,
             None,

@@ -44,8 +44,8 @@ class Assignor:
     name = ""
     cooperative = False
 
-    def subscription_user_data(self) -> bytes | None:
-        """The data in the member's subscription for the leader's assignor."""
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Data for the leader's assignor, sent with each JoinGroup; `topics` are the member's subscription."""
         return None
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:

@@ -10,7 +10,7 @@ If all members subscribe to the same topics, `constrained` assigns in one pass; 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from coordinatord.member.assignors.base import NO_GENERATION, Assignment, Assignor, Subscription, Topics
 from coordinatord.member.assignors.constrained import ConstrainedAssignment
@@ -112,7 +112,7 @@ class StickyAssignor(AbstractStickyAssignor):
         self._assigned: Sequence[TopicPartition] | None = None
         self._generation = NO_GENERATION
 
-    def subscription_user_data(self) -> bytes | None:
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """The last assignment and its generation; None before the first."""
         if self._assigned is None:
             return None
@@ -156,7 +156,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         super().__init__()
         self._generation = NO_GENERATION
 
-    def subscription_user_data(self) -> bytes | None:
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """The generation, for leaders that do not find it in the subscription itself (before v2)."""
         return _INT32.pack(self._generation)
 
