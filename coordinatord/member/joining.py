@@ -86,6 +86,8 @@ def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
             if not _prepare(member, now_ms, result):
                 return False
             member.needs_join_prepare = False
+        if member.settings.single_threaded and member.join is None and member.pending_requests:
+            return False  # awaitPendingRequests: so that no JoinGroup is sent twice. Today's client has `member.join`.
         if member.join is None:
             _send_join(member, result)
         join = member.join

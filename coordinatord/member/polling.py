@@ -27,9 +27,10 @@ from coordinatord.member.leaving import leave_group
 from coordinatord.member.metadata import maintain
 from coordinatord.member.positions import assign_partitions, look_up, update_positions
 from coordinatord.member.result import Lost, Polled, Result, Revoked
-from coordinatord.member.send import Send
 from coordinatord.member.state import STABLE, Member
 from coordinatord.member.timer import NEVER
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 
 
 def go_on(member: Member, now_ms: int, result: Result) -> None:
@@ -99,21 +100,32 @@ def _close(member: Member, now_ms: int, result: Result) -> None:
     member.sync_commit = None
     if not member.closed:
         member.closed = True
-        member.leaving = unsubscribe(member, closing.leave, "the consumer is being closed", result)
-    if member.leaving is None or expired:
+        unsubscribe(member, closing.leave, "the consumer is being closed", result)
+    pending = _awaited(member)
+    if not pending or expired:
+        if pending:
+            result.warnings.append(f"Close timed out with {pending} pending requests to coordinator")
         member.closing = None
         member.in_poll = False
         result.closed = True
 
 
-def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result) -> Send | None:
+def _awaited(member: Member) -> int:
+    """How many requests a close still waits for, if time permits (awaitPendingRequests): LeaveGroup, and commits.
+
+    Kafka's consumer waits for JoinGroup and SyncGroup as well, whose responses are of no use to anybody.
+    """
+    return sum(type(each.request) not in (JoinGroupRequest, SyncGroupRequest) for each in member.in_flight)
+
+
+def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result) -> None:
     """Give up all partitions, and leave."""
     owned = member.assignment
     if owned:
         in_order = member.state is STABLE and member.generation.generation_id >= 0
         result.changes.append(Revoked(owned) if in_order else Lost(owned))
         assign_partitions(member, ())
-    return leave_group(member, leave, reason, result)
+    leave_group(member, leave, reason, result)
 
 
 def wake_up(member: Member, now_ms: int, result: Result) -> None:

@@ -106,10 +106,8 @@ class MemberSettings:
     def __post_init__(self) -> None:
         unknown = [name for name in self.partition_assignment_strategy if name not in ASSIGNORS]
         if unknown or not self.partition_assignment_strategy:
-            known = ", ".join(ASSIGNORS)
-            raise ValueError(
-                f"partition.assignment.strategy {unknown or 'is empty'}: use one or more of {known}, or register it first"
-            )
+            what = f"partition.assignment.strategy {unknown or 'is empty'}"
+            raise ValueError(f"{what}: use one or more of {', '.join(ASSIGNORS)}, or register it first")
         if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
             raise ValueError(f"partition.assignment.strategy {self.partition_assignment_strategy}: name each once")
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
@@ -216,7 +214,6 @@ class Member:
     sync_commit: SyncCommit | None = None
     closing: Close | None = None
     close_deadline_ms: int = NEVER
-    leaving: Send | None = None
     closed: bool = False
     inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # arrived while nobody read the network
     auto_commit_ms: int = NEVER
@@ -285,6 +282,11 @@ class Member:
             if not self.in_poll:
                 deadline_ms = min(deadline_ms, heartbeat.poll.deadline_ms)
         return deadline_ms
+
+    @property
+    def pending_requests(self) -> int:
+        """Requests to the coordinator without a response: Kafka's pendingRequestCount(coordinator)."""
+        return len(self.in_flight)
 
     @property
     def is_reading(self) -> bool:

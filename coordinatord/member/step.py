@@ -77,7 +77,7 @@ def _arrived(member: Member, send: Send, response: Any, now_ms: int) -> Result:
     if not member.is_reading:
         member.inbox.append((send, response))
         return NOTHING
-    if type(response) is HeartbeatResponse and not response.error_code:
+    if type(response) is HeartbeatResponse and not response.error_code and not member.rejoin_needed:
         member.in_flight.pop(send, None)
         heartbeats.answered(member, send, response, now_ms, NOTHING)
         return NOTHING
@@ -207,11 +207,11 @@ def _learned(member: Member, send: Send, response: Any, now_ms: int, result: Res
 
 
 def _left(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
-    member.leaving = None
+    """Nobody looks at the response; a close waits for it."""
 
 
 def _not_left(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    member.leaving = None
+    """LeaveGroup is not repeated."""
 
 
 network.HANDLERS.update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinatord.member.events import Rejoin
 from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.timer import NEVER
@@ -330,6 +331,26 @@ def test_without_a_thread_a_rebalance_is_a_failure_and_the_poll_waits_for_the_re
     assert [type(send.request) for send in lab.sent] == [SyncGroupRequest]
     lab.sync(("t", 0))
     assert len(lab.polled) == before + 1
+
+
+def test_without_a_thread_a_rejoin_waits_for_what_the_coordinator_was_asked() -> None:
+    lab = Lab(single_threaded=True, fetches=False, session_timeout_ms=30_000).stable()
+    lab.poll(10**6)
+    lab.advance(INTERVAL_MS)
+    assert lab.names() == ["Heartbeat"]
+    lab.tell(Rejoin())
+    lab.advance(1_000)
+    assert lab.names() == ["Heartbeat"], "awaitPendingRequests"
+    lab.heartbeat()
+    assert lab.names() == ["JoinGroup"]
+
+
+def test_with_a_thread_a_rejoin_does_not_wait() -> None:
+    lab = Lab(fetches=False).stable()
+    lab.advance(INTERVAL_MS)
+    lab.tell(Rejoin())
+    lab.poll()
+    assert lab.names() == ["Heartbeat", "JoinGroup"]
 
 
 def test_without_a_thread_nobody_leaves_for_not_polling() -> None:

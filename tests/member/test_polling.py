@@ -398,6 +398,43 @@ def test_closing_takes_no_longer_than_it_may() -> None:
     assert len(lab.waiting(OffsetCommitRequest)) == 1
 
 
+def test_closing_waits_for_commits_under_way() -> None:
+    lab = joined(group_instance_id="i")
+    lab.end_poll()
+    lab.tell(Commit({T0: 12}))
+    assert not lab.tell(Close()).closed, "a static member sends no LeaveGroup, but its commit is not lost"
+    result = lab.commit()
+    assert result.closed
+    assert lab.committed[-1].error is ErrorCode.NONE
+
+
+def test_closing_that_takes_too_long_says_what_is_pending() -> None:
+    lab = joined(enable_auto_commit=False)
+    lab.end_poll()
+    lab.tell(Commit({T0: 12}))
+    lab.tell(Close(timeout_ms=1_000))
+    assert lab.member.pending_requests == 2
+    lab.advance(999)
+    assert lab.member.closing is not None
+    lab.advance(1)
+    assert lab.result.closed
+    assert lab.result.warnings == ["Close timed out with 2 pending requests to coordinator"]
+
+
+def test_closing_does_not_wait_for_a_join() -> None:
+    lab = Lab(group_instance_id="i").preparing()
+    assert lab.names() == ["JoinGroup"]
+    assert lab.tell(Close()).closed
+
+
+def test_closing_does_not_wait_for_a_coordinator_that_is_gone() -> None:
+    lab = joined(group_instance_id="i")
+    lab.end_poll()
+    lab.tell(Commit({T0: 12}))
+    lab.tell(Close())
+    assert lab.lose(OffsetCommitRequest).closed
+
+
 def test_closing_outside_the_group_has_lost_what_was_owned() -> None:
     lab = Lab().stable()
     lab.advance(3_000)

@@ -152,8 +152,8 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
         is_new=True,
         timer_ms=group.pending_members.get(member_id, NEVER),  # a pending id's timer becomes the member's
     )
-    # New members prolong the initial delay of every group that was empty, as in Kafka 4.3. The coordinator before it, and
-    # the article on JoinGroup, went by generation 0: a group that became empty again was not waited for.
+    # New members prolong the initial delay of every group that was empty, as in Kafka 4.3. The article on JoinGroup and
+    # Kafka's coordinator of its time go by generation 0: a group that has become empty again waits no longer for them.
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     add_member(group, member, request.protocol_type)
