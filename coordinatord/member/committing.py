@@ -145,6 +145,11 @@ def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
     _settle(member, send.context, send.request, DISCONNECTED, now_ms, result)
 
 
+def unsupported(member: Member, send: Send, now_ms: int, result: Result) -> None:
+    """The broker has no version of OffsetCommit that can be used."""
+    _settle(member, send.context, send.request, ErrorCode.UNSUPPORTED_VERSION, now_ms, result)
+
+
 def _send(
     member: Member, context: Commit | Own | SyncCommit | None, offsets: Offsets, now_ms: int, result: Result
 ) -> Send | None:

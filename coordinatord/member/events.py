@@ -1,7 +1,8 @@
 """The events of a member: calls of its application, responses from the network, and deadlines that have passed.
 
-The shell's duties: it answers each `Send` with one `Received` or one `Failed` (the connection broke, or
-`send.timeout_ms` has passed), unless the step abandoned it (`send.abandoned`); then the shell drops the response.
+The shell's duties: it answers each `Send` with one `Received`, one `Failed` (the connection broke, or
+`send.timeout_ms` has passed) or one `Unsupported`, unless the step abandoned it (`send.abandoned`); then the shell
+drops the response.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Poll:
 
 @dataclass(slots=True)
 class Wakeup:
-    """The current poll must return now, without records."""
+    """The current poll must return now, without records; a commit that is waited for is waited for no longer."""
 
 
 @dataclass(slots=True)
@@ -39,6 +40,14 @@ class Failed:
     """`send` gets no response: the connection has failed, or the time is up."""
 
     send: Send
+
+
+@dataclass(slots=True)
+class Unsupported:
+    """`send` cannot be sent: the broker has no version of it that says all it must. `what` is a sentence for humans."""
+
+    send: Send
+    what: str
 
 
 @dataclass(slots=True)
@@ -105,4 +114,18 @@ class Close:
     leave: bool | None = None
 
 
-Event = Poll | Wakeup | Received | Failed | Woken | Subscribe | Commit | Seek | Pause | Resume | Rejoin | Close
+Event = (
+    Poll
+    | Wakeup
+    | Received
+    | Failed
+    | Unsupported
+    | Woken
+    | Subscribe
+    | Commit
+    | Seek
+    | Pause
+    | Resume
+    | Rejoin
+    | Close
+)

@@ -287,6 +287,13 @@ def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
     _end(member, DISCONNECTED)
 
 
+def unsupported(member: Member, what: str) -> None:
+    """The broker has no version of JoinGroup or SyncGroup that can be used."""
+    if member.join is not None:
+        member.join.what = what
+    _end(member, ErrorCode.UNSUPPORTED_VERSION)
+
+
 def _end(member: Member, error: ErrorCode, *, fatal: bool = False) -> None:
     """End the current join with an error; the first error counts."""
     if member.join is not None and member.join.error is None and member.join.assignment is None:

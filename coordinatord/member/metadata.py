@@ -37,7 +37,7 @@ def learned(member: Member, send: Send, response: MetadataResponse | Cluster, no
     """Handle the response. Returns whether it covers all that a waiting leader needs."""
     cluster = response if isinstance(response, Cluster) else Cluster.of(response)
     member.metadata_send = None
-    if cluster.error:
+    if cluster.error or not cluster.nodes:  # a broker that is still starting knows no brokers
         not_learned(member, send, now_ms, result)
         return False
     member.cluster = cluster

@@ -129,7 +129,12 @@ def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result)
 
 
 def wake_up(member: Member, now_ms: int, result: Result) -> None:
-    """End the current poll, if there is one. A join continues in the background as far as it can."""
+    """End the current call, if it is a poll or a commit. A join continues in the background as far as it can."""
+    sync = member.sync_commit
+    if sync is not None and member.closing is None:
+        member.sync_commit = None
+        if sync.send is not None:
+            sync.send.context = None  # whether it is committed, nobody will be told
     if member.in_poll:
         _return(member, Polled({}), now_ms, result)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 ANY_NODE: Final = -1
-"""Send to the least busy node; before the first metadata, to a bootstrap server."""
+"""Send to the least busy of all known nodes, before the first metadata of the bootstrap servers: see nodes.py."""
 
 
 class Generation(NamedTuple):

@@ -93,6 +93,11 @@ class MemberSettings:
     auto_offset_reset: str = "latest"  # earliest, latest or none
     partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
     metadata_max_age_ms: int = 300_000
+    metadata_recovery_strategy: str = "rebootstrap"  # or none
+    metadata_recovery_rebootstrap_trigger_ms: int = 300_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    socket_connection_setup_timeout_ms: int = 10_000
     allow_auto_create_topics: bool = True
     fetch_min_bytes: int = 1
     fetch_max_bytes: int = 52_428_800
@@ -110,6 +115,10 @@ class MemberSettings:
             raise ValueError(f"{what}: use one or more of {', '.join(ASSIGNORS)}, or register it first")
         if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
             raise ValueError(f"partition.assignment.strategy {self.partition_assignment_strategy}: name each once")
+        if self.metadata_recovery_strategy not in ("rebootstrap", "none"):
+            raise ValueError(
+                f"metadata.recovery.strategy is {self.metadata_recovery_strategy!r}: use rebootstrap or none"
+            )
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto.offset.reset is {self.auto_offset_reset!r}: use earliest, latest or none")
 

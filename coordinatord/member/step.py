@@ -33,6 +33,7 @@ from kafka_wire.api.metadata import MetadataRequest
 from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.errors import ErrorCode
 
 NOTHING = Result()
 """The result of an event that asks for nothing. Shared, so it must not be changed."""
@@ -69,6 +70,24 @@ def received(member: Member, event: events.Received, now_ms: int) -> Result:
 def failed(member: Member, event: events.Failed, now_ms: int) -> Result:
     """No response will come."""
     return _arrived(member, event.send, None, now_ms)
+
+
+def unsupported(member: Member, event: events.Unsupported, now_ms: int) -> Result:
+    """Whoever waits for the response is told UNSUPPORTED_VERSION: the commit's caller, or else the poll's."""
+    send = event.send
+    if send.abandoned:
+        return NOTHING
+    result = Result()
+    member.in_flight.pop(send, None)
+    if type(send.request) is OffsetCommitRequest:
+        committing.unsupported(member, send, now_ms, result)
+    elif type(send.request) in (JoinGroupRequest, SyncGroupRequest):
+        joining.unsupported(member, event.what)
+    else:
+        member.failure = (ErrorCode.UNSUPPORTED_VERSION, event.what)
+        network.fail(member, send, now_ms, result)
+    go_on(member, now_ms, result)
+    return result
 
 
 def _arrived(member: Member, send: Send, response: Any, now_ms: int) -> Result:
@@ -233,6 +252,7 @@ HANDLERS: dict[type[Any], Callable[[Member, Any, int], Result]] = {
     events.Woken: woken,
     events.Received: received,
     events.Failed: failed,
+    events.Unsupported: unsupported,
     events.Poll: poll,
     events.Wakeup: wakeup,
     events.Subscribe: subscribe,

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import DecodeError, ErrorCode, error_of
 from kafka_wire.framing import FrameSplitter
 from kafka_wire.headers import RequestHeader, write_request_header
@@ -24,6 +28,14 @@ SOFTWARE_NAME: Final = "coordinatord-member"
 HIGHEST_USED: Final = {8: 9, 9: 9}
 """OffsetCommit and OffsetFetch: the versions with topic names, as in Kafka's classic consumer."""
 
+STATIC_SINCE: Final = {
+    JoinGroupRequest: 5,
+    HeartbeatRequest: 3,
+    SyncGroupRequest: 3,
+    OffsetCommitRequest: 7,
+}
+"""The first version with `group_instance_id`. In an older one a static member would be taken for a dynamic one."""
+
 _correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
@@ -37,11 +49,18 @@ class NoCommonVersion(Exception):
 class Wire(asyncio.Protocol):
     """One connection. Requests wait until it is ready; when it is lost, all are answered with None."""
 
-    def __init__(self, client_id: str, on_answer: OnAnswer, on_lost: Callable[[Wire], None]) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        on_answer: OnAnswer,
+        on_lost: Callable[[Wire], None],
+        on_ready: Callable[[Wire], None] = lambda _wire: None,
+    ) -> None:
         self.client_id = client_id
         self.closed = False
         self._on_answer = on_answer
         self._on_lost = on_lost
+        self._on_ready = on_ready
         self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter(MAX_FRAME_BYTES)
         self._versions: dict[int, tuple[int, int]] | None = None  # api key -> the broker's lowest and highest version
@@ -49,11 +68,12 @@ class Wire(asyncio.Protocol):
         self._unanswered: deque[tuple[int, Codec, Any]] = deque()
         self._count = 0
 
-    async def connect(self, host: str, port: int) -> None:
-        """Try to connect; a failure is handled like a lost connection."""
+    async def connect(self, host: str, port: int, timeout_s: float) -> None:
+        """Try to connect; a failure is handled like a lost connection, and so is one that takes too long."""
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        except OSError as error:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except OSError as error:  # TimeoutError is one
             self.connection_lost(error)
 
     def ask(self, token: Any, request: Any) -> None:
@@ -122,6 +142,7 @@ class Wire(asyncio.Protocol):
         if response.error_code:
             raise DecodeError(f"the broker does not say what it serves: {error_of(response.error_code).name}")
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        self._on_ready(self)
         while self._waiting:
             self._send_in_common_version(*self._waiting.popleft())
 
@@ -147,6 +168,12 @@ class Wire(asyncio.Protocol):
             raise NoCommonVersion(
                 f"the broker serves versions {lowest} to {highest} of {name}, and this client speaks {ours.first} to "
                 f"{HIGHEST_USED.get(key, ours.last)}: use {'an older' if lowest > ours.last else 'a newer'} broker"
+            )
+        static_since = STATIC_SINCE.get(type(request), 0)
+        if version < static_since and request.group_instance_id is not None:
+            raise NoCommonVersion(
+                f"the broker serves {name} up to version {version}, which does not support usage of config "
+                f"group.instance.id (since version {static_since}): use a newer broker, or no group.instance.id"
             )
         return version
 

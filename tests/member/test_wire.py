@@ -11,14 +11,19 @@ import pytest
 
 from coordinatord.member.client import Client, MemberError
 from coordinatord.member.state import MemberSettings
+from coordinatord.member.wire import NoCommonVersion, Wire
 from kafka_wire.api.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kafka_wire.api.offset_commit import OffsetCommitRequest
+from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import FrameSplitter
 from kafka_wire.registry import codec
@@ -42,6 +47,14 @@ class Broker(asyncio.Protocol):
         self.transport: Any = transport
         self.port = transport.get_extra_info("sockname")[1]
 
+    def coordinator(self) -> tuple[int, int]:
+        """Node id and port."""
+        return 0, self.port
+
+    def cluster(self) -> dict[int, int]:
+        """Node id -> port."""
+        return {0: self.port}
+
     def data_received(self, data: bytes) -> None:
         for buf, start, _end in self.splitter.feed(data):
             key, version = int.from_bytes(buf[start : start + 2]), int.from_bytes(buf[start + 2 : start + 4])
@@ -57,11 +70,13 @@ class Broker(asyncio.Protocol):
             keys = [ApiVersion(each, *versions) for each, versions in self.served.items()]
             response = ApiVersionsResponse(error_code=error, api_keys=keys)
         elif key == FIND:
-            coordinator = Coordinator("g", 0, "127.0.0.1", self.port)
-            response = FindCoordinatorResponse(0, 0, "", 0, "127.0.0.1", self.port, [coordinator])
+            node, port = self.coordinator()
+            coordinator = Coordinator("g", node, "127.0.0.1", port)
+            response = FindCoordinatorResponse(0, 0, "", node, "127.0.0.1", port, [coordinator])
         elif key == METADATA:
             topic = MetadataResponseTopic(0, "t", bytes(15) + b"t", partitions=[MetadataResponsePartition(0, 0, 0, 0)])
-            response = MetadataResponse(brokers=[MetadataResponseBroker(0, "127.0.0.1", self.port)], topics=[topic])
+            brokers = [MetadataResponseBroker(node, "127.0.0.1", port) for node, port in self.cluster().items()]
+            response = MetadataResponse(brokers=brokers, topics=[topic])
         else:
             return
         used = codec(key, version)
@@ -167,6 +182,63 @@ async def test_nonsense_costs_the_connection_and_is_asked_again(api: str, what: 
         polling.cancel()
         await asyncio.gather(polling, return_exceptions=True)
         reader.abort()
+
+
+STATIC = {
+    11: (JoinGroupRequest("g", group_instance_id="i"), JoinGroupRequest("g"), "JoinGroup", 5),
+    12: (HeartbeatRequest("g", group_instance_id="i"), HeartbeatRequest("g"), "Heartbeat", 3),
+    14: (SyncGroupRequest("g", group_instance_id="i"), SyncGroupRequest("g"), "SyncGroup", 3),
+    8: (OffsetCommitRequest("g", group_instance_id="i"), OffsetCommitRequest("g"), "OffsetCommit", 7),
+}
+
+
+class Sink(asyncio.Transport):
+    """Where a wire writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+
+@pytest.mark.parametrize("key", STATIC)
+def test_a_static_member_does_not_go_out_as_a_dynamic_one(key: int) -> None:
+    """In the versions before, the request has no place for its group.instance.id."""
+    static, dynamic, name, since = STATIC[key]
+    for newest in (since - 1, since):
+        answered: list[Any] = []
+        wire = Wire("c", lambda _token, answer, told=answered: told.append(answer), lambda _wire: None)  # type: ignore[misc]
+        sink = Sink()
+        wire.connection_made(sink)
+        wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(key, 0, newest)]))
+        wire.ask(1, dynamic)
+        assert len(sink.written) == 2, "ApiVersions, and this one"
+        wire.ask(2, static)
+        if newest < since:
+            assert len(sink.written) == 2
+            [refused] = answered
+            assert isinstance(refused, NoCommonVersion)
+            assert str(refused) == (
+                f"the broker serves {name} up to version {newest}, which does not support usage of config "
+                f"group.instance.id (since version {since}): use a newer broker, or no group.instance.id"
+            )
+        else:
+            assert len(sink.written) == 3
+            assert answered == []
+
+
+async def test_a_static_members_poll_raises_unsupported_version() -> None:
+    async with broker(ALL | {11: (0, 4)}) as (bootstrap, asked):
+        settings = MemberSettings("g", "i", fetches=False, retry_backoff_ms=10)
+        reader = Client(bootstrap, settings)
+        reader.subscribe(["t"])
+        with pytest.raises(MemberError, match=r"JoinGroup up to version 4.*group\.instance\.id") as caught:
+            await reader.poll(10)
+        assert caught.value.error is ErrorCode.UNSUPPORTED_VERSION
+        assert not [each for each in asked if each[0] == 11]
+        await reader.close(timeout_s=1)
 
 
 async def test_a_frame_that_is_too_large_costs_the_connection() -> None:
