@@ -14,6 +14,8 @@ from tests.compose.images import BUILD_TIMEOUT_S
 PROJECT_NAME = "coordinatord-tests"
 IMAGE = "coordinatord-tests"
 CONSUMERS = ("consumer-1", "consumer-2", "consumer-3")
+ON_HOST = "consumer-on-host"
+HOST_PROFILE = ("--profile", "host")
 PARTITIONS = frozenset(range(6))  # num.partitions in the compose file
 
 UP_TIMEOUT_S = 120
@@ -44,15 +46,30 @@ class Stack:
         return self.engine.compose(*named, *arguments, timeout_s=timeout_s, cwd=self.context, env=self.env)
 
     def build(self) -> None:
-        self.compose("build", timeout_s=BUILD_TIMEOUT_S)
+        self.compose(*HOST_PROFILE, "build", timeout_s=BUILD_TIMEOUT_S)
 
     def up(self, *services: str) -> None:
         """Start what is not running; compose waits until the coordinator is healthy before it starts clients."""
         self.compose("up", "--detach", "--no-build", *services, timeout_s=UP_TIMEOUT_S)
 
+    def up_on_host(self) -> None:
+        """Start the consumer that is outside of the containers' network."""
+        self.compose(*HOST_PROFILE, "up", "--detach", "--no-build", ON_HOST, timeout_s=UP_TIMEOUT_S)
+
+    def remove(self, service: str) -> None:
+        self.engine.docker("rm", "--force", self.container(service))
+
     def down(self) -> None:
         self.compose(
-            "down", "--volumes", "--remove-orphans", "--rmi", "all", "--timeout", "5", timeout_s=DOWN_TIMEOUT_S
+            *HOST_PROFILE,
+            "down",
+            "--volumes",
+            "--remove-orphans",
+            "--rmi",
+            "all",
+            "--timeout",
+            "5",
+            timeout_s=DOWN_TIMEOUT_S,
         )
 
     def container(self, service: str) -> str:

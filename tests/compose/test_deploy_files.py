@@ -73,6 +73,17 @@ def test_compose_gives_the_daemon_settings_that_it_takes() -> None:
         assert (DEPLOY / "examples" / script.name).is_file()
 
 
+def test_the_consumer_on_the_host_comes_in_by_the_listener_that_advertises_the_host() -> None:
+    (compose,) = parsed("compose.yaml")
+    written = {name: _default(value) for name, value in compose["services"]["coordinator"]["environment"].items()}
+    [host] = [each for each in settings_of(dockerfile_environment() | written).endpoints if each.name == "HOST"]
+    consumer = compose["services"]["consumer-on-host"]
+    told = f"{host.advertised_host}:{host.advertised_port}"
+    assert _default(consumer["environment"]["BOOTSTRAP_SERVERS"]) == told
+    assert (consumer["network_mode"], consumer["profiles"]) == ("host", ["host"])
+    assert consumer["environment"]["GROUP_ID"] != compose["services"]["consumer-1"]["environment"]["GROUP_ID"]
+
+
 def test_kubernetes_agrees_with_the_image() -> None:
     service, stateful_set = parsed("kubernetes/coordinatord.yaml")
     pod = stateful_set["spec"]["template"]

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.compose.images import image_size_mb
-from tests.compose.stack import CONSUMERS, IMAGE, PARTITIONS, Stack, highest_committed, values_seen
+from tests.compose.stack import CONSUMERS, IMAGE, ON_HOST, PARTITIONS, Stack, highest_committed, values_seen
 
 pytestmark = [
     pytest.mark.compose,
@@ -43,6 +43,19 @@ def test_three_consumers_share_six_partitions(stack: Stack) -> None:
     held = stack.await_assignment(*CONSUMERS, timeout_s=REBALANCE_S)
     assert {partition for partitions in held.values() for partition in partitions} == PARTITIONS
     _await_commits(stack)
+
+
+def test_a_program_on_the_machine_comes_in_by_the_second_listener(stack: Stack) -> None:
+    """It cannot resolve or reach what the first listener tells: only the second one's address leads it anywhere."""
+    stack.up_on_host()
+
+    def everything() -> bool:
+        return set(highest_committed(stack.events(ON_HOST))) == PARTITIONS
+
+    try:
+        stack.await_that("it consumes every partition", everything, REBALANCE_S)
+    finally:
+        stack.remove(ON_HOST)
 
 
 def test_the_others_take_over_from_a_killed_consumer(stack: Stack) -> None:

@@ -177,6 +177,21 @@ def _as_text(value: Any, group: str) -> str:
     return repr(value).replace(group, "g")
 
 
+def test_the_coordinator_has_a_connection_of_its_own(proxy: RecordingProxy) -> None:
+    """So that no heartbeat waits behind a parked Fetch: in Kafka's client it has the id `Integer.MAX_VALUE - node.id`."""
+    ours(f"{proxy.host}:{proxy.port}", "own-connection", "range", None)
+    connections: dict[str, set[int]] = {}
+    for frame in proxy.take():
+        if frame.direction == "request":
+            name = codec(frame.api_key, frame.api_version).name
+            connections.setdefault(name, set()).add(frame.connection)
+    of_group = ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch", "OffsetCommit", "LeaveGroup"]
+    of_data = ["Metadata", "FindCoordinator", "ListOffsets", "Fetch"]
+    group = set().union(*(connections[name] for name in of_group))
+    assert len(group) == 1
+    assert not group & set().union(*(connections[name] for name in of_data))
+
+
 @pytest.mark.parametrize(("assignor", "instance_id"), [("range", None), ("sticky", "i"), ("cooperative-sticky", None)])
 def test_the_same_requests(proxy: RecordingProxy, assignor: str, instance_id: str | None) -> None:
     theirs, their_heartbeats, they_fetched = story(proxy, kafka_python, assignor, instance_id)
