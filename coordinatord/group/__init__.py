@@ -8,5 +8,6 @@ replay.py    the one writer of durable state
 bury.py      the end of a group
 describe.py  what admin clients see of a group
 classic/     the classic protocol: join, sync, heartbeat, leave
+consumer/    the consumer protocol of KIP-848: assignors
 offsets/     committed offsets, of members, of others and of transactions
 """

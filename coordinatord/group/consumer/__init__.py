@@ -1,0 +1,4 @@
+"""The consumer group protocol of KIP-848: the server computes who reads what.
+
+assignors/      Kafka's server-side assignors, uniform and range
+"""

@@ -1,0 +1,97 @@
+"""What an assignor is told and what it answers (org.apache.kafka.coordinator.group.api.assignor).
+
+Kafka's results depend on the iteration order of its hash tables, which depends on the order in which keys were put into
+them. So order counts in what an assignor is told:
+
+- `GroupSpec.members`: the order in which TargetAssignmentBuilder puts members into its HashMap. That is the iteration
+  order of the group's TimelineHashMap (`tables.timeline_order`), then members that the step adds or updates.
+- `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names. A plain frozenset is
+  read in ascending order.
+- `MemberSpec.assigned`: topics and partitions as in the record of the member's target assignment, which is as an
+  assignor returned them. A plain frozenset of partitions is read in ascending order.
+
+Who needs a correct result, but not Kafka's own, may ignore all of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+K = TypeVar("K")
+
+UUID: TypeAlias = bytes
+"""A topic's id: 16 bytes, as everywhere in kafka_wire."""
+
+
+class PartitionAssignorError(Exception):
+    """No assignment can be computed: Kafka's PartitionAssignorException, for which clients get UNKNOWN_SERVER_ERROR."""
+
+
+class JavaSet(frozenset[K]):
+    """A frozenset that iterates in the order in which a set of Java would."""
+
+    __slots__ = ("_order",)
+
+    _order: tuple[K, ...]
+
+    def __new__(cls, order: Iterable[K] = ()) -> JavaSet[K]:
+        """`order`: distinct elements in iteration order."""
+        elements = tuple(order)
+        self = super().__new__(cls, elements)
+        self._order = elements
+        return self
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._order)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JavaSet, (self._order,)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """A member as an assignor sees it (MemberSubscriptionAndAssignmentImpl)."""
+
+    rack_id: str | None
+    instance_id: str | None
+    topic_ids: frozenset[UUID]
+    """Existing topics that it subscribes to, by name or expression."""
+    assigned: Mapping[UUID, frozenset[int]]
+    """Its target assignment before this one."""
+    names: int = 0
+    """Topic names that it subscribes to, if some of the topics do not exist: Kafka sizes its tables by names."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group as an assignor sees it (GroupSpecImpl). Nobody may change it while an assignor runs."""
+
+    members: Mapping[str, MemberSpec]
+    homogeneous: bool
+    """All members subscribe to the same topics."""
+    peak: int = 0
+    """Entries of Kafka's map of members when it was largest, if it lost some again: a static member's predecessor."""
+
+
+class TopicsImage(Protocol):
+    """Topics as an assignor sees them (SubscribedTopicDescriber). Only the first step of an assignor asks."""
+
+    def num_partitions(self, topic_id: UUID) -> int:
+        """Partitions of a topic; -1: no such topic."""
+        ...
+
+    def racks(self, topic_id: UUID, partition: int) -> frozenset[str]:
+        """Racks of a partition's replicas. Neither of Kafka 4.3's two assignors asks."""
+        ...
+
+
+Assignment: TypeAlias = dict[str, dict[UUID, frozenset[int]]]
+"""Each member of the group with its partitions by topic, possibly none. Members, topics and partitions (which are
+`JavaSet`s) are in the order in which Kafka writes them into records."""
+
+Slices: TypeAlias = Generator[None, None, Assignment]
+"""An assignor at work: it yields when others may run, a few milliseconds after the last time."""
+
+Assignor: TypeAlias = Callable[[GroupSpec, TopicsImage], Slices]
