@@ -2,6 +2,8 @@
 
 spec.py      what an assignor is told and what it answers
 range.py     one run of each topic for each member
+uniform.py   as many partitions for each member; the same topics for all
+mixed.py     the same where members subscribe to different topics; balancer.py picks who gives and who takes
 slices.py    the order of members, and when to let others run
 draft.py     a member's assignment while it is changed
 tables.py    the iteration order of Java's hash tables, which decides some results
@@ -16,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinatord.group.consumer.assignors import range as range_assignor
+from coordinatord.group.consumer.assignors import uniform
 from coordinatord.group.consumer.assignors.spec import Assignment, Assignor, GroupSpec, TopicsImage
 
-ASSIGNORS: Mapping[str, Assignor] = {"range": range_assignor.assign}
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": range_assignor.assign}
 """By the name that `group.consumer.assignors` and members use."""
 
 

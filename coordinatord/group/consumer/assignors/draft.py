@@ -7,11 +7,25 @@ from collections.abc import Mapping
 from coordinatord.group.consumer.assignors.spec import UUID, JavaSet, MemberSpec
 from coordinatord.group.consumer.assignors.tables import INTEGERS, UUIDS, HashTable, collected, copied
 
+_MAY_BE_A_TREE = 9
+
 
 def known(member: MemberSpec) -> dict[UUID, frozenset[int]]:
-    """What a member has, in the order of Kafka's map of it, which was read from a record."""
+    """What a member has, with topics in the order of Kafka's map of it, which was read from a record."""
     assigned = member.assigned
+    if len(assigned) < 2:
+        return dict(assigned)
     return {topic: assigned[topic] for topic in collected(UUIDS, assigned)}
+
+
+def held(partitions: frozenset[int]) -> JavaSet[int]:
+    """A topic's partitions in the order of Kafka's set of them, which was read from a record."""
+    return JavaSet(copied(INTEGERS, partitions))
+
+
+def _copied(partitions: frozenset[int]) -> HashTable[int]:
+    """A copy of Kafka's set; only trees depend on whether that set was a copy already."""
+    return copied(INTEGERS, held(partitions) if len(partitions) >= _MAY_BE_A_TREE else partitions)
 
 
 class Draft:
@@ -51,10 +65,10 @@ class Draft:
     def finished(self) -> dict[UUID, frozenset[int]]:
         """The assignment in Kafka's order."""
         return {
-            topic: JavaSet(self._sets[topic] if topic in self._sets else copied(INTEGERS, self._before[topic]))
+            topic: JavaSet(self._sets[topic] if topic in self._sets else _copied(self._before[topic]))
             for topic in self._topics
         }
 
     def _copy(self, topic: UUID, capacity: int) -> HashTable[int]:
         before = self._before.get(topic)
-        return HashTable(INTEGERS, capacity) if before is None else copied(INTEGERS, before)
+        return HashTable(INTEGERS, capacity) if before is None else _copied(before)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinatord.group.consumer.assignors.slices import Work, member_order
+from coordinatord.group.consumer.assignors.slices import Work, member_order, topic_sizes
 from coordinatord.group.consumer.assignors.spec import (
     UUID,
     Assignment,
@@ -26,7 +26,7 @@ class _Topic:
     """How a topic is cut."""
 
     partitions: int
-    readers: int = 0
+    readers: int
     dealt: int = 0
     """Readers that have had their turn."""
     next: int = 0
@@ -42,14 +42,22 @@ class _Topic:
 
 def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
     """Compute an assignment; raises PartitionAssignorError if a topic does not exist."""
-    readers = _readers(spec)
+    work = Work()
+    sizes = topic_sizes(spec, topics)
+    order = yield from member_order(spec, work)
+    result: Assignment = {member_id: {} for member_id in order}
+    readers = _in_turn(spec, order)
     read = {member_id: tuple(ordered(spec.members[member_id].topic_ids)) for member_id in readers}
     if spec.homogeneous and readers:
         read = dict.fromkeys(readers, read[readers[0]])
-    cut = _topics(read, topics)
-    yield
-    result: Assignment = {member_id: {} for member_id in member_order(spec)}
-    work = Work()
+    if -1 in sizes.values():
+        raise PartitionAssignorError("Member is subscribed to a non-existent topic")
+    cut = {topic: _Topic(size, len(readers) if spec.homogeneous else 0) for topic, size in sizes.items()}
+    for subscribed in () if spec.homogeneous else read.values():
+        for topic in subscribed:
+            cut[topic].readers += 1
+        if work.done(1 + len(subscribed) // 8):
+            yield
     for member_id in readers:
         runs: dict[UUID, range] = {}
         for topic in read[member_id]:
@@ -66,24 +74,11 @@ def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
     return result
 
 
-def _readers(spec: GroupSpec) -> list[str]:
+def _in_turn(spec: GroupSpec, order: list[str]) -> list[str]:
     """Members in the order of their turns."""
 
     def place(member_id: str) -> tuple[bool, bytes]:
         instance_id = spec.members[member_id].instance_id
         return instance_id is None, string_order(member_id if instance_id is None else instance_id)
 
-    return sorted(member_order(spec), key=place)
-
-
-def _topics(read: dict[str, tuple[UUID, ...]], topics: TopicsImage) -> dict[UUID, _Topic]:
-    cut: dict[UUID, _Topic] = {}
-    for subscribed in read.values():
-        for topic in subscribed:
-            if topic not in cut:
-                partitions = topics.num_partitions(topic)
-                if partitions == -1:
-                    raise PartitionAssignorError("Member is subscribed to a non-existent topic")
-                cut[topic] = _Topic(partitions)
-            cut[topic].readers += 1
-    return cut
+    return sorted(order, key=place)

@@ -1,9 +1,11 @@
-"""What both assignors need: the order of members, and when to let others run."""
+"""What both assignors need: the sizes of topics, the order of members, and when to let others run."""
 
 from __future__ import annotations
 
-from coordinatord.group.consumer.assignors.spec import GroupSpec
-from coordinatord.group.consumer.assignors.tables import SMALLEST_TABLE, STRINGS, collected, table_size
+from collections.abc import Generator
+
+from coordinatord.group.consumer.assignors.spec import UUID, GroupSpec, TopicsImage
+from coordinatord.group.consumer.assignors.tables import SMALLEST_TABLE, STRINGS, HashTable
 
 _SLICE = 1_000
 """Units of work, each a few microseconds, between two yields."""
@@ -26,9 +28,21 @@ class Work:
         return True
 
 
-def member_order(spec: GroupSpec) -> list[str]:
+def topic_sizes(spec: GroupSpec, topics: TopicsImage) -> dict[UUID, int]:
+    """Subscribed topics with their numbers of partitions; -1: no such topic."""
+    subscriptions = [member.topic_ids for member in spec.members.values()]
+    read = set[UUID]().union(*(subscriptions[:1] if spec.homogeneous else subscriptions))
+    return {topic: topics.num_partitions(topic) for topic in read}
+
+
+def member_order(spec: GroupSpec, work: Work) -> Generator[None, None, list[str]]:
     """Member ids in the iteration order of the HashMap that TargetAssignmentBuilder makes."""
     capacity = SMALLEST_TABLE
     while spec.peak > capacity * 3 // 4:
-        capacity = table_size(capacity * 2)
-    return list(collected(STRINGS, spec.members, capacity))
+        capacity *= 2
+    table = HashTable(STRINGS, capacity)
+    for member_id in spec.members:
+        table.put(member_id)
+        if work.done(2 + len(member_id) // 16):
+            yield
+    return list(table)

@@ -1,0 +1,24 @@
+"""Each mutant of mutants.py is noticed by Kafka's recorded answers, and the assignors as they are are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.group.consumer.mutants import MUTANTS, Mutant, mutated, noticed
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_the_mistake_can_be_made(mutant: Mutant) -> None:
+    """Its place is still there, once, and what comes out is Python."""
+    compile(mutated(mutant), mutant.module, "exec")
+
+
+def test_the_assignors_as_they_are_are_found_in_order() -> None:
+    assert not noticed(None)
+
+
+@pytest.mark.slow
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mistake_is_noticed(name: str) -> None:
+    assert noticed(MUTANTS[name])

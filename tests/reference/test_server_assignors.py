@@ -1,0 +1,30 @@
+"""Our server-side assignors against Kafka's, history by history: who gets what, in the order of its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
+from tests.reference.server_assignors import ask
+
+pytestmark = pytest.mark.reference
+
+SEEDS = range(10_000, 12_000)
+"""Ten thousand assignments, five to a history."""
+
+
+def test_kafkas_assignors_assign_the_same(kafka_libs: Path) -> None:
+    asked_all = questions(SEEDS)
+    assert len(SEEDS) * EPOCHS == 10_000
+    differing = [
+        asked for asked, answered in zip(asked_all, ask(kafka_libs, asked_all), strict=True) if ours(asked) != answered
+    ]
+    assert not differing, f"{len(differing)} of {len(asked_all)} differ, the first one: {differing[0]}"
+
+
+def test_what_is_recorded_is_what_kafka_says(kafka_libs: Path) -> None:
+    asked_all = questions(RECORDED_SEEDS)
+    assert [asked for asked, _ in recorded()] == asked_all, "the cases changed: record anew, see server_assignors.py"
+    assert [answered for _, answered in recorded()] == ask(kafka_libs, asked_all)
