@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import shares
 from tests.daemon import Daemon, running
 
 OURS = "coordinatord"
@@ -37,6 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how many workers a coordinatord that the tests with real clients talk to has (default: 1)",
     )
     parser.addoption("--rewrite", action="store_true", default=False, help="write the scenario files' outputs anew")
+
+
+def pytest_report_header() -> str:
+    return shares.header()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Once `-m` and `-k` have chosen: a share is one of what is asked for."""
+    shares.deselect(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,7 +3,9 @@
     python -m tests.reference.random_programs                         a thousand of them
     python -m tests.reference.random_programs --seed 17               one of them; a difference is made small and told
     python -m tests.reference.random_programs --first 5000 --count 200 --minutes 2
-    python -m tests.reference.random_programs --record                record those that the quick tests replay
+    python -m tests.reference.random_programs --record                record the thousand that CI replays
+    python -m tests.reference.random_programs --record --seed 17      some of them anew
+    python -m tests.reference.random_programs --record-quick          the twenty that the quick tests replay
 
 One broker of Kafka plays hundreds of programs at a time, since they mostly wait; our daemon plays them one after the
 other on a virtual clock. Needs Java 17 and Maven.
@@ -18,6 +20,7 @@ import difflib
 import io
 import itertools
 import json
+import lzma
 import sys
 import tempfile
 import time
@@ -48,6 +51,8 @@ FEWER_AT_ONCE = 40
 """For those that a busy machine was late for."""
 ATTEMPTS = 3
 """How often Kafka may play a program until it was in time, or says the same twice."""
+RECORDING_ATTEMPTS = 8
+"""Until Kafka tells the story that is ours. It needs them where it has chosen a leader that no answer names."""
 TIE_MS = 100
 """Timers that end within this time may end in another order elsewhere."""
 RUNS = itertools.count(1)
@@ -55,9 +60,16 @@ RUNS = itertools.count(1)
 
 RECORDINGS = Path(__file__).parent / "random_recordings.json"
 RECORDED_SEEDS = range(1, 21)
+THOUSAND = Path(__file__).parent / "random_recordings.json.xz"
+"""What Kafka made of a thousand programs. Compressed: it is fifty times as long as what the quick tests replay."""
+THOUSAND_SEEDS = range(1, 1001)
 
 ONE_THREAD: Mapping[str, str] = {"num.network.threads": "1", "num.io.threads": "1"}
 """Kafka then reads requests and sends answers in the order in which they come, on all connections together."""
+
+
+NO_EXPIRY: Mapping[str, str] = {"offsets.retention.check.interval.ms": "2147483647"}
+"""Else a group that is empty is dead from the tenth minute of a broker on, whichever program is played then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,7 @@ def broker_with(libs: Path, settings: Mapping[str, str]) -> Iterator[KafkaBroker
     """Kafka with the settings of a program."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_broker(libs, Path(directory), {**settings, **ONE_THREAD}) as broker,
+        running_broker(libs, Path(directory), {**settings, **ONE_THREAD, **NO_EXPIRY}) as broker,
     ):
         yield broker
 
@@ -161,7 +173,7 @@ async def on_ours(
 ) -> list[Played]:
     """What our daemon makes of them, beginning with Kafka's choices; to be run by `in_process.run`."""
     played = []
-    async with running_in_process(directory, settings) as ours:
+    async with running_in_process(directory, {**settings, **NO_EXPIRY}) as ours:
         topic_ids = await ready_topics(ours.connect)
         for it, kafka in programs:
             with LeaderChoice().installed() as choice:
@@ -270,7 +282,9 @@ def _compare(
     until_s: float,
     shrink_first: int,
     outcome: Outcome,
-) -> None:
+    attempts: int = ATTEMPTS,
+) -> list[tuple[Program, Played]]:
+    """Adds to the outcome; gives back what Kafka has told, of what it tells in turns the story that is ours, too."""
     stories = asyncio.run(on_kafka(broker, programs, until_s))
     late = [number for number, story in enumerate(stories) if story is None]
     if late and time.monotonic() < until_s:
@@ -278,29 +292,31 @@ def _compare(
         played = asyncio.run(_on_ready_kafka(broker, [programs[number] for number in late], FEWER_AT_ONCE))
         for number, story in zip(late, played, strict=True):
             stories[number] = story
-    pairs = [(it, story) for it, story in zip(programs, stories, strict=True) if story is not None]
+    told = {it.seed: (it, story) for it, story in zip(programs, stories, strict=True) if story is not None}
+    pairs = list(told.values())
     outcome.played += len(pairs)
     outcome.late += len(programs) - len(pairs)
     outcome.requests += sum(len(story.story) for _, story in pairs)
     say(f"Kafka has played {len(pairs)} programs of {len(programs)}")
     found = differences(pairs, settings, outcome.left_out)
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(attempts - 1):
         if found:
             say(f"{len(found)} differ: {[one.program.seed for one in found]}; once more on Kafka")
-            found = again(broker, found, settings, outcome)
+            once_more = again(broker, found, outcome)
+            found = differences(once_more, settings)
+            told |= {it.seed: (it, story) for it, story in once_more}
     for number, one in enumerate(found):
         outcome.found.append(shrink(broker, one, settings) if number < shrink_first else one)
+    return list(told.values())
 
 
-def again(
-    broker: KafkaBroker, found: list[Difference], settings: Mapping[str, str], outcome: Outcome
-) -> list[Difference]:
-    """Those that differ from what Kafka tells now, too. What we do wrong we do every time."""
+def again(broker: KafkaBroker, found: list[Difference], outcome: Outcome) -> list[tuple[Program, Played]]:
+    """What Kafka tells now of those that differ. What we do wrong we do every time."""
     stories = asyncio.run(_on_ready_kafka(broker, [one.program for one in found]))
     pairs = [(one.program, story) for one, story in zip(found, stories, strict=True) if story is not None]
     first = {one.program.seed: one.kafka.story for one in found}
     outcome.unsteady |= {it.seed for it, story in pairs if story.story != first[it.seed]}
-    return differences(pairs, settings)
+    return pairs
 
 
 async def _on_ready_kafka(broker: KafkaBroker, programs: list[Program], at_once: int = AT_ONCE) -> list[Played | None]:
@@ -344,18 +360,25 @@ def say(what: str) -> None:
 # Recordings
 
 
-def record(libs: Path, seeds: Iterable[int] = RECORDED_SEEDS) -> None:
-    """Write down what Kafka makes of the programs that the quick tests replay."""
+def record(libs: Path, seeds: Iterable[int], path: Path, minutes: float, *, keep: bool = False) -> Outcome:
+    """Write down what Kafka makes of programs, for tests that replay it: also where it is not what we do.
+
+    With `keep` the file's other programs stay.
+    """
+    outcome = Outcome()
+    until_s = time.monotonic() + minutes * 60
     programs = [program(seed) for seed in seeds]
-    recorded: list[dict[str, Any]] = []
+    kept = {it.seed: (it, story) for it, story in recordings(path)} if keep else {}
     for settings in (SETTINGS, DELAYED):
         chosen = [it for it in programs if it.settings == settings]
-        with broker_with(libs, settings) as broker:
-            stories = asyncio.run(on_kafka(broker, chosen, time.monotonic() + 600))
-        recorded += [as_record(it, story) for it, story in zip(chosen, stories, strict=True) if story is not None]
-    recorded.sort(key=lambda one: one["seed"])
-    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in recorded)
-    RECORDINGS.write_text(f"[\n{lines}\n]\n")
+        if chosen:
+            with broker_with(libs, settings) as broker:
+                pairs = _compare(broker, chosen, settings, until_s, 0, outcome, RECORDING_ATTEMPTS)
+            kept |= {it.seed: (it, story) for it, story in pairs}
+    lines = ",\n".join(json.dumps(as_record(*kept[seed]), ensure_ascii=False) for seed in sorted(kept))
+    data = f"[\n{lines}\n]\n".encode()
+    path.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
+    return outcome
 
 
 def as_record(it: Program, played: Played) -> dict[str, Any]:
@@ -364,14 +387,15 @@ def as_record(it: Program, played: Played) -> dict[str, Any]:
     return {"seed": it.seed, "seats": it.seats, "steps": it.steps, "leaders": played.leaders, "story": story}
 
 
-def recordings() -> list[tuple[Program, Played]]:
+def recordings(path: Path = RECORDINGS) -> list[tuple[Program, Played]]:
     """What has been recorded."""
+    data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
     return [
         (
             Program(one["seed"], one["seats"], one["steps"]),
             Played([Told(command, answer) for command, *answer in one["story"]], one["leaders"], True),
         )
-        for one in json.loads(RECORDINGS.read_text())
+        for one in json.loads(data)
     ]
 
 
@@ -382,12 +406,15 @@ def main(arguments: list[str]) -> int:
     options.add_argument("--count", type=int, default=1_000, help="how many programs")
     options.add_argument("--minutes", type=float, default=30, help="begin no program after that")
     options.add_argument("--shrink", type=int, default=3, help="make that many differences small")
-    options.add_argument("--record", action="store_true", help="record programs for the quick tests")
+    options.add_argument("--record", action="store_true", help="record a thousand programs")
+    options.add_argument("--record-quick", action="store_true", help="record the twenty of the quick tests")
     given = options.parse_args(arguments)
     libs = kafka_libs()
-    if given.record:
-        record(libs)
-        return 0
+    if given.record or given.record_quick:
+        seeds, path = (THOUSAND_SEEDS, THOUSAND) if given.record else (RECORDED_SEEDS, RECORDINGS)
+        outcome = record(libs, given.seed or seeds, path, given.minutes, keep=bool(given.seed))
+        print(report(outcome))
+        return 1 if outcome.found else 0
     seeds = given.seed or range(given.first, given.first + given.count)
     began_s = time.monotonic()
     outcome = compare(libs, [program(seed) for seed in seeds], given.minutes, given.shrink)

@@ -1,8 +1,9 @@
 """Random programs: our daemon does what Kafka did. How they are drawn, played and compared: random_programs.py.
 
-The quick tests replay what was recorded from Kafka. With Kafka itself a thousand programs are played, or as many as
-COORDINATORD_RANDOM_PROGRAMS says, beginning with the seed COORDINATORD_RANDOM_FIRST, for at most
-COORDINATORD_RANDOM_MINUTES.
+What was recorded from Kafka is replayed on virtual time: twenty programs by the quick tests, a thousand by the slow
+ones. Kafka itself plays a fiftieth of the thousand, another one with each commit, so recordings that are no longer true
+are found. `.ci/run all` has it play all of them, or as many as COORDINATORD_RANDOM_PROGRAMS says, beginning with the
+seed COORDINATORD_RANDOM_FIRST, for at most COORDINATORD_RANDOM_MINUTES.
 """
 
 from __future__ import annotations
@@ -21,20 +22,31 @@ from coordinatord.group.state import Group, heartbeat_error
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences as known
 from tests.reference.random_player import Played
-from tests.reference.random_programs import Difference, compare, differences, play_on_ours, recordings, report
+from tests.reference.random_programs import (
+    THOUSAND,
+    THOUSAND_SEEDS,
+    Difference,
+    compare,
+    differences,
+    play_on_ours,
+    recordings,
+    report,
+)
 from tests.reference.random_steps import DELAYED, MAX_STEPS, SEATS, SETTINGS, Program, program
+from tests.shares import chosen
 
 pytestmark = pytest.mark.interpreted
 
 RECORDED = recordings()
+PARTS = 8  # of the thousand, for as many processes as there are
 
 
-def different(pairs: list[tuple[Program, Played]]) -> list[Difference]:
+def different(pairs: list[tuple[Program, Played]], left_out: set[int] | None = None) -> list[Difference]:
     found = []
     for settings in (SETTINGS, DELAYED):
-        chosen = [(it, story) for it, story in pairs if it.settings == settings]
-        if chosen:
-            found += differences(chosen, settings)
+        with_these = [(it, story) for it, story in pairs if it.settings == settings]
+        if with_these:
+            found += differences(with_these, settings, left_out)
     return found
 
 
@@ -133,9 +145,31 @@ def test_every_difference_has_its_reason() -> None:
     assert all((root / one.where).exists() for one in known.ALLOWED)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_we_do_what_kafka_did_a_thousand_times(part: int) -> None:
+    played = recordings(THOUSAND)
+    assert [it.seed for it, _ in played] == list(THOUSAND_SEEDS)
+    left_out = set[int]()
+    found = different(played[part::PARTS], left_out)
+    assert not found, "\n".join(one.text() for one in found)
+    assert len(left_out) <= len(THOUSAND_SEEDS) / PARTS * 0.05, f"nothing can be said of {sorted(left_out)}"
+
+
+@pytest.mark.reference
+@pytest.mark.timeout(900)
+def test_a_fiftieth_of_them_on_kafka(kafka_libs: Path) -> None:
+    seeds = chosen(THOUSAND_SEEDS, 50)
+    outcome = compare(kafka_libs, [program(seed) for seed in seeds], minutes=10)
+    assert not outcome.found, report(outcome)
+    assert outcome.played - len(outcome.left_out) >= len(seeds) * 0.8, report(outcome)
+
+
 @pytest.mark.reference
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.in_full
 @pytest.mark.timeout(3600)
 def test_a_thousand_programs(kafka_libs: Path) -> None:
     first = int(os.environ.get("COORDINATORD_RANDOM_FIRST", "1"))

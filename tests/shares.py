@@ -1,0 +1,70 @@
+"""Hunts that are too long for every commit: the gate runs a share of each, and another one with the next commit.
+
+Which share follows from the commit's hash, so a run can be repeated. `.ci/run all` runs all of them.
+
+    COORDINATORD_TESTS_SHARE=all    everything
+    COORDINATORD_TESTS_SHARE=7      the share of turn 7, whatever the commit is
+
+Outside of git it is the share of turn 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+VARIABLE = "COORDINATORD_TESTS_SHARE"
+
+
+def in_full() -> bool:
+    """Whether all of each hunt is wanted."""
+    return os.environ.get(VARIABLE) == "all"
+
+
+@functools.cache
+def turn() -> int:
+    """A number that changes with each commit."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted.isdecimal():
+        return int(wanted)
+    try:
+        command = ["git", "rev-parse", "HEAD"]
+        here = Path(__file__).parent
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=30, check=False)
+        return int(done.stdout.strip() or "0", 16)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return 0
+
+
+def chosen(items: Sequence[T], of: int) -> list[T]:
+    """Every `of`-th of them, beginning where this commit's turn is; one at least."""
+    if in_full():
+        return list(items)
+    return list(items[turn() % min(of, len(items)) :: of])
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests marked `rotating(of)` keep this commit's share: of each function's rows, or of single tests."""
+    if in_full():
+        return
+    rows: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        marker = item.get_closest_marker("rotating")
+        if marker is not None:
+            rows.setdefault((item.nodeid.split("[")[0], marker.args[0]), []).append(item)
+    left_out = {item for (_, of), each in rows.items() for item in set(each) - set(chosen(each, of))}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def header() -> str:
+    """What a run says of itself."""
+    return "shares of hunts: all" if in_full() else f"shares of hunts: {VARIABLE}={turn()}"

@@ -1,0 +1,65 @@
+"""Shares of hunts rotate, and leave nothing out for good. The names of tiers are checked."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests import shares
+from tests.daemon import REPOSITORY
+
+pytest_plugins = ["pytester"]
+
+
+def test_every_part_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    for turn in range(4):
+        monkeypatch.setattr(shares, "turn", lambda turn=turn: turn)
+        monkeypatch.delenv(shares.VARIABLE, raising=False)
+        seen += shares.chosen(range(10), 4)
+    assert sorted(seen) == list(range(10))
+
+
+def test_a_hunt_that_is_shorter_than_its_share_still_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(shares.VARIABLE, raising=False)
+    for turn in range(10):
+        monkeypatch.setattr(shares, "turn", lambda turn=turn: turn)
+        assert len(shares.chosen("ab", 5)) == 1
+
+
+def test_all_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(shares.VARIABLE, "all")
+    assert shares.chosen(range(10), 5) == list(range(10))
+
+
+def test_rows_of_a_rotating_test_are_left_out(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeini("[pytest]\nmarkers = rotating(of): x")
+    pytester.makeconftest(
+        "from tests import shares\ndef pytest_collection_modifyitems(config, items): shares.deselect(config, items)\n"
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.rotating(3)
+        @pytest.mark.parametrize("number", range(6))
+        def test_hunt(number):
+            assert number in (1, 4)
+
+        def test_other(): ...
+        """
+    )
+    monkeypatch.setenv(shares.VARIABLE, "31")
+    shares.turn.cache_clear()
+    pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=3, deselected=4)
+    shares.turn.cache_clear()
+
+
+def test_a_tier_that_is_not_there_is_one_sentence() -> None:
+    done = subprocess.run(
+        ["bash", ".ci/run", "quick", "quikc"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(".ci/run: there is no tier quikc; there are lint, quick, slow, ")
+    assert done.stdout == ""
