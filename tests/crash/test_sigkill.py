@@ -26,6 +26,7 @@ from tests.clients.raw import Line
 from tests.crash.ledger import CommitLedger, Place, ProduceLedger, TableLedger
 from tests.crash.load import Client, Committer, Gate, GroupClient, Producer, TableWriter
 from tests.daemon import HOST, Daemon
+from tests.shares import in_full
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "20",
@@ -336,7 +337,7 @@ def seed() -> int:
         (3, "always", True),
         pytest.param(20, "always", True, marks=pytest.mark.slow),
         # Many, without clients that take their time to come back.
-        pytest.param(200, "always", False, marks=pytest.mark.slow),
+        pytest.param(200 if in_full() else 40, "always", False, marks=pytest.mark.slow),
         # What was handed to the kernel outlives the process, flushed or not.
         pytest.param(10, "never", True, marks=pytest.mark.slow),
     ],

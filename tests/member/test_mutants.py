@@ -19,6 +19,7 @@ def test_the_member_as_it_is_is_found_in_order() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mistake_is_noticed(name: str) -> None:
     assert noticed_by(name)
