@@ -1,0 +1,194 @@
+"""The wheel outside of the checkout: `pip wheel .`, a clean environment, the daemon and a kafka-python consumer.
+
+Runs with each CPython that pyproject.toml names and that PATH has as `python3.X`, and with the one that runs the tests.
+Other versions are skipped; with CI=true the one that runs the tests has to be among those that are named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import HOST, REPOSITORY, answers_api_versions, free_port
+
+pytestmark = [pytest.mark.clients, pytest.mark.interpreted, pytest.mark.timeout(900)]
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+PREFIX = "Programming Language :: Python :: 3."
+VERSIONS = [each.removeprefix(PREFIX) for each in PROJECT["project"]["classifiers"] if each.startswith(PREFIX)]
+CURRENT = str(sys.version_info.minor)
+SOURCES = ("coordinatord", "protocol", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+INSTALL_TIMEOUT_S = 600
+START_TIMEOUT_S = 60
+LEDGER_TIMEOUT_S = 30  # a rebalance is written a moment after it ended
+
+CONSUMER = """
+import sys, time
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+bootstrap = sys.argv[1]
+producer = KafkaProducer(bootstrap_servers=bootstrap)
+sent = [b"value-%d" % number for number in range(5)]
+for value in sent:
+    producer.send("orders", value).get(timeout=20)
+consumer = KafkaConsumer("orders", group_id="billing", auto_offset_reset="earliest", enable_auto_commit=False,
+                         bootstrap_servers=bootstrap)
+read, deadline = [], time.monotonic() + 60
+while len(read) < len(sent) and time.monotonic() < deadline:
+    read += [record.value for records in consumer.poll(timeout_ms=500).values() for record in records]
+assert read == sent, read
+consumer.commit()
+print("committed", consumer.committed(TopicPartition("orders", 0)))
+consumer.close()
+"""
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+import coordinatord, kafka_wire
+
+extras = {"kafka", "numba", "numpy", "pandas", "plotly", "pyarrow", "pyspark"}
+imported = 0
+for package in (coordinatord, kafka_wire):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(module.name)
+            imported += 1
+        except ModuleNotFoundError as missing:
+            if missing.name.partition(".")[0] not in extras:
+                raise
+print(coordinatord.__file__, imported)
+"""
+
+
+def test_the_python_that_runs_the_tests_is_one_that_is_named() -> None:
+    if os.environ.get("CI") != "true" and CURRENT not in VERSIONS:
+        pytest.skip(f"skipped: pyproject.toml does not name Python 3.{CURRENT}")
+    assert CURRENT in VERSIONS, f"Python 3.{CURRENT} runs the tests, pyproject.toml names {VERSIONS}"
+
+
+@pytest.fixture(params=sorted({*VERSIONS, CURRENT}), ids=lambda minor: f"3.{minor}")
+def interpreter(request: pytest.FixtureRequest) -> str:
+    """The path of a CPython of one minor version."""
+    if request.param == CURRENT:
+        return sys.executable
+    found = shutil.which(f"python3.{request.param}")
+    if found is None:
+        pytest.skip(f"skipped: PATH has no python3.{request.param}")
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """What a user's shell has: nothing that points into the checkout."""
+    ours = ("COORDINATORD_", "PYTHON", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HOME": str(tmp_path)}
+
+
+def run(command: Sequence[str | Path], cwd: Path, environment: dict[str, str]) -> str:
+    """Run a command to its end and return what it printed; fail with its output if it fails."""
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}:\n{(done.stdout + done.stderr)[-4_000:]}"
+    return done.stdout
+
+
+def built(python: Path, directory: Path, environment: dict[str, str]) -> Path:
+    """The wheel of a copy of the sources: nothing that an earlier build left behind gets into it."""
+    copy = directory / "sources"
+    copy.mkdir()
+    ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+    for name in SOURCES:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=ignore)
+        else:
+            shutil.copy(source, copy / name)
+    run([python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", directory / "dist", "."], copy, environment)
+    shutil.rmtree(copy)
+    (wheel,) = (directory / "dist").glob("coordinatord-*.whl")
+    return wheel
+
+
+@contextmanager
+def serving(coordinatord: Path, directory: Path, environment: dict[str, str]) -> Iterator[str]:
+    """`coordinatord serve` as installed; its address. SIGTERM has to end it with exit code 0."""
+    port = free_port()
+    log = directory / "daemon.log"
+    command = [coordinatord, "serve", "--listen", f"{HOST}:{port}", "--data-dir", directory / "data"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            list(map(str, command)), cwd=directory, env=environment, stdout=output, stderr=output, process_group=0
+        )
+    try:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not answers_api_versions(port):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline_s, log.read_text()
+            time.sleep(0.05)
+        yield f"{HOST}:{port}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(30)
+
+
+def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    run([interpreter, "-m", "venv", tmp_path / "venv"], tmp_path, environment)
+    bin_directory = tmp_path / "venv" / "bin"
+    python, coordinatord = bin_directory / "python", bin_directory / "coordinatord"
+    wheel = built(python, tmp_path, environment)
+    (kafka_python,) = (each for each in PROJECT["project"]["optional-dependencies"]["test"] if "kafka-python" in each)
+    run([python, "-m", "pip", "install", "--quiet", wheel, kafka_python.replace("[lz4,snappy,zstd]", "")],
+        tmp_path, environment)  # fmt: skip
+    run([python, "-m", "pip", "check"], tmp_path, environment)
+
+    assert "serve" in run([coordinatord, "--help"], tmp_path, environment)
+    assert "JoinGroup" in run([python, "-m", "kafka_wire", "apis"], tmp_path, environment)
+    where, imported = run([python, "-c", IMPORT_ALL], tmp_path, environment).split()
+    assert Path(where).is_relative_to(tmp_path / "venv")
+    assert int(imported) > 200, "most modules need no extra"
+
+    (tmp_path / "consumer.py").write_text(CONSUMER)
+    with serving(coordinatord, tmp_path, environment) as bootstrap:
+        assert run([python, "consumer.py", bootstrap], tmp_path, environment) == "committed 5\n"
+        why = [coordinatord, "groups", "why", "billing", "--bootstrap", bootstrap]
+        deadline_s = time.monotonic() + LEDGER_TIMEOUT_S
+        while "generation 0 → 1" not in (told := run(why, tmp_path, environment)):
+            assert time.monotonic() < deadline_s, told
+            time.sleep(0.5)
+
+
+def test_the_wheel_has_every_module_and_nothing_else(tmp_path: Path, environment: dict[str, str]) -> None:
+    wheel = built(Path(sys.executable), tmp_path, environment)
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    expected = {f"coordinatord/{path.relative_to(REPOSITORY / 'coordinatord')}" for path in files("coordinatord")}
+    registered = "coordinatord/pipeline/registered/"
+    expected = {name.removeprefix(registered) for name in expected}
+    expected |= {f"kafka_wire/{path.relative_to(REPOSITORY / 'protocol/kafka_wire')}" for path in files("protocol")}
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    (license_file,) = (name for name in names if name.endswith("/LICENSE"))
+    assert ".dist-info/" in license_file
+
+
+def files(folder: str) -> Iterator[Path]:
+    """The modules of a folder, and its marks of typed packages."""
+    for path in (REPOSITORY / folder).rglob("*"):
+        if path.suffix == ".py" or path.name == "py.typed":
+            yield path
