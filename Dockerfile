@@ -23,7 +23,7 @@ COPY pyproject.toml ./
 RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
     >requirements.txt \
  && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r requirements.txt
-COPY README.md LICENSE ./
+COPY setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY coordinatord coordinatord
 RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir --no-deps .

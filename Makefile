@@ -20,9 +20,12 @@ QUICK_HERE = $(QUICK)
 IN_TREE = exec $(BIN)/python
 endif
 
+# The codecs of the wire, from their declarations; nothing happens when they are what the declarations say.
+GENERATE := $(BIN)/python -m kafka_wire generate
+
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser
 
-.PHONY: help run demo test lint bench bench-quick compiled format clean
+.PHONY: help run demo test lint bench bench-quick compiled generate format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,6 +78,7 @@ build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
 		{ echo "This needs a C compiler and Python's headers (Debian: apt-get install gcc libc6-dev python3-dev)."; exit 1; }
 	@echo "compiling into build/compiled: about two minutes"
+	@$(GENERATE)
 	@rm -rf build/compiled && mkdir -p build/compiled
 	@cp -r coordinatord protocol setup.py pyproject.toml README.md build/compiled
 	@python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && COORDINATORD_COMPILE=1 "$$python" setup.py -q build_ext --inplace >build.log 2>&1 || \
@@ -86,26 +90,37 @@ compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules ar
 	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
 
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
+	@$(GENERATE)
 	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
 
 demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing lost
+	@$(GENERATE)
 	@exec $(BIN)/python -m tests.demo
 
 test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes
+	@$(GENERATE)
 	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK_HERE)"
 
 lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
+	@$(GENERATE)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check --no-respect-gitignore protocol/kafka_wire/generated
+	@$(BIN)/ruff format --check --no-respect-gitignore protocol/kafka_wire/generated
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
 
 bench: $(VENV)/.bench $(BUILD) ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
+	@$(GENERATE)
 	@$(IN_TREE) -m tests.bench $(BENCH_OUT) $(ARGS)
 
 bench-quick: $(VENV)/.bench $(BUILD) ## our side alone, in about a minute
+	@$(GENERATE)
 	@$(IN_TREE) -m tests.bench --quick $(BENCH_OUT) $(ARGS)
+
+generate: $(VENV)/.run ## write the codecs of the wire from their declarations; the other targets do so by themselves
+	@$(GENERATE)
 
 format: $(VENV)/.lint ## ruff, in place
 	@$(BIN)/ruff check --fix .
@@ -113,3 +128,4 @@ format: $(VENV)/.lint ## ruff, in place
 
 clean: ## remove the virtual environment and caches, keep the data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	find protocol/kafka_wire/generated -type f -not -name __init__.py -delete

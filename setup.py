@@ -1,7 +1,11 @@
-"""What pyproject.toml cannot say: with COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C.
+"""What pyproject.toml cannot say.
 
-They are what heartbeats, commits, joins and syncs go through; the same sources run as they are. What mypyc makes of
-them differs in three ways that matter here:
+Building (a wheel, an editable install) first writes the codecs of the wire, kafka_wire/generated, from their
+declarations; git does not have them.
+
+With COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C. They are what heartbeats, commits,
+joins and syncs go through; the same sources run as they are. What mypyc makes of them differs in three ways that matter
+here:
 
 - objects and classes cannot be changed from outside, nor be inherited from: tests that do are marked `interpreted`;
 - arguments and attributes are checked against their annotations, and what mypy takes for known stays known: an
@@ -12,8 +16,11 @@ Not among them: subclasses of construct's, Enums with fields, dataclasses that n
 """
 
 import os
+import sys
+from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 HOT = {
     "coordinatord/clocks": "timers timer_wheel",
@@ -33,10 +40,22 @@ HOT = {
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }
 
+
+class GenerateAndBuild(build_py):
+    """Writes the codecs, then collects modules as ever."""
+
+    def run(self) -> None:
+        sys.path.insert(0, str(Path(__file__).parent / "protocol"))
+        from kafka_wire.generate import write
+
+        write()
+        super().run()
+
+
 extensions = []
 if os.environ.get("COORDINATORD_COMPILE") == "1":
     from mypyc.build import mypycify
 
     files = [f"{package}/{name}.py" for package, names in HOT.items() for name in names.split()]
     extensions = mypycify(files, opt_level="2", group_name="coordinatord")
-setup(ext_modules=extensions)
+setup(ext_modules=extensions, cmdclass={"build_py": GenerateAndBuild})

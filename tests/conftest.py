@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_wire import fresh
 from tests import shares
 from tests.daemon import Daemon, running
 
@@ -38,6 +39,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how many workers a coordinatord that the tests with real clients talk to has (default: 1)",
     )
     parser.addoption("--rewrite", action="store_true", default=False, help="write the scenario files' outputs anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the codecs of the wire no test can run: say it once."""
+    try:
+        fresh.check()
+    except fresh.NotGenerated as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 def pytest_report_header() -> str:

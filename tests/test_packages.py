@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from kafka_wire import fresh
 from tests.daemon import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -18,6 +19,13 @@ def test_a_package_says_that_it_has_types(package: str) -> None:
     [directory] = [folder / package for folder in WHERE if (folder / package / "__init__.py").exists()]
     assert (directory / "py.typed").read_bytes() == b""
     assert PROJECT["tool"]["setuptools"]["package-data"][package] == ["py.typed"]
+
+
+def test_the_build_needs_what_generates_the_codecs() -> None:
+    """setup.py imports construct; which one is said once more for the running package."""
+    (construct,) = [each for each in PROJECT["project"]["dependencies"] if each.startswith("construct")]
+    assert construct in PROJECT["build-system"]["requires"]
+    assert PROJECT["tool"]["setuptools"]["package-data"]["kafka_wire.generated"] == [fresh.DIGEST.name]
 
 
 def test_the_license_is_the_one_that_is_named() -> None:

@@ -20,7 +20,7 @@ from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import ACTIVE, LOADING, Partitions
 from coordinatord.runtime.runtime import Runtime
-from kafka_wire.compiler import encoder
+from kafka_wire.codecs import encoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
 from kafka_wire.records.compression import Compression

@@ -11,7 +11,7 @@ from kafka_wire.api.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import schema_of
 from tests.handlers.world import World

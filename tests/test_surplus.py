@@ -16,7 +16,7 @@ import pytest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api_key import ApiKey
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import API_NAMES, codec, versions_of
 from kafka_wire.schema import schema_of

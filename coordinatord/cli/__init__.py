@@ -97,4 +97,12 @@ def cli() -> None:
 
 def main(*args: Any) -> None:
     """The entry point of `coordinatord` and `python -m coordinatord`."""
-    cli(*args, prog_name="coordinatord")
+    try:
+        cli(*args, prog_name="coordinatord")
+    except ImportError as error:
+        from coordinatord.cli.options import fail
+        from kafka_wire.fresh import NotGenerated
+
+        if not isinstance(error, NotGenerated):
+            raise
+        fail(str(error))

@@ -13,7 +13,7 @@ from typing import Any
 from coordinatord.config.address import parse_listener
 from coordinatord.config.kinds import Unacceptable
 from kafka_wire.api.api_versions import ApiVersionsRequest
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import codec, versions_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from coordinatord.member.assignors.base import Subscription
 from coordinatord.member.assignors.java_hash import TopicPartition
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_wire.records.consumer import TopicPartition as TopicPartitions

@@ -22,8 +22,8 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 
 _fetched = maker(OffsetFetchResponse)
 

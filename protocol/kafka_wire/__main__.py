@@ -1,21 +1,26 @@
-"""`python -m kafka_wire`: print generated codec source, decode a frame.
+"""`python -m kafka_wire`: each stage from a declaration to a codec, and frames taken apart.
 
-python -m kafka_wire source JoinGroupRequest 9
+python -m kafka_wire tree JoinGroupRequest 9                   (the construct tree of the declaration)
+python -m kafka_wire source JoinGroupRequest 9                 (the functions that were generated from it)
 python -m kafka_wire decode request 0000002a000b0009…          (with or without its four-byte size)
 python -m kafka_wire decode response JoinGroup 9 00000007…     (a response does not name its API or version)
 python -m kafka_wire apis
+python -m kafka_wire generate                                  (writes the functions of all messages)
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 import click
-from construct import Container
 
-from kafka_wire import errors, headers, reference, registry
-from kafka_wire.compiler import source_of
+from kafka_wire import errors, fresh, headers, reference, registry
+from kafka_wire.codecs import decoder, encoder
+from kafka_wire.generate import messages_of, write
+from kafka_wire.layout.structs import Record, record_in
+from kafka_wire.layout.tree import layout_of, shown
 from kafka_wire.schema import schema_of
 
 
@@ -25,33 +30,43 @@ def main() -> None:
 
 
 def _find(name: str) -> type[Any]:
-    from kafka_wire.records import consumer, offsets
-
-    for module in (offsets, consumer):
-        found = getattr(module, name, None)
-        if found is not None and hasattr(found, "__schema__"):
-            return found  # type: ignore[no-any-return]
-    for api_key in registry.API_NAMES:
-        for cls in registry.messages(api_key):
+    for module in fresh.declared_modules():
+        for cls in messages_of(module):
             if cls.__name__ == name:
                 return cls
     raise click.ClickException(f"no message is called {name}; `python -m kafka_wire apis` lists the APIs")
-
-
-def _is_request(cls: type[Any]) -> bool:
-    return any(cls is registry.messages(api_key)[0] for api_key in registry.API_NAMES)
 
 
 @main.command()
 @click.argument("name")
 @click.argument("version", type=int)
 def source(name: str, version: int) -> None:
-    """Print the source that was generated for message NAME in VERSION."""
+    """Print the functions that were generated for message NAME in VERSION."""
     try:
         cls = _find(name)
-        click.echo(source_of(cls, version, exact=not _is_request(cls)), nl=False)
+        found = [inspect.getsource(decoder(cls, version)), inspect.getsource(encoder(cls, version))]
+        click.echo("\n\n".join(found), nl=False)
+    except (errors.UnknownApiError, fresh.NotGenerated) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.argument("name")
+@click.argument("version", type=int)
+def tree(name: str, version: int) -> None:
+    """Print the construct tree of message NAME in VERSION."""
+    try:
+        layout = layout_of(_find(name), version)
     except errors.UnknownApiError as error:
         raise click.ClickException(str(error)) from error
+    click.echo("\n".join([f"{name} v{version}", *shown(layout)]))
+
+
+@main.command()
+def generate() -> None:
+    """Write the functions of all messages, unless they are what the declarations say already."""
+    if fresh.stored() != fresh.digest() and (changed := write()):
+        click.echo(f"generated {len(changed)} modules in {fresh.GENERATED}")
 
 
 @main.command()
@@ -78,33 +93,33 @@ def _bytes(text: str) -> bytes:
     return data
 
 
-def _show(value: Any, depth: int = 0) -> None:
-    """Print a container, one field per line."""
+def _show(message: Any, layout: Record, depth: int) -> None:
+    """Print a message, one field per line: those of its version, and the tagged fields that it has."""
     pad = "  " * depth
-    for name, item in value.items():
-        if name == "_io" or (name == reference.TAGS and not item):
-            continue
-        if isinstance(item, Container | dict):
-            click.echo(f"{pad}{name}:")
-            _show(item, depth + 1)
-        elif isinstance(item, list) and item and isinstance(item[0], Container):
-            click.echo(f"{pad}{name}: {len(item)}")
-            for index, element in enumerate(item):
+    fields = {name: getattr(message, name) for name, _ in layout.fields}
+    if layout.tags is not None:
+        fields |= layout.tags.present_in(message)
+    inner = {name.partition(" ")[0]: wire for name, wire in layout.parts()}
+    for name, value in fields.items():
+        struct = record_in(inner[name])
+        if struct is None or value is None or value == []:
+            click.echo(f"{pad}{name}: {value.hex() if isinstance(value, bytes) else repr(value)}")
+        elif isinstance(value, list):
+            click.echo(f"{pad}{name}: {len(value)}")
+            for index, element in enumerate(value):
                 click.echo(f"{pad}  [{index}]")
-                _show(element, depth + 2)
+                _show(element, struct, depth + 2)
         else:
-            click.echo(f"{pad}{name}: {item.hex() if isinstance(item, bytes) else item!r}")
+            click.echo(f"{pad}{name}:")
+            _show(value, struct, depth + 1)
 
 
 def _parse(cls: type[Any], version: int, data: bytes) -> None:
-    from kafka_wire.primitives import parse_all, parse_begin
-
     click.echo(f"{cls.__name__} v{version}")
-    codec = reference.struct_for(cls, version)
-    value, rest = parse_begin(codec, data) if _is_request(cls) else (parse_all(codec, data), 0)
-    _show(value, 1)
-    if rest:
-        click.echo(f"not read: {data[-rest:].hex()}")
+    message, left = reference.decode(cls, version, data)
+    _show(message, layout_of(cls, version), 1)
+    if left:
+        click.echo(f"not read: {data[-left:].hex()}")
 
 
 @decode.command("request")

@@ -20,9 +20,8 @@ from operator import itemgetter
 from typing import Any
 
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message, maker
 from kafka_wire.holes import in_common
-from kafka_wire.make import maker
 from kafka_wire.offset_bodies import all_committed
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets

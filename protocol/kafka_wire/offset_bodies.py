@@ -1,4 +1,4 @@
-"""Hand-written encoders for offset response bodies: the same bytes as the compiled encoders, several times as fast.
+"""Hand-written encoders for offset response bodies: the same bytes as the generated encoders, several times as fast.
 
 The response to a commit of four partitions is thirty bytes of zeros around the partition numbers of the request; the
 response to a fetch of their offsets is the stored values. Creating seven objects for that and encoding them one by one

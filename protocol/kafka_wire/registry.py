@@ -1,6 +1,6 @@
 """(api key, version) -> codec, and the declared versions.
 
-A connection looks up `codec(api_key, api_version)` with the first four bytes of a frame. Codecs are compiled at first
+A connection looks up `codec(api_key, api_version)` with the first four bytes of a frame. Codecs are imported at first
 use: a client uses about fifteen of the two hundred pairs, and a start should not pay for the rest.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_wire import errors
 from kafka_wire.api_key import ApiKey
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.headers import response_header_is_flexible
 from kafka_wire.schema import Versions, schema_of
 
@@ -26,7 +26,7 @@ LARGEST = 0x7FFF
 @dataclass(frozen=True, slots=True)
 class Codec:
     """One API in one version. `flexible` decides the versions of both headers; see `headers`. `decode_request` ignores
-    surplus bytes after the request (see `compiler`), `decode_response` rejects them.
+    surplus bytes after the request (see `codecs`), `decode_response` rejects them.
     """
 
     api_key: int
@@ -83,7 +83,7 @@ class _Codecs(dict[int, Codec]):
             response_header_flexible=response_header_is_flexible(api_key, flexible),
             request=request,
             response=response,
-            decode_request=decoder(request, api_version, exact=False),
+            decode_request=decoder(request, api_version),
             encode_response=encoder(response, api_version),
         )
         return made

@@ -8,8 +8,8 @@
         protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol, "0+")
 
 The class becomes a slots dataclass: one class for all versions, every field with Kafka's default. From the same
-declaration `compiler` generates specialised Python functions for the wire, and `reference` builds a construct `Struct`,
-the oracle.
+declaration `layout` makes a construct tree, of which `generate` writes Python functions for the wire; the tree itself
+is the oracle (`reference`).
 
 Version ranges are written as in Kafka's JSON definitions ("3", "0-2", "5+", "none"). A field that is not in a version
 keeps its default when decoded and is omitted when encoded.
@@ -101,6 +101,11 @@ class Schema:
     versions: Versions
     flexible: Versions
     api_key: int | None
+
+    @property
+    def surplus(self) -> bool:
+        """Whether bytes may follow the message, which are ignored: of requests (see `codecs`)."""
+        return self.api_key is not None and self.name.endswith("Request")
 
     def fields_of(self, version: int) -> list[Field]:
         """The untagged fields of `version`, in wire order."""

@@ -18,7 +18,7 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from kafka_wire.registry import Codec, codec

@@ -17,7 +17,7 @@ from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kafka_wire.compiler import decode_message, encode_message
+from kafka_wire.codecs import decode_message, encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from tests.clients.raw import Line

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coordinatord.group.classic.subscription import topics_of
 from coordinatord.group.classic.vote import in_hash_map_order
-from kafka_wire.compiler import encoder
+from kafka_wire.codecs import encoder
 from kafka_wire.records.consumer import ConsumerProtocolSubscription, TopicPartition
 from tests.group.world import World, subscription
 

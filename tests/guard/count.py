@@ -39,10 +39,10 @@ Figures = dict[str, float]
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a call counts. "<string>" is where dataclasses and makers come from, "<kafka_wire …>" our compiler."""
+    """Whether a call counts. "<string>" is where the methods of dataclasses come from."""
     code = frame.f_code
     name = code.co_filename
-    return name.startswith((*OURS, "<kafka_wire ", "<string>")) and code.co_name not in COMPREHENSIONS
+    return name.startswith((*OURS, "<string>")) and code.co_name not in COMPREHENSIONS
 
 
 class Calls:

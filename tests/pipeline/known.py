@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.java import absolute, string_hash
 from kafka_wire.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, build_batch
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, TopicPartition

@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.decode.wanted import Wanted
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.records.amend import set_log_append_time
 from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder
 from kafka_wire.records.compression import Compression

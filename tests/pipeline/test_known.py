@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from coordinatord.pipeline.source.end_offsets import from_directories
-from kafka_wire.compiler import decode_message
+from kafka_wire.codecs import decode_message
 from kafka_wire.records.batch import check_crc, iterate_batches, records
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from tests.pipeline.known import BATCHES, GENERATIONS, PARTITIONS, Shape, write

@@ -8,6 +8,7 @@ from typing import Any
 
 import kafka_wire.api
 import kafka_wire.records
+from kafka_wire.records.sticky import StickyUserData
 from kafka_wire.schema import OPEN_END, Schema, schema_of
 
 
@@ -24,15 +25,20 @@ def all_messages() -> list[type[Any]]:
     return [found[name] for name in sorted(found)]
 
 
+def kafkas() -> list[type[Any]]:
+    """The messages that are among Kafka's message definitions. StickyUserData is declared in Java alone."""
+    return [cls for cls in all_messages() if cls is not StickyUserData]
+
+
 def is_message(value: object) -> bool:
     """Whether this is a declared class with its own versions: a struct within a message has an open range."""
     schema = getattr(value, "__schema__", None)
     return isinstance(value, type) and isinstance(schema, Schema) and schema.versions.last != OPEN_END
 
 
-def every_version() -> list[tuple[type[Any], int]]:
-    """Each (message, version) that is declared."""
-    return [(cls, version) for cls in all_messages() for version in schema_of(cls).versions]
+def every_version(classes: list[type[Any]] | None = None) -> list[tuple[type[Any], int]]:
+    """Each (message, version) that is declared, of all messages or of these."""
+    return [(cls, version) for cls in classes or all_messages() for version in schema_of(cls).versions]
 
 
 def name_of(case: tuple[type[Any], int]) -> str:

@@ -23,9 +23,8 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kafka_wire.codecs import encode_message, maker
 from kafka_wire.commit_shape import FIRST_VERSION, CommitShape, ShapedRecords
-from kafka_wire.compiler import encode_message
-from kafka_wire.make import maker
 from kafka_wire.offset_bodies import MANY, all_committed, all_fetched
 from kafka_wire.records.batch import BatchBuilder, record_body
 from kafka_wire.records.keys import encode_key, encode_offsets, encode_value

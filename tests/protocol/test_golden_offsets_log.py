@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_wire.compiler import decode_message
+from kafka_wire.codecs import decode_message
 from kafka_wire.records import batch, keys
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_wire.__main__ import main
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.shell import request_frame
 
@@ -19,9 +20,44 @@ def run(*arguments: str, text: str | None = None) -> tuple[int, str]:
 def test_source_shows_what_runs() -> None:
     code, out = run("source", "HeartbeatRequest", "4")
     assert code == 0
-    assert "def decode(buf, pos, end):" in out
-    assert "def encode(m, out):" in out
+    assert "def decode_heartbeat_request_v4(buf: bytes, pos: int, end: int) -> HeartbeatRequest:" in out
+    assert "def encode_heartbeat_request_v4(message: HeartbeatRequest, out: bytearray) -> None:" in out
     compile(out, "shown", "exec")
+
+
+def test_tree_shows_the_layout_of_a_version() -> None:
+    code, out = run("tree", "OffsetCommitValue", "4")
+    assert code == 0
+    assert out.splitlines() == [
+        "OffsetCommitValue v4",
+        "  offset: Int64",
+        "  leader_epoch: Int32",
+        "  metadata: String, compact",
+        "  commit_timestamp: Int64",
+        "  topic_id (tag 0): Uuid",
+    ]
+    assert run("tree", "JoinGroupRequest", "5")[1].splitlines()[-3:] == [
+        "  protocols: Array of JoinGroupRequestProtocol, Int32",
+        "    name: String, Int16",
+        "    metadata: Bytes, Int32",
+    ]
+
+
+def test_nested_and_tagged_fields_are_shown() -> None:
+    topic = FetchTopic(topic_id=bytes(15) + b"\1", partitions=[FetchPartition(2, fetch_offset=7)])
+    message = FetchRequest(topics=[topic], replica_state=ReplicaState(3, 4))
+    code, out = run("decode", "request", request_frame(message, 17, 42).hex())
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[lines.index("  topics: 1") :][:6] == [
+        "  topics: 1",
+        "    [0]",
+        "      topic_id: 00000000000000000000000000000001",
+        "      partitions: 1",
+        "        [0]",
+        "          partition: 2",
+    ]
+    assert lines[-3:] == ["  replica_state:", "    replica_id: 3", "    replica_epoch: 4"]
 
 
 def test_request_is_taken_apart_with_and_without_its_size() -> None:
@@ -59,6 +95,8 @@ def test_response_is_taken_apart(api: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("tree", "NoSuchRequest", "0"), "no message is called NoSuchRequest"),
+        (("tree", "HeartbeatRequest", "9"), "HeartbeatRequest has versions 0-4, not 9"),
         (("source", "NoSuchRequest", "0"), "no message is called NoSuchRequest"),
         (("source", "HeartbeatRequest", "9"), "HeartbeatRequest has versions 0-4, not 9"),
         (("decode", "request", "xyz"), "that is not hex"),

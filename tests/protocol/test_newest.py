@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_wire.compiler import encoder
+from kafka_wire.codecs import encoder
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER_BYTES, BatchBuilder, read_header
 from kafka_wire.records.key_values import key_values

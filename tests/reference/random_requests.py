@@ -21,7 +21,7 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.consumer import ConsumerProtocolSubscription
 from tests.reference.canonical import Names

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec, codec
 from kafka_wire.schema import schema_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.records.keys import decode_value
 from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue

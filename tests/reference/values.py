@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from kafka_wire.schema import Type, schema_of

@@ -13,8 +13,8 @@ from coordinatord.runtime.log import Log
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.topic_log import TopicLog
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.codecs import encode_message
 from kafka_wire.commit_shape import CommitShape, ShapedRecords
-from kafka_wire.compiler import encode_message
 from kafka_wire.records.batch import Bodies, KeyValues, Records, record_body
 from tests.topics.world import START_MS, World
 

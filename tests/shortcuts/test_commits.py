@@ -26,8 +26,8 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafka_wire.api_key import ApiKey
+from kafka_wire.codecs import encode_message
 from kafka_wire.commit_shape import MAX_PARTITIONS
-from kafka_wire.compiler import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.lengths import write_uvarint
 from kafka_wire.records.batch import Records

@@ -22,6 +22,11 @@ def modules() -> dict[str, Path]:
     return found
 
 
+def written() -> list[Path]:
+    """The files that people write: not what is generated."""
+    return [path for name, path in modules().items() if not name.startswith("kafka_wire.generated.")]
+
+
 @cache
 def tree(path: Path) -> ast.Module:
     """The syntax tree of a file."""

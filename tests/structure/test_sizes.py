@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.structure.sources import PACKAGES, ROOT, functions, modules
+from tests.structure.sources import PACKAGES, ROOT, functions, written
 
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 500
@@ -11,7 +11,7 @@ MAX_FILE_LINES = 500
 def test_no_function_is_longer_than_a_screen() -> None:
     long = [
         f"{path.relative_to(ROOT)}:{each.lineno} {name}: {lines} lines"
-        for path in modules().values()
+        for path in written()
         for name, each in functions(path)
         if (lines := (each.end_lineno or 0) - each.lineno + 1) > MAX_FUNCTION_LINES
     ]
@@ -19,7 +19,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
 
 
 def test_no_file_is_longer_than_one_reads_at_once() -> None:
-    sizes = {path: len(path.read_text().splitlines()) for path in modules().values()}
+    sizes = {path: len(path.read_text().splitlines()) for path in written()}
     long = [f"{path.relative_to(ROOT)}: {size} lines" for path, size in sizes.items() if size > MAX_FILE_LINES]
     assert not long, "\n".join(long)
 

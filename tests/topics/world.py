@@ -17,7 +17,7 @@ from coordinatord.topics import Topics, catalogue_file
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from kafka_wire.compiler import encode_message
+from kafka_wire.codecs import encode_message
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID

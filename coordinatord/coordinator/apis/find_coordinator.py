@@ -16,8 +16,8 @@ from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api_key import ApiKey
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 
 _found = maker(Found)
 

@@ -41,8 +41,8 @@ from coordinatord.group.result import MAX_REASON, NO_REASON, SESSION, Joined, Re
 from coordinatord.group.state import MAX_ID_CHARACTERS, NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, Why
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
 
 _group_logged = maker(GroupMetadataValue)

@@ -13,8 +13,8 @@ from coordinatord.group.result import SESSION, Cancel, Dropped, Result, Schedule
 from coordinatord.group.state import NEVER, Group, Member
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 
 _joined = maker(JoinGroupResponse)
 

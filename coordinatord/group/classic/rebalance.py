@@ -16,8 +16,8 @@ from coordinatord.group.state import NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
 from kafka_wire.api.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 _joined = maker(JoinGroupResponse)

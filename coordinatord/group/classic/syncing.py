@@ -14,8 +14,8 @@ from coordinatord.group.result import Result
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.make import maker
 
 _synced = maker(SyncGroupResponse)
 

@@ -17,20 +17,12 @@ from coordinatord.member.assignors.constrained import ConstrainedAssignment
 from coordinatord.member.assignors.general import GeneralAssignment
 from coordinatord.member.assignors.java_hash import TopicPartition, grouped_order
 from coordinatord.member.assignors.racks import RackInfo
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer import TopicPartition as TopicPartitions
-from kafka_wire.schema import array, int32, message
+from kafka_wire.records.sticky import StickyUserData
 
 _INT32 = struct.Struct(">i")
-
-
-@message(versions="0-1")
-class StickyUserData:
-    """The partitions that a sticky member owned before it gave them up; v1 adds their generation."""
-
-    previous_assignment: list[TopicPartitions] = array(TopicPartitions, "0+")
-    generation: int = int32("1+", default=NO_GENERATION)
 
 
 Owned = tuple[Sequence[TopicPartition], int | None]

@@ -15,7 +15,7 @@ from coordinatord.pipeline.decode.kinds import (
     NONE_IS_ZERO,
     column_name,
 )
-from kafka_wire.compiler import decoder
+from kafka_wire.codecs import decoder
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_wire.records.record_types import RECORD_TYPES

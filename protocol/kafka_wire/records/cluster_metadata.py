@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.lengths import read_uvarint, write_uvarint
 from kafka_wire.schema import array, int8, int16, int32, int64, message, schema_of, string, uuid

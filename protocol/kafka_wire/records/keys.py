@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_wire import errors
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.records.varint import VARINT
 from kafka_wire.schema import ZERO_UUID

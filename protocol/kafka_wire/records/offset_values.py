@@ -1,9 +1,9 @@
-"""A hand-written decoder of OffsetCommitValue: same results as the compiled decoders, several times as fast on common
+"""A hand-written decoder of OffsetCommitValue: same results as the generated decoders, several times as fast on common
 values.
 
 A start decodes every committed offset. A value is a handful of fixed-size fields around one string, so one `struct`
 call reads most of them. Unusual values (an unknown version, a long string, unknown tags, a length that does not fit) go
-to the compiled decoder, which decodes or rejects them. Tests compare the two decoders.
+to the generated decoder, which decodes or rejects them. Tests compare the two decoders.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafka_wire.make import maker
+from kafka_wire.codecs import maker
 from kafka_wire.records.keys import decode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID

@@ -6,7 +6,7 @@ version. v1 of the value is flexible (KIP-890) and is what Kafka 4.3 writes; a n
 
 from __future__ import annotations
 
-from kafka_wire.compiler import decoder, encoder
+from kafka_wire.codecs import decoder, encoder
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.schema import array, int8, int16, int32, int64, message, string
 
@@ -44,21 +44,17 @@ class UnknownTransactionRecordError(DecodeError):
     """A record whose key is not a transactional id. It is skipped but kept."""
 
 
-_encode_key = encoder(TransactionLogKey, 0)
-_encode_value = encoder(TransactionLogValue, TRANSACTION_LOG_VALUE_VERSION)
-
-
 def encode_key(transactional_id: str) -> bytes:
     """The key of a transactional id's records."""
     out = bytearray((0, TRANSACTION_LOG_TYPE))
-    _encode_key(TransactionLogKey(transactional_id), out)
+    encoder(TransactionLogKey, 0)(TransactionLogKey(transactional_id), out)
     return bytes(out)
 
 
 def encode_value(value: TransactionLogValue) -> bytes:
     """The bytes of a value, in the version that Kafka 4.3 writes."""
     out = bytearray((0, TRANSACTION_LOG_VALUE_VERSION))
-    _encode_value(value, out)
+    encoder(TransactionLogValue, TRANSACTION_LOG_VALUE_VERSION)(value, out)
     return bytes(out)
 
 

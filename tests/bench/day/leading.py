@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafka_wire.compiler import decoder, encode_message
+from kafka_wire.codecs import decoder, encode_message
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 
 COOPERATIVE = "cooperative-sticky"

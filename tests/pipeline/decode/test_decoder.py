@@ -14,7 +14,7 @@ from coordinatord.pipeline.decode import chunk, kernels
 from coordinatord.pipeline.decode.chunk import decode
 from coordinatord.pipeline.decode.kinds import KINDS, OFFSET_COMMITS, QUARANTINE
 from coordinatord.pipeline.decode.wanted import Names, Wanted
-from kafka_wire.compiler import decoder, encode_message
+from kafka_wire.codecs import decoder, encode_message
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import build_batch, iterate_batches, write_crc
 from kafka_wire.records.compression import Compression

@@ -1,0 +1,103 @@
+"""What every type of the wire format is: a construct that can also write the source of its decoder and its encoder."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from construct import Construct, StreamError
+
+from kafka_wire import errors
+from kafka_wire.layout.source import DecodeSource, EncodeSource
+from kafka_wire.schema import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: in which version of a message, whether null is allowed, whether it is a tagged field."""
+
+    version: int
+    flexible: bool
+    nullable: bool = False
+    tagged: bool = False
+
+    def within(self) -> Place:
+        """The place of an array's elements, or of a struct that is the value itself: never null, never tagged."""
+        return replace(self, nullable=False, tagged=False)
+
+
+class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
+    """A type of the wire format. `_parse` and `_build` are construct's; a subclass puts its emitters beside them.
+
+    The two must agree: on the bytes, and on what is refused. Tests compare them in every version of every message.
+    """
+
+    kind: ClassVar[str] = ""
+    """Kafka's name of the type, as in `kafka_wire.schema.Type.kind`; "" for parts of other types."""
+
+    KINDS: ClassVar[dict[str, type[Wire]]] = {}
+
+    annotation = "Any"
+    """The Python type of a value, in source."""
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            Wire.KINDS[cls.kind] = cls
+
+    @classmethod
+    def declared(cls, type_: Type, place: Place) -> Construct:
+        """The construct of a declared type at a place."""
+        return cls()
+
+    def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
+        """Write the lines that read a value at `buf[pos]` into `target`, a variable or an attribute. `name` is the
+        field's, for errors.
+        """
+        raise NotImplementedError
+
+    def emit_encode(self, out: EncodeSource, value: str) -> None:
+        """Write the lines that append the value of the expression `value`, an attribute or a variable."""
+        raise NotImplementedError
+
+    def told(self) -> str:
+        """What `python -m kafka_wire tree` says of the type."""
+        return type(self).__name__
+
+    def parts(self) -> list[tuple[str, Wire]]:
+        """What `python -m kafka_wire tree` shows below it: (name, type)."""
+        return []
+
+
+def wire_of(type_: Type, place: Place) -> Wire:
+    """The construct of a declared type at a place."""
+    found: Wire = Wire.KINDS[type_.kind].declared(type_, place)
+    return found
+
+
+def rest(stream: Any) -> int:
+    """Number of bytes left in the message."""
+    here = stream.tell()
+    end: int = stream.seek(0, io.SEEK_END)
+    stream.seek(here)
+    return end - int(here)
+
+
+def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
+    """Parse a value at the start of `data`; returns it and the number of bytes left after it. `DecodeError` when `data`
+    is too short or invalid.
+    """
+    stream = io.BytesIO(data)
+    try:
+        value = codec.parse_stream(stream)
+    except StreamError as error:
+        raise errors.TruncatedError(str(error)) from error
+    return value, rest(stream)
+
+
+def parse_all(codec: Construct, data: bytes) -> Any:
+    """Parse exactly `data`; `DecodeError` when it is too short, too long or invalid."""
+    value, left = parse_begin(codec, data)
+    if left:
+        raise errors.TrailingBytesError(f"{left} bytes after the end")
+    return value

@@ -1,0 +1,27 @@
+"""Many numbers of one type at once, for generated codecs: `UNPACK_MANY["i"][count](buf, pos)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+MANY = 64
+
+
+class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """count -> the `unpack_from` of `count` numbers; for more than MANY it is built on every call."""
+
+    def __init__(self, format_: str) -> None:
+        super().__init__()
+        self._format = format_
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        made = Struct(f">{count}{self._format}").unpack_from
+        if count <= MANY:
+            self[count] = made
+        return made
+
+
+UNPACK_MANY = {format_: Unpackers(format_) for format_ in "bhHiqd?"}
+"""By the format character of `struct`."""
