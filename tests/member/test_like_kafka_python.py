@@ -178,7 +178,7 @@ def _as_text(value: Any, group: str) -> str:
 
 
 def test_the_coordinator_has_a_connection_of_its_own(proxy: RecordingProxy) -> None:
-    """So that no heartbeat waits behind a parked Fetch: in Kafka's client it has the id `Integer.MAX_VALUE - node.id`."""
+    """So no heartbeat waits behind a parked Fetch. In Kafka's client it has the id `Integer.MAX_VALUE - node.id`."""
     ours(f"{proxy.host}:{proxy.port}", "own-connection", "range", None)
     connections: dict[str, set[int]] = {}
     for frame in proxy.take():

@@ -1,6 +1,6 @@
 """A flat declaration as a table of numbers, for the kernel that decodes millions of them.
 
-`kafka_wire.compiler` makes Python functions of a declaration; this module makes rows of integers, which
+`kafka_wire.generate` makes Python functions of a declaration; this module makes rows of integers, which
 `kernels.run_programs` interprets. So the columnar decoder has no second description of OffsetCommitKey and
 OffsetCommitValue: a new version in `kafka_wire.records.offsets` is a new program here. Only flat messages are possible
 (fixed-size fields, strings and uuids, in the body or tagged); others have arrays and use the compiled decoders.
