@@ -63,7 +63,7 @@ def coordinator(log: Any = None, partitions: int = 1) -> Coordinator:
 
 
 class Plain:
-    """The meaning of a log: one record after the other, decoded by the compiled decoders."""
+    """The meaning of a log: one record after the other, decoded by the generated decoders."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.groups: dict[str, Group] = {}

@@ -3,7 +3,7 @@
 `kafka_wire.generate` makes Python functions of a declaration; this module makes rows of integers, which
 `kernels.run_programs` interprets. So the columnar decoder has no second description of OffsetCommitKey and
 OffsetCommitValue: a new version in `kafka_wire.records.offsets` is a new program here. Only flat messages are possible
-(fixed-size fields, strings and uuids, in the body or tagged); others have arrays and use the compiled decoders.
+(fixed-size fields, strings and uuids, in the body or tagged); others have arrays and use the generated decoders.
 """
 
 from __future__ import annotations

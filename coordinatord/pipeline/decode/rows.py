@@ -1,4 +1,4 @@
-"""One record as a row: decodes keys and values with the compiled decoders of `kafka_wire` to plain Python values.
+"""One record as a row: decodes keys and values with the generated decoders of `kafka_wire` to plain Python values.
 
 Used for all kinds but offset commits, and as the oracle for those.
 """
