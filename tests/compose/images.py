@@ -34,6 +34,12 @@ LEFT_OUT = (
 )
 OWN_BASE_IMAGE = f"coordinatord-tests/{DEBIAN}-python"
 
+NEEDED = (
+    *("Dockerfile", ".dockerignore", "pyproject.toml", "setup.py", "README.md", "LICENSE"),
+    *("protocol", "coordinatord", "deploy"),
+)
+"""What the Dockerfile and the compose file need, at the top of the project."""
+
 PULL_TIMEOUT_S = 90
 DEBOOTSTRAP_TIMEOUT_S = 300
 IMPORT_TIMEOUT_S = 60
@@ -104,8 +110,7 @@ def build_context(engine: Engine, base: str, directory: Path) -> Path:
 
 def _project_files() -> Iterable[Path]:
     """What the Dockerfile and the compose file need, from a checkout or an unpacked archive."""
-    needed = "Dockerfile .dockerignore pyproject.toml README.md LICENSE protocol coordinatord deploy"
-    for top in needed.split():
+    for top in NEEDED:
         path = PROJECT / top
         for file in [path] if path.is_file() else path.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".whl":

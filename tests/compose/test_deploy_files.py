@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from coordinatord.config.load import from_environment, load
-from tests.compose.images import PROJECT
+from tests.compose.images import NEEDED, PROJECT
 
 DEPLOY = PROJECT / "deploy"
 PORT, ADMIN_PORT, DATA_DIR = 9092, 9180, "/var/lib/coordinatord"
@@ -149,3 +149,16 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
 def _default(value: str) -> str:
     """A value of a compose file in which no variable is set."""
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+
+
+def test_the_image_is_built_with_what_generates_the_codecs() -> None:
+    """setup.py writes them: without it the image would have none, or those that lie about in the checkout."""
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", (PROJECT / "Dockerfile").read_text(), re.M)
+        for source in line.split()[:-1]
+    ]
+    assert {"pyproject.toml", "setup.py", "protocol", "coordinatord"} <= set(copied)
+    ignored = (PROJECT / ".dockerignore").read_text().splitlines()
+    assert [source for source in copied if f"!{source}" not in ignored] == []
+    assert {source.partition("/")[0] for source in copied} <= set(NEEDED)

@@ -15,6 +15,7 @@ import pytest
 from kafka_wire import codecs, fresh, generate, registry
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.errors import TruncatedError
+from tests import conftest
 from tests.daemon import REPOSITORY
 from tests.protocol.messages import all_messages, every_version
 
@@ -114,6 +115,12 @@ def test_stale_modules_are_never_used(copy: Path, how: str) -> None:
         + (": a declaration or the generator has changed since they were generated" if SPOILT[how] is STALE else "")
         + ". Run `python -m kafka_wire generate`; `make` does so by itself."
     )
+
+
+def test_pytest_says_so_before_the_first_test(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr(fresh, "stored", lambda: "of others")
+    with pytest.raises(pytest.exit.Exception, match="are stale"):
+        conftest.pytest_configure(request.config)
 
 
 @pytest.mark.interpreted

@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # From a copy: setuptools leaves a build directory behind, where two runs would meet.
     tree = directory / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "setup.py", "README.md"):
         shutil.copy(ROOT / name, tree / name)
     for name in ("coordinatord", "protocol"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
