@@ -26,7 +26,8 @@ def test_a_mutant_still_applies(mutant: Mutant) -> None:
     function = function_of(mutant)
     before = function.__code__
     with applied(mutant):
-        assert function.__code__.co_code != before.co_code or function.__code__.co_consts != before.co_consts
+        after = function.__code__
+        assert (after.co_code, after.co_consts, after.co_names) != (before.co_code, before.co_consts, before.co_names)
     assert function.__code__ is before
 
 
