@@ -22,7 +22,7 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import read_header
 from kafka_wire.records.key_values import key_values
-from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, Cause, Outcome
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, Cause, Outcome, unreadable
 
 CLIENT_ID = "coordinatord-groups"
 EARLIEST = -2
@@ -167,7 +167,11 @@ def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]
 
 
 def story(record: dict[str, Any]) -> Iterator[str]:
-    """One rebalance, in a few lines."""
+    """One rebalance, in a few lines; of another version of the record, why it is not shown."""
+    reason = unreadable(record)
+    if reason is not None:
+        yield f"One rebalance is not shown: its record {reason}."
+        return
     began = datetime.datetime.fromtimestamp(record["began_ms"] / 1000).astimezone()
     before, after = record["generation_before"], record["generation_after"]
     generation = f"generation {before} → {after}" if before != after else f"generation {before}"

@@ -35,6 +35,14 @@ class DataDirectoryError(LogError):
     """The data directory cannot be used: locked by another process, not writable, or of another version or cluster."""
 
 
+def other_version(path: str, version: object, known: int) -> DataDirectoryError:
+    """The refusal of one of our files in a version that this program does not read."""
+    return DataDirectoryError(
+        f"{path} has version {version!r} and this program reads version {known}: start the coordinatord that wrote it, "
+        f"or give this one another directory"
+    )
+
+
 class CleanerLost(LogError):
     """The cleaning process has ended by itself, as if killed for its memory use: the next one may succeed."""
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from coordinatord.log.checkpoint import uuid_bytes, uuid_text
 from coordinatord.log.disk import Disk, read_text, replace_text
-from coordinatord.log.errors import LogDamaged
+from coordinatord.log.errors import LogDamaged, other_version
 from coordinatord.log.ownership import Catalogued
 
 FILE = "topics.json"
@@ -49,14 +49,16 @@ class Content(NamedTuple):
 
 
 def read(disk: Disk, path: str) -> Content:
-    """The file's content, empty when there is no file. LogDamaged when it is not a valid catalogue."""
+    """The file's content, empty when there is no file. LogDamaged when it is not a valid catalogue,
+    DataDirectoryError when it has another version.
+    """
     text = read_text(disk, path)
     if text is None:
         return Content({}, {}, 0)
     try:
         content = json.loads(text)
         if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']} is not known")
+            raise other_version(path, content["version"], VERSION)
         topics = {
             str(name): Entry(uuid_bytes(entry["id"]), int(entry["partitions"]), dict(entry["configs"]))
             for name, entry in content["topics"].items()

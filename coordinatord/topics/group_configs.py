@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from coordinatord.config import Settings
 from coordinatord.log.disk import Disk, read_text, replace_text
-from coordinatord.log.errors import LogDamaged
+from coordinatord.log.errors import LogDamaged, other_version
 from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig
 from coordinatord.topics.configs import Synonym, broker_synonyms, parse, text_of
 
@@ -135,7 +135,7 @@ class GroupConfigs:
         try:
             content = json.loads(text)
             if content["version"] != VERSION:
-                raise ValueError(f"version {content['version']} is not known")
+                raise other_version(self._path, content["version"], VERSION)
             groups = {str(group_id): dict(own) for group_id, own in content["groups"].items()}
             for own in groups.values():
                 self.check(own)

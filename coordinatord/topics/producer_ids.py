@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from coordinatord.log.disk import Disk, read_text, replace_text
-from coordinatord.log.errors import LogDamaged
+from coordinatord.log.errors import LogDamaged, other_version
 
 FILE = "producer_ids.json"
 VERSION = 1
@@ -26,8 +26,8 @@ class ProducerIds:
     def __init__(
         self, disk: Disk, directory: str, lock: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> None:
-        """`lock` keeps other processes from reserving blocks in the same file meanwhile. LogDamaged when the file is
-        not valid: two producers with the same id would be taken for one.
+        """`lock` keeps other processes from reserving blocks in the same file meanwhile. LogError when the file is not
+        valid: two producers with the same id would be taken for one.
         """
         self._disk = disk
         self._directory = directory
@@ -56,8 +56,10 @@ def read_next(disk: Disk, directory: str) -> int:
     try:
         content = json.loads(text)
         following = content["next"]
-        if content["version"] != VERSION or type(following) is not int or following < 0:
-            raise ValueError(f"version {content['version']}, next {following}")
+        if content["version"] != VERSION:
+            raise other_version(path, content["version"], VERSION)
+        if type(following) is not int or following < 0:
+            raise ValueError(f"next {following}")
         return following
     except (ValueError, KeyError, TypeError) as error:
         raise LogDamaged(path, 0, f"not a record of producer ids: {error!r}") from None

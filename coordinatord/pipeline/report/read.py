@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinatord.pipeline.run.state import find_state
 from coordinatord.pipeline.source.segments import SourceError
 
 Row = dict[str, Any]
@@ -63,12 +64,9 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     """Read the tables of `coordinatord pipeline run --out`. Shows the groups in `only` if given, otherwise the `limit`
     most urgent ones. Raises SourceError.
     """
-    try:
-        state = json.loads((out / "state.json").read_text())
-    except (FileNotFoundError, NotADirectoryError):
-        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first") from None
-    except ValueError:
-        raise SourceError(f"{out / 'state.json'} cannot be read: remove it, and a run makes all tables anew") from None
+    state = find_state(out)
+    if state is None:
+        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
     if any((out / "tables" / name / "_delta_log").exists() for name in OF_ALL):
         raise SourceError("a report is made of Parquet tables, and these are Delta's: run once with --format parquet")
     tables = Tables(int(state["at_ms"]), int(state["runs"]))

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.analysis.consumer_group import METADATA, ConsumerGroup
 from coordinatord.pipeline.analysis.generations import Generation, TopicPartition, generation_of
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
+from coordinatord.pipeline.run.state import read_state
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables.group_log import GENERATION_COLUMNS, consumer_texts
 from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
@@ -83,7 +84,8 @@ def _time_ms(text: str, now_ms: int) -> int:
 
 
 def check_facts(out: Path) -> None:
-    """Raises SourceError if no run has stored anything."""
+    """Raises SourceError if no run has stored anything, or one of another version."""
+    read_state(out)
     if not (out / "facts").is_dir():
         raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.progress import Progress
+from coordinatord.pipeline.run.state import read_state
 from coordinatord.pipeline.source.broker import BrokerTail
 from coordinatord.pipeline.source.options import PATIENCE_S, Options, check_address, read_options
 from coordinatord.pipeline.source.segments import SourceError, find_logs
@@ -66,8 +67,8 @@ def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
 
 
 def check_out(out: Path) -> None:
-    """Make the directory for the tables. Raises SourceError if that fails, if it cannot be written to, or if another
-    run uses it.
+    """Make the directory for the tables. Raises SourceError if that fails, if it cannot be written to, if it has tables
+    of another version, or if another run uses it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -76,4 +77,4 @@ def check_out(out: Path) -> None:
     if not os.access(out, os.W_OK | os.X_OK):
         raise SourceError(f"--out {out} cannot be written to")
     with alone(out):
-        """And it is free."""
+        read_state(out)

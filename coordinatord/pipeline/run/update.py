@@ -37,6 +37,7 @@ from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.run.ingest import Job, keep, merge_ends, put, source_error_of, staging, stream
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
+from coordinatord.pipeline.run.state import STATE_VERSION, read_state, write_state
 from coordinatord.pipeline.source.ledger_topic import Entry, ledger_of
 from coordinatord.pipeline.source.options import name_list, read_options
 from coordinatord.pipeline.source.segments import SourceError
@@ -44,8 +45,6 @@ from coordinatord.pipeline.source.topic_names import keep_names, names_from_brok
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
 
-STATE_VERSION = 3
-"""3: partition ends are part of the stream; 2: facts of all kinds of the consumer protocol are stored."""
 PROGRESS_S = 0.25
 LEDGER_STEP = 32 << 20
 """Characters of the ledger's records that are processed at once."""
@@ -148,7 +147,7 @@ def refresh(
     runs = int(state["runs"]) + 1
     state = {"version": STATE_VERSION, "batch": _last_batch(job.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
     state |= {"chosen": _chosen(job)}
-    _write_state(job.out, state)
+    write_state(job.out, state)
 
 
 # The ledger
@@ -269,21 +268,6 @@ def _last_batch(out: Path) -> int:
     return max(batches, default=-1)
 
 
-def read_state(out: Path) -> dict[str, Any]:
-    try:
-        state: dict[str, Any] = json.loads((out / "state.json").read_text())
-    except FileNotFoundError:
-        return {"version": STATE_VERSION, "batch": -1, "runs": 0}
-    except ValueError:
-        raise SourceError(f"{out / 'state.json'} cannot be read: remove it, and all tables are made anew") from None
-    if state.get("version") != STATE_VERSION:
-        raise SourceError(
-            f"{out} was written by another version of coordinatord (state {state.get('version')}): "
-            "give an empty directory with --out"
-        )
-    return state
-
-
 def check_state(job: Job) -> None:
     """Raises SourceError if the run cannot continue earlier tables: what one run leaves out, no later run reads."""
     before, now = read_state(job.out).get("chosen"), _chosen(job)
@@ -298,9 +282,3 @@ def check_state(job: Job) -> None:
 def _chosen(job: Job) -> dict[str, list[str]]:
     """The part of the log that is read: all of it unless names are given."""
     return {name: sorted(name_list(job.source.options.get(name, ""))) for name in ("groups", "topics")}
-
-
-def _write_state(out: Path, state: dict[str, Any]) -> None:
-    staged = out / "_state.json"
-    staged.write_text(json.dumps(state) + "\n")
-    os.replace(staged, out / "state.json")

@@ -16,7 +16,7 @@ from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.key_values import key_values
-from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, VERSION
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, unreadable
 
 Entry = tuple[int, int, str, str]
 """Partition, offset, group, the record as JSON."""
@@ -94,16 +94,24 @@ def _entries(data: bytes, partition: int, start: int) -> Iterator[Entry]:
     for position, header in iterate_batches(data, partial=True):
         if header.last_offset >= start:
             for offset, _time_ms, _key, value in key_values(data, position, header):
+                if offset < start:
+                    continue
                 record = _record(value)
-                if offset >= start and record is not None:
-                    yield partition, offset, record["group"], bytes(value or b"").decode()
+                if record is None:
+                    continue
+                reason = unreadable(record)
+                if reason is not None:
+                    raise SourceError(f"offset {offset} of {LEDGER_TOPIC}-{partition} {reason}")
+                yield partition, offset, record["group"], bytes(value or b"").decode()
 
 
 def _record(value: bytes | None) -> dict[str, Any] | None:
-    """The record; None if no known version of the ledger has written it."""
+    """The record, of any version; None if coordinatord did not write it."""
     try:
         record = json.loads(value or b"null")
     except ValueError:
         return None
-    known = isinstance(record, dict) and record.get("version") == VERSION and isinstance(record.get("group"), str)
-    return record if known else None
+    is_ours = (
+        isinstance(record, dict) and isinstance(record.get("version"), int) and isinstance(record.get("group"), str)
+    )
+    return record if is_ours else None

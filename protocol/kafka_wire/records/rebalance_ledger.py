@@ -6,7 +6,7 @@ key is the group's name, its value a JSON object. A rebalance has two phases, na
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
 
-Version 1 (fields may be added to a version but are never changed or removed):
+Version 1 (fields may be added to a version but are never changed or removed; readers refuse a later version):
 
 version
     1
@@ -45,6 +45,16 @@ LEDGER_TOPIC = "__rebalances"
 """Has as many partitions as `__consumer_offsets`, so a group's rebalances have the partition number of its offsets."""
 
 VERSION = 1
+
+
+def unreadable(record: object) -> str | None:
+    """Why this program cannot read the record, and what to do about it; None for a record of its version."""
+    version = record.get("version") if isinstance(record, dict) else None
+    if version == VERSION:
+        return None
+    if isinstance(version, int) and version > VERSION:
+        return f"has version {version} and this program reads version {VERSION}: use the later coordinatord"
+    return f"is not a record of a rebalance, of which this program reads version {VERSION}"
 
 
 class Outcome:

@@ -19,6 +19,7 @@ from coordinatord.pipeline.analysis.rebalances import rebalances
 from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.page import page
 from coordinatord.pipeline.report.read import Held, read
+from coordinatord.pipeline.run.state import STATE_VERSION
 from coordinatord.pipeline.source.segments import SourceError
 from kafka_wire.records.rebalance_ledger import Why
 
@@ -96,7 +97,7 @@ def follow(out: Path, events: list[dict[str, Any]]) -> None:
 def write(out: Path, tables: dict[str, list[dict[str, Any]]]) -> None:
     """As `pipeline run` leaves them."""
     out.mkdir(exist_ok=True)
-    (out / "state.json").write_text(json.dumps({"version": 1, "batch": 0, "runs": 1, "at_ms": NOW_MS}))
+    (out / "state.json").write_text(json.dumps({"version": STATE_VERSION, "batch": 0, "runs": 1, "at_ms": NOW_MS}))
     for name, rows in tables.items():
         if rows:
             path = out / "tables" / name / "bucket=0"
