@@ -66,7 +66,7 @@ def tree(name: str, version: int) -> None:
 def generate() -> None:
     """Write the functions of all messages, unless they are what the declarations say already."""
     if fresh.stored() != fresh.digest() and (changed := write()):
-        click.echo(f"generated {len(changed)} modules in {fresh.GENERATED}")
+        click.echo(f"modules generated in {fresh.GENERATED}: {len(changed)}")
 
 
 @main.command()

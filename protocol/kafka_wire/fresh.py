@@ -1,8 +1,8 @@
 """Whether the generated modules belong to the declarations and the generator that are there.
 
 `kafka_wire.generate` stores a digest of all that it reads; `kafka_wire.generated` compares it once, when the first of
-the modules is imported. That takes 2 ms, in an installation as in a checkout: no other state is trusted, and a stale
-module is never used.
+the modules is imported. That takes a millisecond, in an installation as in a checkout: no other state is trusted, and a
+stale module is never used.
 """
 
 from __future__ import annotations

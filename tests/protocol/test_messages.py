@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kafka_wire import reference, registry
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_wire.codecs import decoder, encode_message
-from kafka_wire.errors import DecodeError, TrailingBytesError
+from kafka_wire.errors import DecodeError, LengthError, TrailingBytesError
 from kafka_wire.schema import schema_of
 from tests.protocol.arbitrary import messages, seeded_messages
 from tests.protocol.messages import all_messages, every_version, name_of
@@ -105,6 +107,22 @@ def test_codecs_agree_on_what_is_damaged(case: tuple[type[Any], int]) -> None:
     for _ in range(40):
         data = damaged(encoded, rng)
         read(cls, version, data)
+
+
+@pytest.mark.parametrize("marker", [0x80, 0xFE, 0xFF])
+def test_a_struct_with_any_negative_marker_is_null(marker: int) -> None:
+    encoded = encode_message(DescribeTopicPartitionsRequest(), 0)
+    assert encoded[-2:] == b"\xff\0"
+    data = encoded[:-2] + bytes((marker, 0))
+    assert read(DescribeTopicPartitionsRequest, 0, data) == DescribeTopicPartitionsRequest()
+
+
+@pytest.mark.parametrize("count", [4, 5, 1 << 30])
+def test_more_elements_than_bytes_are_refused_before_they_are_read(count: int) -> None:
+    """Also where the buffer goes on behind the message: what the next one says is no element of this one."""
+    data = count.to_bytes(4, "big") + b"\0\1g" + b"\0\0" * 20
+    with pytest.raises(LengthError, match=f"{count} elements of groups_names"):
+        decoder(DeleteGroupsRequest, 0)(data, 0, 7)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[1] in schema_of(case[0]).flexible], ids=name_of)
