@@ -23,17 +23,30 @@ import click
 from tests.daemon import REPOSITORY
 
 HERE = Path(__file__).parent
-TESTS = ("scenarios", "heartbeats", "joining", "polling", "committing", "timers", "world")
+TESTS = (
+    "scenarios",
+    "heartbeats",
+    "joining",
+    "polling",
+    "committing",
+    "timers",
+    "metrics",
+    "custom_assignors",
+    "nodes",
+    "world",
+)
+SHELL = ("connections", "wire")
 LIMIT_S = 120.0
 HANGS_S = 10  # a test that takes so long does not end: it takes a tenth of a second otherwise
 
 
 class Mutant(NamedTuple):
-    """`module` of coordinatord.member; `source` is there once."""
+    """`module` of coordinatord.member; `source` is there once. `tests` are to notice it."""
 
     module: str
     source: str
     instead: str
+    tests: tuple[str, ...] = TESTS
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -53,6 +66,58 @@ MUTANTS: dict[str, Mutant] = {
     "a poll does not show that the application is alive": Mutant(
         "timer", "        self.poll.deadline_ms = now_ms + self.max_poll_interval_ms\n", "        pass\n"
     ),
+    "a negative timeout is taken": Mutant("timer", "if timeout_ms < 0:", "if False:"),
+    "a timer does not know when it began": Mutant("timer", "        self.start_ms = now_ms\n", ""),
+    "the last poll is forgotten": Mutant(
+        "timer", "self.last_poll_ms = self.poll.start_ms = now_ms", "self.poll.start_ms = now_ms"
+    ),
+    # Calls
+    "a second call is taken": Mutant("calls", "    if under_way:\n", "    if False:\n"),
+    "a closed consumer takes calls": Mutant("calls", "    if member.closed:\n", "    if False:\n"),
+    "a close does not wait for commits": Mutant("polling", "pending = _awaited(member)", "pending = 0"),
+    "a close waits for a join": Mutant(
+        "polling", "type(each.request) not in (JoinGroupRequest, SyncGroupRequest)", "True"
+    ),
+    "a rejoin does not wait for the coordinator's responses": Mutant(
+        "joining", "member.settings.single_threaded and member.join is None and member.pending_requests", "False"
+    ),
+    # What is known and measured
+    "a fetch does not tell the high watermark": Mutant(
+        "fetching", "state.high_watermark = data.high_watermark", "pass"
+    ),
+    "a commit is not remembered": Mutant("committing", "            state.committed = offset\n", "            pass\n"),
+    "heartbeats are not measured": Mutant(
+        "heartbeats", "    member.metrics.heartbeat_latency.record(now_ms - send.sent_ms)\n", ""
+    ),
+    "nobody is told what helps against a poll that comes too late": Mutant(
+        "heartbeats", "    result.warnings.append(", "    (lambda _warning: None)("
+    ),
+    # Assignors
+    "an unknown assignor is offered": Mutant(
+        "state", "if unknown or not self.partition_assignment_strategy:", "if False:"
+    ),
+    "user data stay at home": Mutant("joining", "assignor.subscription_user_data(member.subscription)", "None"),
+    # Nodes
+    "the busiest node is asked": Mutant("nodes", "return min(ready,", "return max(ready,"),
+    "a node that failed is asked again at once": Mutant(
+        "nodes",
+        "link.retry_at_ms = now_ms + self._backoff.after_ms(link.failures)",
+        "link.retry_at_ms = now_ms",
+    ),
+    "the back-off of a node does not grow": Mutant("nodes", "link.failures += 1", "link.failures = 0"),
+    "nobody begins again with the bootstrap servers": Mutant(
+        "nodes", "if chosen is None and self._rebootstraps", "if False and self._rebootstraps"
+    ),
+    "the coordinator has no connection of its own": Mutant(
+        "connections", "return (send.to, True), self._member", "return (send.to, False), self._member", SHELL
+    ),
+    "only the bootstrap servers are asked": Mutant(
+        "connections",
+        "chosen = nodes.choose_for_metadata(now_ms) if of_metadata else nodes.choose(now_ms)",
+        "chosen = -1",
+        SHELL,
+    ),
+    "a static member goes out as a dynamic one": Mutant("wire", "if version < static_since and", "if False and", SHELL),
     # The heartbeat's states, and what it makes of answers
     "nobody looks at the poll timer": Mutant("heartbeats", "heartbeat.poll.is_expired(now_ms)", "False"),
     "an application within a poll is taken for dead": Mutant("heartbeats", "not member.in_poll and ", ""),
@@ -177,7 +242,7 @@ def play(mutant: Mutant | None) -> int:
     assert not any(name.startswith("coordinatord.member") for name in sys.modules), "too late to load a mutant"
     if mutant is not None:
         sys.meta_path.insert(0, _Finder(mutant))
-    files = [str(HERE / f"test_{name}.py") for name in TESTS]
+    files = [str(HERE / f"test_{name}.py") for name in (TESTS if mutant is None else mutant.tests)]
     return pytest.main(
         [
             "-x",

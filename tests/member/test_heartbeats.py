@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.member.events import Rejoin
+from coordinatord.member.heartbeats import run_task, schedule_task
+from coordinatord.member.result import Result
 from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, STABLE, UNJOINED
 from coordinatord.member.timer import NEVER
@@ -343,6 +345,46 @@ def test_without_a_thread_a_rejoin_waits_for_what_the_coordinator_was_asked() ->
     assert lab.names() == ["Heartbeat"], "awaitPendingRequests"
     lab.heartbeat()
     assert lab.names() == ["JoinGroup"]
+
+
+def test_without_a_thread_a_failure_schedules_the_task_after_the_back_off() -> None:
+    lab = Lab(single_threaded=True, fetches=False, session_timeout_ms=30_000).stable()
+    lab.poll(10**6)
+    lab.advance(INTERVAL_MS)
+    assert lab.member.task_ms == NEVER
+    lab.heartbeat(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert lab.member.task_ms == lab.now_ms + 100
+
+
+def test_without_a_thread_a_join_schedules_the_task_unless_a_response_will() -> None:
+    lab = Lab(single_threaded=True, fetches=False, session_timeout_ms=30_000).stable()
+    member = lab.member
+    for in_flight, task_ms in ((False, lab.now_ms), (True, NEVER)):
+        member.heartbeat.in_flight = in_flight
+        schedule_task(member, lab.now_ms)
+        assert member.task_ms == task_ms
+        assert member.heartbeat.session.deadline_ms == lab.now_ms + 30_000
+
+
+@pytest.mark.parametrize("without", ["generation", "coordinator", "need"])
+def test_without_a_thread_the_task_does_nothing_outside_of_a_group(without: str) -> None:
+    lab = Lab(single_threaded=True, fetches=False, session_timeout_ms=30_000).stable()
+    member = lab.member
+    lab.now_ms += INTERVAL_MS
+    result = Result()
+    run_task(member, lab.now_ms, result)
+    assert [type(each.request) for each in result.sends] == [HeartbeatRequest]
+    match without:
+        case "generation":
+            member.generation = NO_GENERATION
+        case "coordinator":
+            member.coordinator = None
+        case _:
+            member.request_rejoin("test")
+    lab.now_ms += INTERVAL_MS
+    result = Result()
+    run_task(member, lab.now_ms, result)
+    assert (result.sends, member.task_ms) == ([], NEVER)
 
 
 def test_with_a_thread_a_rejoin_does_not_wait() -> None:

@@ -56,6 +56,28 @@ def test_a_lookup_that_cannot_succeed_is_the_applications(error: ErrorCode) -> N
     assert lab.polled[-1].error is error
 
 
+def test_a_lookup_that_fails_asks_for_metadata_too() -> None:
+    lab = Lab()
+    lab.poll(5_000)
+    lab.know()
+    assert lab.names() == ["FindCoordinator"]
+    lab.find(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    lab.advance(100)
+    assert lab.names() == ["Metadata", "FindCoordinator"]
+
+
+def test_a_join_that_comes_when_nobody_waits_for_it_is_no_success() -> None:
+    lab = Lab().preparing()
+    lab.tell(Subscribe([]))
+    assert lab.member.state is UNJOINED
+    lab.join()
+    lab.tell(Subscribe(["t"]))
+    lab.poll()
+    assert lab.member.state is not COMPLETING_REBALANCE
+    assert lab.member.generation.generation_id == -1
+    assert "SyncGroup" not in lab.names()
+
+
 def test_a_join_says_who_we_are_and_what_we_can() -> None:
     lab = Lab(
         group_instance_id="i",
@@ -72,6 +94,19 @@ def test_a_join_says_who_we_are_and_what_we_can() -> None:
     subscription = decode_subscription(request.protocols[0].metadata)
     assert (subscription.topics, subscription.rack_id, subscription.owned_partitions) == (["t"], "r", [])
     assert send.timeout_ms == 65_000, "it may be parked for the rebalance timeout"
+
+
+def test_a_join_may_take_as_long_as_the_rebalance_and_five_seconds() -> None:
+    for max_poll_interval_ms, timeout_ms in ((300_000, 305_000), (1_000, 30_000)):
+        lab = Lab(max_poll_interval_ms=max_poll_interval_ms).preparing()
+        assert lab.take(JoinGroupRequest).timeout_ms == timeout_ms
+
+
+def test_rejoin_is_needed_until_the_assignment_has_come() -> None:
+    lab = Lab().completing()
+    assert lab.member.rejoin_needed, "a SyncGroup that fails is followed by a join"
+    lab.sync(T0)
+    assert not lab.member.rejoin_needed
 
 
 def test_member_id_required_is_followed_by_the_id_at_once() -> None:

@@ -26,6 +26,7 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import read_request_header
 from kafka_wire.registry import codec
 from tests.member.client_stories import until
 
@@ -201,6 +202,21 @@ class Sink(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
+
+
+def test_a_header_says_what_is_asked_and_who_asks() -> None:
+    wire = Wire("me", lambda _token, _answer: None, lambda _wire: None)
+    sink = Sink()
+    wire.connection_made(sink)
+    wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(11, 0, 7), ApiVersion(12, 0, 4)]))
+    wire.ask(1, JoinGroupRequest("g"))
+    wire.ask(2, HeartbeatRequest("g"))
+    headers = []
+    for frame, flexible in zip(sink.written, (True, True, True), strict=True):
+        assert int.from_bytes(frame[:4]) == len(frame) - 4
+        header, _ = read_request_header(frame, 4, len(frame), flexible)
+        headers.append((header.api_key, header.api_version, header.correlation_id, header.client_id))
+    assert headers == [(VERSIONS, 4, 1, "me"), (11, 7, 2, "me"), (12, 4, 3, "me")]
 
 
 @pytest.mark.parametrize("key", STATIC)

@@ -7,8 +7,10 @@ import json
 
 import pytest
 
+from coordinatord.config import Settings
 from coordinatord.log import LogDamaged
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
+from coordinatord.topics.catalogue import internal_configs
 from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
@@ -68,6 +70,14 @@ def test_a_restart_keeps_ids_partitions_and_settings() -> None:
     assert topic.configs.own == {"retention.ms": "1000"}
     assert topic.partitions[2].log.end_offset == 2
     assert topic.partitions[2].log.config.retention_ms == 1000
+
+
+def test_the_offsets_topic_has_kafkas_settings() -> None:
+    assert internal_configs(Settings(), "__consumer_offsets") == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(100 << 20),
+    }
 
 
 def test_the_offsets_topic_keeps_the_partitions_it_was_made_with() -> None:
