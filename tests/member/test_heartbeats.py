@@ -340,7 +340,9 @@ def test_without_a_thread_a_rejoin_waits_for_what_the_coordinator_was_asked() ->
     lab.poll(10**6)
     lab.advance(INTERVAL_MS)
     assert lab.names() == ["Heartbeat"]
+    lab.end_poll()
     lab.tell(Rejoin())
+    lab.poll(10**6)
     lab.advance(1_000)
     assert lab.names() == ["Heartbeat"], "awaitPendingRequests"
     lab.heartbeat()
