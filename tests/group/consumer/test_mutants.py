@@ -1,10 +1,10 @@
-"""Each mutant of mutants.py is noticed by Kafka's recorded answers, and the assignors as they are are not."""
+"""Each mutant of mutants.py is noticed by Kafka's recorded answers, and the modules as they are are not."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.group.consumer.mutants import MUTANTS, Mutant, mutated, noticed
+from tests.group.consumer.mutants import CASES, MUTANTS, Mutant, mutated, noticed
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
@@ -13,8 +13,9 @@ def test_the_mistake_can_be_made(mutant: Mutant) -> None:
     compile(mutated(mutant), mutant.module, "exec")
 
 
-def test_the_assignors_as_they_are_are_found_in_order() -> None:
-    assert not noticed(None)
+@pytest.mark.parametrize("kind", CASES)
+def test_the_modules_as_they_are_are_found_in_order(kind: str) -> None:
+    assert not noticed(None, kind)
 
 
 @pytest.mark.slow
