@@ -1,4 +1,4 @@
-"""Assignors and a reader of expressions with one mistake each. Kafka's recorded answers have to show each mistake."""
+"""Modules of the consumer protocol with one mistake each. Kafka's recorded answers have to show each mistake."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ CASES = {
     "assignors": "tests.group.consumer.assignor_cases",
     "syntax": "tests.group.consumer.expression_cases",
     "expressions": "tests.group.consumer.expression_cases",
+    "metadata_hash": "tests.group.consumer.hash_cases",
 }
-RELOADED = (
-    f"{package.__name__}.assignors",
-    f"{package.__name__}.expressions",
-    f"{package.__name__}.syntax",
-    *CASES.values(),
-)
+RELOADED = (*(f"{package.__name__}.{each}" for each in CASES), *CASES.values())
 
 
 class Mutant(NamedTuple):
@@ -204,6 +200,22 @@ MUTANTS: dict[str, Mutant] = {
         "syntax", "            raise PatternSyntaxError(NO_BRACKET)", "            self.at -= 1"
     ),
     "part of a name is enough": Mutant("expressions", "compiled.fullmatch", "compiled.search"),
+    # The hash of topics
+    "an id is read from behind": Mutant("metadata_hash", "topic_id[7::-1]", "topic_id[:8]"),
+    "the halves of an id change places": Mutant("metadata_hash", "topic_id[:7:-1]", "topic_id[8:]"),
+    "no magic byte": Mutant("metadata_hash", "bytearray(_MAGIC)", "bytearray()"),
+    "strings have no length": Mutant("metadata_hash", "    data += _INT.pack(len(units) // 2)\n", ""),
+    "strings are as long as their bytes": Mutant("metadata_hash", "len(units) // 2", "len(units)"),
+    "racks have no length": Mutant(
+        "metadata_hash", "            data += _INT.pack(len(string_order(rack)) // 2)\n", ""
+    ),
+    "racks are as long as their characters": Mutant("metadata_hash", "len(string_order(rack)) // 2", "len(rack)"),
+    "racks have no order": Mutant("metadata_hash", "sorted(each, key=string_order)", "each"),
+    "racks are in order of code points": Mutant("metadata_hash", "sorted(each, key=string_order)", "sorted(each)"),
+    "racks are a set": Mutant("metadata_hash", "sorted(each, key=string_order)", "sorted(set(each), key=string_order)"),
+    "partitions have no number": Mutant("metadata_hash", "        data += _INT.pack(partition)\n", ""),
+    "topics have no order": Mutant("metadata_hash", "sorted(topic_hashes, key=string_order)", "topic_hashes"),
+    "a hash is not signed": Mutant("metadata_hash", "if value >> 63", "if False"),
 }
 
 
