@@ -23,7 +23,7 @@ LEAST_BUFFER_BYTES = 4096
 
 
 class Compaction:
-    """One per daemon. Does nothing until `look` is called."""
+    """The cleaner of a daemon. Does nothing until `look` is called."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Compaction:
         workshop: Workshop | None = None,
         worker: Worker | None = None,
     ) -> None:
-        """`workshop` rewrites, by default a process of its own; `worker` waits for it, by default a thread."""
+        """`workshop` rewrites logs, by default in its own process; `worker` waits for it, by default on a thread."""
         self._metrics = metrics
         self._log = get_logger("coordinatord.log.cleaner")
         self.cleaner = Cleaner(
@@ -62,11 +62,11 @@ class Compaction:
         self._watch(now_ms)
 
     def look(self) -> None:
-        """Look for something to clean, and clean it. Every log.cleaner.backoff.ms."""
+        """Find a log to clean, and clean it. Called every log.cleaner.backoff.ms."""
         self.cleaner.look()
 
     def close(self) -> None:
-        """Before the log is closed."""
+        """Stop cleaning; to be called before the log is closed."""
         self.cleaner.close()
 
     def _cleaned(self, log: PartitionLog, statistics: Statistics) -> None:

@@ -1,9 +1,8 @@
-"""The daemon: put together, listening, loading, draining.
+"""The daemon: assembles its parts, listens, loads, drains.
 
-Start: take the data directory, listen, then load the groups while what is loaded already is being served. Stop, at
-SIGTERM or SIGINT: no new connections, parked requests are answered, the log is flushed, exit 0. When the log fails
-there is nothing to be saved by going on: what waits for it is answered COORDINATOR_NOT_AVAILABLE, exit 1, and the next
-start replays what is durable.
+Start: lock the data directory, listen, then load the groups; loaded groups are served meanwhile. Stop, at SIGTERM or
+SIGINT: accept no connections, answer parked requests, flush the log, exit with 0. If the log fails, requests that wait
+for it are answered COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the next start replays what is durable.
 """
 
 from __future__ import annotations
@@ -66,16 +65,16 @@ from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
 from kafka_wire.api_key import ApiKey
 
 EXPIRY_SLICE_S = 0.001
-"""How long a look at all groups' offsets may keep the loop before somebody else gets a turn."""
+"""How long a search for expired offsets may occupy the event loop before other work runs."""
 
 CLOCK_INTERVAL_S = 1.0
 
 LEAST_CLEANER_BACKOFF_S = 0.01
-"""log.cleaner.backoff.ms may be 0, which means all the time to Kafka."""
+"""log.cleaner.backoff.ms may be 0, with which Kafka's cleaner never pauses."""
 
 
 class Daemon:
-    """One coordinator with all its parts. `start`, then `wait`, then `stop`: also what tests do in their own loop."""
+    """One coordinator with all its parts. Call `start`, then `wait`, then `stop`; tests do so in their own loop."""
 
     def __init__(
         self,
@@ -86,8 +85,8 @@ class Daemon:
         log_worker: Worker | None = None,
         part: Part | None = None,
     ) -> None:
-        """`log_worker` writes and flushes the log, by default on a thread of its own. `part` is what a supervisor has
-        given this process to do; without it this is the only one.
+        """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that
+        a supervisor assigned to this process; without it this is the only process.
         """
         self.settings = settings
         self.loop = loop
@@ -110,10 +109,10 @@ class Daemon:
         self._assemble_door()
         self._assemble_admin()
 
-    # Assemble, from the floor up
+    # Assemble, from the bottom up
 
     def _assemble_nodes(self) -> None:
-        """Which nodes there are, and how to ask the others."""
+        """The nodes, and connections to the other ones."""
         settings, part = self.settings, self.part
         self.peers = None if part is None else Peers(part.peer_paths, self.loop)
         self.nodes = Nodes(settings.node_id, settings.broker_rack)
@@ -178,7 +177,7 @@ class Daemon:
         self.topics.on_deleted(self.coordinator.topic_deleted)
 
     def _assemble_transactions(self) -> None:
-        """The transaction coordinator, and who writes its markers."""
+        """The transaction coordinator, and the writer of its markers."""
         settings = self.settings
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
         self.transactions = Transactions(
@@ -219,7 +218,7 @@ class Daemon:
         )
 
     def _assemble_admin(self) -> None:
-        """The admin port, and what metrics read when somebody asks."""
+        """The admin port, and the state that metrics read at each scrape."""
         self.admin: AdminServer | None = None
         if self.settings.admin is not None:
             self.admin = AdminServer(self.settings.admin, self.metrics, self.health, loop=self.loop)
@@ -294,7 +293,7 @@ class Daemon:
         self.begin()
 
     def begin(self) -> None:
-        """Load, and do from time to time what is to be done; the clients' way in is open."""
+        """Load, and start the periodic work. Clients can connect already."""
         self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
         if self.part is None or self.part.worker == 0:
             for setting, asked, kept in self.topics.kept_partitions():
@@ -303,7 +302,7 @@ class Daemon:
                 )
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
-        if self.now_ms is self.clock:  # whoever has handed in another one leads it
+        if self.now_ms is self.clock:  # another clock is advanced by the caller who passed it
             self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         self._close_idle()
         retention_s = self.settings.log_retention_check_interval_ms / 1000
@@ -316,13 +315,13 @@ class Daemon:
         self._spawn(self._expire_offsets())
 
     def _close_idle(self) -> None:
-        """Now and from time to time. By a timer, so that whoever has said something has been heard."""
+        """Close idle connections, now and periodically. A timer does it: timers expire after requests were read."""
         idle_ms = self.settings.connections_max_idle_ms
         self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
         self.connections.close_idle(idle_ms)
 
     async def _expire_offsets(self) -> None:
-        """Look for expired offsets from time to time, without keeping the loop from anybody else."""
+        """Expire offsets periodically, in slices between which other work runs."""
         retention_ms = self.topics.group_configs.retention_ms
         while True:
             await asyncio.sleep(self.settings.offsets_retention_check_interval_ms / 1000)
@@ -341,7 +340,7 @@ class Daemon:
         return await self.loop.create_server(connection, sock=listening, backlog=backlog)
 
     async def _load(self) -> None:
-        """Replay the coordinators' logs. Groups first: what a transaction has left undone may be for them."""
+        """Replay the coordinators' logs. Groups first: an unfinished transaction may have markers to write for them."""
         coordinator, transactions = self.coordinator, self.transactions
         await self.loading.run(coordinator, transactions)
         if coordinator.actors or transactions.actors:
@@ -360,11 +359,11 @@ class Daemon:
     # Run and stop
 
     async def wait(self) -> None:
-        """Until `request_stop`, or until the log fails."""
+        """Returns after `request_stop`, or when the log fails."""
         await self._stopping.wait()
 
     def request_stop(self, reason: str) -> None:
-        """Begin to stop; more than once does no harm."""
+        """Begin to stop. Further calls have no effect."""
         if not self._stopping.is_set():
             self._log.info("stopping", reason=reason)
             self.health.draining(reason)
@@ -383,7 +382,7 @@ class Daemon:
             self.topics.drain()
         self.timers.close()
         deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
-        # The answers of the drain wait for the log, and the sockets for their peers: give both their turns.
+        # The responses of the drain wait for the log, and the sockets for their peers: let both continue.
         await self._until(lambda: not self._has_unsent or self.failed is not None, deadline_s)
         if self.peers is not None:
             self.peers.close()
@@ -404,11 +403,11 @@ class Daemon:
 
     @property
     def _has_unsent(self) -> bool:
-        """Some client has not got all of its answers yet."""
+        """Whether any client has not received all of its responses."""
         return self.connections.has_unsent or bool(self.runtime.parked.held_count)
 
     async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
-        """Let the loop work until something is so, or time is up. Only stopping waits like this."""
+        """Wait until `done` or the deadline, while the loop works. Only `stop` waits like this."""
         while not done() and self.loop.time() < deadline_s:  # noqa: ASYNC110  # there is no one event for it
             await asyncio.sleep(0.005)
 
@@ -421,7 +420,7 @@ class Daemon:
         return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
 
     def _rebalances(self, query: dict[str, list[str]]) -> object:
-        """The admin page of the ledger: what goes on, and what has ended, newest first. On the admin thread."""
+        """The ledger's admin page: rebalances under way, and ended ones, newest first. Called on the admin thread."""
         assert self.ledger is not None
         group_id = query.get("group", [None])[0]
         actors = list(self.coordinator.actors.values())

@@ -30,7 +30,7 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
     if part is not None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # its supervisor has held them back
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # the supervisor blocked them
     try:
         await daemon.start()
         on_listening(daemon)
@@ -38,7 +38,7 @@ async def _run(
     finally:
         code = await daemon.stop()
         if part is not None:
-            # Told to stop twice, by its supervisor and by who has told all of them, it must not die of the second.
+            # A second signal must not kill it: its supervisor and a signal to the whole process group both stop it.
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     return code
 
@@ -46,10 +46,12 @@ async def _run(
 def run(
     settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: Part | None = None
 ) -> int:
-    """Serve until a signal comes or the log fails; the exit code. `on_listening` is told when clients may come."""
+    """Serve until a signal or a failure of the log; returns the exit code. `on_listening` is called when clients can
+    connect.
+    """
     try:
         import uvloop
-    except ImportError:  # no wheel for this platform: asyncio's own loop serves as well, slower
+    except ImportError:  # no wheel for this platform: asyncio's own loop also serves, more slowly
         new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     else:
         new_loop = uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""State that metrics read when a scrape asks for it, on the admin thread: each read is quick and changes nothing."""
+"""State that metrics read at each scrape, on the admin thread: each read is quick and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def watch(daemon: Any) -> None:
-    """Register them. `daemon` is daemon.Daemon, assembled."""
+    """Register the reads. `daemon` is an assembled daemon.Daemon."""
     add, coordinator = daemon.metrics.watch, daemon.coordinator
     add("group_count", lambda: {"classic": len(coordinator.actors)})
     add("classic_group_count", coordinator.state_counts)

@@ -1,8 +1,8 @@
-"""A worker's side of its supervisor: what it is given, and the line between them.
+"""A worker and its supervisor: what the worker is given, and the connection between them.
 
-On the line go single words, each on a line of its own. The worker says `listening` (and its admin URL) when clients may
-come, and `changed` when it has changed the catalogue; the supervisor passes `changed` on to the others. When the line
-is cut, the supervisor is dead, and the worker stops in order: without it nobody would start it again, or stop it.
+The connection carries one word per line. The worker sends `listening` (and its admin URL) when clients can connect, and
+`changed` when it has changed the catalogue; the supervisor forwards `changed` to the other workers. If the connection
+breaks, the supervisor is dead, and the worker stops in order: nothing would restart or stop it any more.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LISTENING = b"listening"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a worker is given. `sockets` are bound and listen already; `addresses` has what clients of a listener are
-    told of every worker, `peer_paths` every worker's Unix socket, of which `peer_socket` is this one's.
+    """What a worker is given. `sockets` are bound and already listen; `addresses` has, per listener, the address of
+    every worker that clients are told; `peer_paths` has every worker's Unix socket, and `peer_socket` is this worker's.
     """
 
     worker: int
@@ -44,7 +44,7 @@ class Part:
 
 
 class Line(asyncio.Protocol):
-    """The worker's end."""
+    """The worker's end of the connection."""
 
     def __init__(self, changed: Callable[[], object], cut: Callable[[], object]) -> None:
         self._changed = changed
@@ -55,19 +55,19 @@ class Line(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """`changed` is all that is ever said, and once is as good as twice."""
+        """The supervisor sends nothing but `changed`; several of them need one refresh."""
         self._changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cut()
 
     def say(self, word: bytes, argument: str = "") -> None:
-        """To the supervisor."""
+        """Send a word to the supervisor."""
         self._transport.write(b"%s %s\n" % (word, argument.encode()))
 
 
 class Daemon(Protocol):
-    """What is asked of the daemon."""
+    """What the connection needs of the daemon."""
 
     def request_stop(self, reason: str) -> None: ...
 
@@ -82,9 +82,9 @@ async def take_up_line(
     daemon: Daemon,
     admin_url: str,
 ) -> None:
-    """From now on hear of others' changes and tell of our own; and tell that clients may come."""
+    """Follow the other workers' changes and announce this one's; then announce that clients can connect."""
     catalogue = topics.catalogue
-    assert isinstance(catalogue, SharedCatalogue), "a worker has a part in one"
+    assert isinstance(catalogue, SharedCatalogue), "workers share a catalogue"
 
     def follow() -> None:
         try:

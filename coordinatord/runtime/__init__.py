@@ -1,13 +1,13 @@
-"""What a coordinator is, whatever it coordinates; groups and transactions stand on it.
+"""The runtime that all coordinators share; groups and transactions are built on it.
 
     actors.py      Actors: by id, in the partitions that this node serves; look-up, loading, draining.
                    Actor: the shell around a step, with the durability gate
-    log.py         the log as a coordinator sees it, and what a store has to promise
-    partitions.py  the states of a coordinators' topic's partitions
-    loading.py     which partition is loaded when, in slices
-    parked.py      answers to requests that were parked; refusals.py, versions.py: what answers look like
+    log.py         the log as a coordinator sees it, and what a store must promise
+    partitions.py  the states of the partitions of a coordinator's topic
+    loading.py     the order in which partitions are loaded, in slices
+    parked.py      responses to parked requests; refusals.py, versions.py: the form of responses
     runtime.py     what the coordinators of a node share
 
-A tenant is a subclass of Actors and one of Actor, with a step of its own. What a step decides from may be replaced by
-something of another kind in that step: one id, several kinds.
+A coordinator is a subclass of Actors and one of Actor, with its own step. A step may replace its actor's state by one
+of another kind: one id can have several kinds.
 """

@@ -1,19 +1,19 @@
-"""What a coordinator is, whatever it coordinates: actors by id, in the partitions of its log that this node serves.
+"""The base of every coordinator: actors by id, in the partitions of its log that this node serves.
 
-Kafka's coordinators stand on a common runtime in the same way (its coordinator-common). Subclasses of `Actors` say what
-an actor is, and what a partition's records make; subclasses of `Actor` say what becomes of what a step has decided.
+Kafka's coordinators share a runtime in the same way (coordinator-common). Subclasses of `Actors` define what an actor
+is and how a partition's records are replayed; subclasses of `Actor` define how the result of a step is applied.
 
-An actor is one thing that is coordinated, a group or a transactional id: the shell around its steps. It is no task.
-`tell` runs a step and applies its result before it returns: records to the log, timers to the wheel, answers to
-connections. Steps never await, so nothing can come between, and nothing that is applied calls back into a step:
-answering only writes into a connection's buffer.
+An actor is one coordinated thing, a group or a transactional id: the shell around its steps. It is not a task. `tell`
+runs a step and applies its result before it returns: records go to the log, timers to the wheel, responses to
+connections. Steps never await, so nothing runs in between, and applying a result never calls back into a step: a
+response is only written into a connection's buffer.
 
-The durability gate is here: `epoch` is that of the last record that was written for the actor. Until the log has
-flushed it every answer that shows something of the actor waits, reads included, since each may show what that record
-says. Answers of other actors do not wait.
+The durability gate is here: `epoch` is the epoch of the last record written for the actor. Until the log has flushed
+that epoch, every response that depends on the actor waits, including responses to reads, since each may show what that
+record says. Responses of other actors do not wait.
 
-What a step decides from is the actor's `state`. Nobody else keeps it, so a step may put something of another kind in
-its place.
+A step decides from the actor's `state`. Only the actor refers to the state, so a step may replace it by one of another
+kind.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ C = TypeVar("C", bound="Actors[Any]")
 
 
 class State(Protocol):
-    """What is coordinated."""
+    """The state of one coordinated thing."""
 
     exists: bool
-    """Whether there is anything to be found; what does not exist after a step is forgotten."""
+    """False if there is nothing to find: the actor is forgotten after the step."""
 
 
 class Actor(Generic[C]):
-    """A state with its partition of the log. Subclasses say what becomes of what a step has decided."""
+    """A state with its partition of the log. Subclasses apply the results of steps."""
 
     __slots__ = ("coordinator", "epoch", "partition", "state")
 
     def __init__(self, coordinator: C, state: State, partition: int, epoch: int) -> None:
-        """`epoch`: what somebody of the same id may have written before, and is not known to be durable."""
+        """`epoch` is that of records which an earlier actor of the same id wrote and which may not be durable yet."""
         self.coordinator = coordinator
         self.state = state
         self.partition = partition
@@ -57,16 +57,16 @@ class Actor(Generic[C]):
 
     @property
     def id(self) -> str:
-        """By which it is found."""
+        """The id under which the actor is found."""
         raise NotImplementedError
 
     def apply(self, result: Any, now_ms: int) -> None:
-        """Do what a step has asked for. Records first: the answers wait for them."""
+        """Apply the result of a step. Records go first: the responses wait for them."""
         raise NotImplementedError
 
     def tell(self, event: Any) -> Any:
-        """Let the event happen; returns the response to it, None when it is parked or has none. A step that raises has
-        done nothing.
+        """Run the step of an event and apply its result. Returns the response, None if the request is parked or gets
+        none. A step that raises has changed nothing.
         """
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
@@ -79,11 +79,11 @@ class Actor(Generic[C]):
         return result.reply
 
     def append(self, records: Records, now_ms: int, producer: Producer | None = None) -> None:
-        """Log what has been decided. From now on answers wait for that."""
+        """Append records to the log. From now on the actor's responses wait for them."""
         self.epoch = self.coordinator.log.append(self.partition, records, now_ms, producer)
 
     def respond(self, context: RequestContext, response: Any) -> Any:
-        """Pass on the response of a request that is being handled: at once, or None and later when it must wait."""
+        """Returns the response if it can be sent at once; None if it waits for the log and is sent later."""
         if response is None:
             return None
         if type(response) is not bytes:
@@ -94,7 +94,7 @@ class Actor(Generic[C]):
         return response
 
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
-        """`respond`, for a caller that knows what to say if the log fails, and keeps nothing of the request."""
+        """`respond`, for a caller that provides the response for a failed log, and keeps nothing of the request."""
         if self.epoch > self.coordinator.gate.flushed_epoch:
             context.line.answer_at(context, self.epoch, response, failure)
             return None
@@ -112,12 +112,12 @@ def later(one: A | None, other: A | None) -> A | None:
 
 
 def respond_after(latest: Actor[Any] | None, context: RequestContext, response: Any) -> Any:
-    """What is told of several actors waits for the log of the last of them."""
+    """A response about several actors waits for the actor whose records become durable last."""
     return response if latest is None else latest.respond(context, response)
 
 
 class Actors(Generic[A]):
-    """Actors by id, and the partitions that they live in."""
+    """Actors by id, and the partitions of their log."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Actors(Generic[A]):
         limit: int,
         step: Callable[[Any, Any, int], Any],
     ) -> None:
-        """There are `limit` actors at most. `step(state, event, now_ms)` decides; the `reply` of its result answers the
+        """At most `limit` actors exist. `step(state, event, now_ms)` decides; the `reply` in its result answers the
         event's own request.
         """
         self.step = step
@@ -141,41 +141,41 @@ class Actors(Generic[A]):
         self.metrics = runtime.metrics
         self.actors: dict[str, A] = {}
         self.draining = False
-        # Until this epoch is durable somebody who is not here may have been deleted, and may be back after a crash.
+        # Until this epoch is durable, a missing actor may have been deleted, and a crash may bring it back.
         self.forgotten_epoch = 0
-        # Records that could not be read, by kind.
+        # Number of unreadable records, by kind.
         self.unread: Counter[str] = Counter()
 
-    # What a subclass says
+    # Defined by subclasses
 
     def new_actor(self, id_: str, partition: int) -> A:
-        """An actor that nobody knows yet. Another one of the id may have left records that are not durable: its epoch
-        is `forgotten_epoch`.
+        """A new actor. Its epoch is `forgotten_epoch`: an earlier actor of this id may have left records that are not
+        durable yet.
         """
         raise NotImplementedError
 
     def is_allowed(self, id_: str) -> ErrorCode:
-        """NONE, or why nobody may have this id."""
+        """NONE, or why no actor may have this id."""
         return ErrorCode.NONE
 
     def tell_limit(self) -> None:
-        """Log that there is no room for another actor."""
+        """Write a log line: the limit of actors is reached."""
         raise NotImplementedError
 
     def unloading(self) -> Any:
-        """The event of an actor that is served no more: it answers what is parked."""
+        """The event for an actor that is no longer served: it answers the parked requests."""
         raise NotImplementedError
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Make actors of a partition's records and serve them; see `load`."""
+        """Create actors from a partition's records and serve them; see `load`."""
         raise NotImplementedError
 
     # Look-up
 
     def actor_for(self, id_: str) -> A | ErrorCode:
-        """The actor of an id, made when there is none; or why this node cannot serve it now.
+        """The actor of an id, created if there is none; or why this node cannot serve it now.
 
-        One that is made for a request, and by it does not come to exist, is forgotten after the step.
+        An actor created for a request that does not bring it into existence is forgotten after the step.
         """
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -194,7 +194,7 @@ class Actors(Generic[A]):
         return actor
 
     def find(self, id_: str) -> A | ErrorCode | None:
-        """The actor for a reader; None where there is none, or why this node cannot tell."""
+        """The actor for a reader; None if there is none; or why this node cannot tell."""
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         actor = self.actors.get(id_)
@@ -204,29 +204,29 @@ class Actors(Generic[A]):
         return self.absent(id_) if error is ErrorCode.NONE else error
 
     def absent(self, id_: str = "") -> A | None:
-        """Stands for somebody who is not here while one has to wait to be told so: until that is durable."""
+        """A placeholder for an actor that does not exist, if a response saying so must wait for the log; else None."""
         if self.forgotten_epoch <= self.gate.flushed_epoch:
             return None
         return self.new_actor(id_, self.partitions.of(id_))
 
     def availability(self, partition: int) -> ErrorCode:
-        """NONE when what lives in the partition is served here."""
+        """NONE if this node serves the partition's actors."""
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.partitions.availability(partition)
 
     def availability_of(self, id_: str) -> ErrorCode:
-        """The same for what has this id."""
+        """The same for the partition of an id."""
         partitions = self.partitions
         return self.availability(partitions.of(id_)) if partitions else ErrorCode.NOT_COORDINATOR
 
     @property
     def is_loading(self) -> bool:
-        """Not all that live here are known yet."""
+        """Whether some partitions are not loaded yet."""
         return self.partitions.is_loading
 
     def forget(self, actor: A) -> None:
-        """Nobody has come to exist, or it has been deleted."""
+        """Remove an actor that was deleted, or that never came into existence."""
         self.forgotten_epoch = max(self.forgotten_epoch, actor.epoch)
         if self.actors.get(actor.id) is actor:
             del self.actors[actor.id]
@@ -234,10 +234,10 @@ class Actors(Generic[A]):
     # Loading and unloading
 
     def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Replay a partition's batches and serve what lives in it; yields how many records have been read since the
-        last time, for the caller to let others run in between.
+        """Replay a partition's batches and serve its actors. Yields the number of records read since the last yield,
+        so that the caller can let other work run in between.
 
-        What cannot be read stays in the log and is stepped over: counted, and logged once a kind.
+        Unreadable records stay in the log and are skipped: they are counted, and logged once per kind.
         """
         try:
             yield from self.replay(partition, batches)
@@ -247,16 +247,16 @@ class Actors(Generic[A]):
         self.loaded(partition)
 
     def loaded(self, partition: int) -> None:
-        """All that live in the partition are here."""
+        """All actors of the partition are loaded."""
         self.partitions.loaded(partition)
 
     def count_unread(self, kind: str) -> bool:
-        """A record could not be read. True for the first of its kind: that is told of."""
+        """Count an unreadable record. Returns True for the first of its kind, which is logged."""
         self.unread[kind] += 1
         return self.unread[kind] == 1
 
     def drain(self) -> None:
-        """Answer whatever is parked and serve nobody any more: clients look for a coordinator again."""
+        """Answer all parked requests and serve no more: clients look for the coordinator again."""
         self.draining = True
         for actor in list(self.actors.values()):
             actor.tell(self.unloading())

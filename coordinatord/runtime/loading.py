@@ -1,12 +1,12 @@
-"""Loading at start: which partition when, in slices that leave the loop to others, and how far it is.
+"""Loading at start: the order of the partitions, slices that let other work run, and progress.
 
 The smallest logs come first: most groups are served after a fraction of the time, and the one partition that holds a
-million commits keeps nobody else waiting. Groups come before transactions: what a transaction has left undone may be
-for them. Meanwhile a group whose partition is not through answers COORDINATOR_LOAD_IN_PROGRESS; everything else is
-served.
+million commits delays no others. Groups come before transactions: an unfinished transaction may have markers to write
+for groups. Meanwhile a group whose partition is not loaded is answered COORDINATOR_LOAD_IN_PROGRESS; everything else
+is served.
 
-What is loaded stays, so Python's collector need not walk it again and again: it rests during a slice, and what the
-slice has made is frozen.
+Loaded objects stay, so Python's garbage collector need not walk them repeatedly: it is off during a slice, and the
+objects that the slice created are frozen.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from coordinatord.runtime.partitions import Partitions
 log = structlog.get_logger("coordinatord.runtime")
 
 SLICE_S = 0.003
-"""How long loading may keep the loop before somebody else gets a turn. Looked at every thousand records or so."""
+"""How long loading may occupy the event loop before other work runs. Checked about every thousand records."""
 
 PROGRESS_S = 5.0
-"""How often a long load says how far it is."""
+"""How often a long load logs its progress."""
 
 
 class Loadable(Protocol):
@@ -47,12 +47,12 @@ class Loadable(Protocol):
 
 GC_THRESHOLDS = (10_000, 50, 100)
 """Python's own (700, 10, 10) has the collector walk all groups whenever they have grown by a quarter: 34 ms in one go
-at 100,000 members. What we drop is in no cycles (tests/guard counts them), so there is next to nothing to find.
+at 100,000 members. Dropped objects are in no cycles (tests/guard counts them), so there is almost nothing to collect.
 """
 
 
 class Loading:
-    """One load of everything. `run` it in a task; the figures may be read from another thread."""
+    """Loads all partitions once. `run` it in a task; other threads may read the figures."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -65,7 +65,7 @@ class Loading:
         self._counted = (0, 0)
 
     async def run(self, *coordinators: Loadable) -> None:
-        """Load all that they have to load, of one after the other."""
+        """Load the partitions of each coordinator, one coordinator after the other."""
         self._began_s = self._told_s = time.monotonic()
         ordered = [
             (each, sorted((each.log.size_bytes(partition), partition) for partition in each.partitions.to_load()))
@@ -81,21 +81,21 @@ class Loading:
         self.seconds = time.monotonic() - self._began_s
         self._done = True
 
-    # What people look at
+    # Progress
 
     @property
     def ratio(self) -> float:
-        """Share of the bytes that is loaded, 0 to 1."""
+        """The share of the bytes that is loaded, 0 to 1."""
         return 1.0 if self._done else self.bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
     def elapsed_seconds(self) -> float:
-        """Of the load, so far or in all."""
+        """Duration of the load: so far, or in total when it is done."""
         return self.seconds if self._done else time.monotonic() - self._began_s if self._began_s else 0.0
 
     @property
     def records_per_second(self) -> float:
-        """On average, so far or in all."""
+        """The average: so far, or of the whole load when it is done."""
         seconds = self.elapsed_seconds
         return self.records / seconds if seconds else 0.0
 

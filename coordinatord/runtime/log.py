@@ -1,23 +1,24 @@
-"""The log as a coordinator sees it: one object, whatever keeps the records.
+"""The log as a coordinator sees it: one object, whatever stores the records.
 
-A coordinator appends what its steps have decided, holds its answers until that is durable, and reads all of it back
-when it loads a partition. That is all it knows of a store. The one over the topics' own logs is topics/topic_log.py.
+A coordinator appends the records of its steps, holds its responses until these are durable, and reads all records of a
+partition back when it loads it. It knows nothing else of a store. topics/topic_log.py is the store over the topics'
+own logs.
 
 What a store promises:
 
 - *Epochs rise.* `append` returns the epoch with which its records become durable. No later append returns a smaller
-  one, to whichever partition and whichever of the store's logs: all of them have one gate.
-- *Nothing is lost in between.* Once `flushed_epoch` has reached an epoch, all that was appended with it or before
-  survives whatever the store is there to survive. A partition's records keep the order in which they were appended, and
-  those of one append are read together or not at all.
-- *Appending is done at once.* It neither waits nor calls anybody back: it is called in the middle of a step.
-- *Who holds is called in order*: on the event loop's thread, the earlier epoch first, and for one epoch who has asked
-  first; at once where it is durable already. `flushed_epoch` says so by then.
-- *Fail-stop.* The first write that fails is the end: no epoch becomes durable any more, each hold gets its `failed`
-  and never its `callback`, and appending raises LogFailed. What was decided and not logged is in memory alone, so
-  nobody may be told of it; whoever comes next reads what is there.
-- *Reading* gives what was durable when it began, as record batches of Kafka's format, whose CRCs have been checked;
-  LogDamaged where the store cannot. What is appended meanwhile is left out.
+  one, for any partition and any of the store's logs: all of them have one gate.
+- *Nothing is lost in between.* Once `flushed_epoch` has reached an epoch, everything appended in that epoch or earlier
+  survives whatever the store is designed to survive. A partition's records keep the order in which they were appended,
+  and the records of one append are read together or not at all.
+- *Appending is immediate.* It neither waits nor calls back: it is called in the middle of a step.
+- *Holds are called back in order*: on the event loop's thread, by epoch, and within one epoch in the order of the
+  calls; at once if the epoch is durable already. `flushed_epoch` has its new value by then.
+- *Fail-stop.* After the first failed write no epoch becomes durable any more: each hold gets its `failed`, never its
+  `callback`, and appending raises LogFailed. Decisions that were not logged are in memory only, so no client may be
+  told of them; the next start reads what is durable.
+- *Reading* returns what was durable when it began, as record batches in Kafka's format with checked CRCs; it raises
+  LogDamaged if it cannot. Records appended meanwhile are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Producer = tuple[int, int]
 
 
 class Gate(Protocol):
-    """What is durable, and who waits for what is not."""
+    """Which epochs are durable, and callbacks that wait for the others."""
 
     flushed_epoch: int
 
@@ -41,25 +42,25 @@ class Gate(Protocol):
 
 
 class Log(Protocol):
-    """A coordinators' topic: see the module."""
+    """The topic of a coordinator: see the module."""
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The topic's name."""
 
     @property
     def gate(self) -> Gate:
-        """Of all logs of the store."""
+        """The gate of all logs of the store."""
 
     def append(self, partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
-        """The epoch that makes the records durable; they are part of `producer`'s transaction if there is one. Who
-        appends has checked that the producer may.
+        """Returns the epoch that makes the records durable. With a `producer` they are part of its transaction; the
+        caller has checked that the producer may write.
         """
 
     def size_bytes(self, partition: int) -> int:
-        """How much there is to read."""
+        """The number of bytes to read."""
 
     def read(self, partition: int) -> Iterator[ReplayedBatch]:
-        """All batches, in order, transactions' and their markers among them. Each says how many bytes have been read
-        with it.
+        """All batches in order, including those of transactions and their markers. Each has the number of bytes read
+        so far.
         """

@@ -1,8 +1,8 @@
-"""Answers to requests that were parked: those of one step leave together, and wait for the log together.
+"""Responses to parked requests: the responses of one step wait for the log together and are sent together.
 
-A rebalance answers all of its members in one step, each on a connection of its own on which nothing comes before that
-answer: the request is parked, so what is behind it has not been looked at. So the answers of a step need no place in
-any connection's line. Their requests stay parked until the log has what they tell of, and one callback lets them go.
+A rebalance answers all of its members in one step, each on its own connection. No response can precede that one: the
+request is parked, so later requests of the connection have not been served. So the responses of a step need no place
+in a connection's line. Their requests stay parked until the records are durable, and one callback sends them all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Replies = list[tuple["RequestContext", Any]]
 
 
 class _Held:
-    """Answers that wait for the same epoch of the log."""
+    """Responses that wait for the same epoch of the log."""
 
     __slots__ = ("began_s", "replies")
 
@@ -33,7 +33,7 @@ class _Held:
 
 
 class ParkedReplies:
-    """The answers of a node's groups to requests that were parked."""
+    """Responses of a node's groups to parked requests."""
 
     def __init__(self, gate: Gate, metrics: Metrics) -> None:
         self._gate = gate
@@ -42,12 +42,12 @@ class ParkedReplies:
 
     @property
     def held_count(self) -> int:
-        """Answers that wait for the log. May be asked by other threads."""
+        """How many responses wait for the log. Other threads may call this."""
         return sum(len(held.replies) for held in list(self._held.values()))
 
     def answer_at(self, epoch: int, replies: Replies) -> None:
-        """Give all these answers when the log's `epoch` is durable, or say to all that it has failed. The list is ours
-        from now on.
+        """Send all these responses when the log's `epoch` is durable, or failures if the log fails first. The caller
+        gives the list away.
         """
         if epoch <= self._gate.flushed_epoch:
             _answer(replies)
@@ -75,5 +75,5 @@ def _answer(replies: Replies) -> None:
         connection = context.connection
         try:
             connection.line.answer_parked(context, for_version(response, context.api_version), now_s)
-        except Exception:  # the others have done nothing
+        except Exception:  # the other responses must still be sent
             connection.door.router.failed(connection, context.codec)

@@ -1,10 +1,10 @@
-"""Which partitions of a coordinators' topic this node serves now.
+"""Which partitions of a coordinator's topic this node serves now.
 
-    unloaded            another node's: nothing of it is here
-    loading ──▶ active  what lives in it is served
+    unloaded            another node serves it
+    loading ──▶ active  its actors are served
        └─────▶ failed   it cannot be read
 
-What a request hears is what Kafka's coordinators say: only a partition that is being loaded is worth waiting for.
+The errors are those of Kafka's coordinators: clients wait only for a partition that is being loaded.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Partitions:
     __slots__ = ("_owns", "states")
 
     def __init__(self, count: int, owns: Callable[[int], bool] = lambda _partition: True) -> None:
-        """All that this node `owns` are to be loaded. A topic that is not made yet has none."""
+        """All partitions that this node `owns` are to be loaded. A topic that does not exist yet has none."""
         self._owns = owns
         self.states = self._all(count, LOADING)
 
     def made(self, count: int) -> None:
-        """The topic has been made: there is nothing to load."""
+        """The topic was created: there is nothing to load."""
         self.states = self._all(count, ACTIVE)
 
     def _all(self, count: int, state: int) -> list[int]:
@@ -42,11 +42,11 @@ class Partitions:
         return len(self.states)
 
     def of(self, name: str) -> int:
-        """The partition in which what has this id lives; there must be the topic."""
+        """The partition of an id. The topic must exist."""
         return partition_for(name, len(self.states))
 
     def availability(self, partition: int) -> ErrorCode:
-        """NONE where what lives in the partition is served here; else what a request for that hears."""
+        """NONE if this node serves the partition's actors; otherwise the error that a request gets."""
         state = self.states[partition]
         if state == ACTIVE:
             return ErrorCode.NONE
@@ -54,22 +54,22 @@ class Partitions:
 
     @property
     def is_loading(self) -> bool:
-        """Not all that lives here is known yet."""
+        """Whether some partitions are not loaded yet."""
         return LOADING in self.states
 
     def to_load(self) -> list[int]:
-        """Those that are not loaded yet."""
+        """The partitions that are not loaded yet."""
         return [partition for partition, state in enumerate(self.states) if state == LOADING]
 
     def loaded(self, partition: int) -> None:
-        """All that lives in it is here."""
+        """All actors of the partition are loaded."""
         self.states[partition] = ACTIVE
 
     def failed(self, partition: int) -> None:
-        """It cannot be read."""
+        """The partition cannot be read."""
         self.states[partition] = FAILED
 
     def counts(self) -> dict[str, float]:
-        """How many are in which state; read by scrapes, from another thread."""
+        """The number of partitions in each state. Scrapes call this from another thread."""
         states = list(self.states)
         return {"loading": states.count(LOADING), "active": states.count(ACTIVE), "failed": states.count(FAILED)}

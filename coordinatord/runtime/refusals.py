@@ -1,6 +1,6 @@
 """The response that carries an error for the whole request, for each API of the group and transaction families.
 
-They follow `getErrorResponse` of Kafka's request classes: some have one error code, some have it in every partition.
+As in `getErrorResponse` of Kafka's request classes: some responses have one error code, others one per partition.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ _REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
 
 
 def refuse(request: Any, version: int, error: ErrorCode) -> Any:
-    """The response of `request`'s API in `version` that says `error`."""
+    """The response to `request` in `version` that carries `error`."""
     return _REFUSALS[type(request)](request, version, error)
 
 
 def unavailable(codec: Codec, body: Body) -> Any:
-    """What the client of a request hears when the log has failed before its answer was durable."""
+    """The response to a request if the log fails before its records are durable."""
     return refuse(codec.decode_request(*body), codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
