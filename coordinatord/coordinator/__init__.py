@@ -1,8 +1,8 @@
-"""The group coordinator: groups by id, their steps, and what becomes of their results.
+"""The group coordinator: groups by id, their steps, and how the results are applied.
 
 groups.py          a group's actor, and all actors of this node
-partition_load.py  one partition of `__consumer_offsets` becomes groups again
-ledger_writer.py   the rebalance ledger's records, into their topic
+partition_load.py  restores groups from one partition of `__consumer_offsets`
+ledger_writer.py   writes the rebalance ledger's records to their topic
 random_ids.py      the random part of member ids
 apis/              the requests of the group family
 """

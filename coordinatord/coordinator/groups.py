@@ -1,11 +1,12 @@
-"""All groups of this node, on the floor that all coordinators stand on (runtime/actors.py).
+"""All groups of this node, on the runtime that all coordinators share (runtime/actors.py).
 
-A group lives in one partition of `__consumer_offsets` (see cluster/placement.py). While a partition is being loaded its
-groups answer COORDINATOR_LOAD_IN_PROGRESS and all others are served; a partition of another node's has none.
+A group belongs to one partition of `__consumer_offsets` (see cluster/placement.py). While a partition is loaded, its
+groups are answered COORDINATOR_LOAD_IN_PROGRESS and all others are served. Groups of other nodes' partitions are not
+here.
 
-Every answer of a group waits until what the group wrote last is durable. The one exception is a heartbeat's: it shows
-nothing of offsets, so it waits for `membership_epoch`, that of the last record about anything else, and a member that
-commits all the time is not thought dead because the disk is busy.
+Every response of a group waits until the group's last record is durable. The exception is the response to a heartbeat:
+it does not depend on offsets, so it waits for `membership_epoch`, the epoch of the last record about anything else. So
+a member that commits all the time does not expire because the disk is busy.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kafka_wire.records.offsets import OffsetCommitKey
 
 
 class GroupActor(Actor["Coordinator"]):
-    """A group with its partition of the offsets log. `group` is its state, by a name that says what it is."""
+    """A group with its partition of the offsets log. `group` is another name of its `state`."""
 
     __slots__ = ("group", "membership_epoch")
 
@@ -53,11 +54,11 @@ class GroupActor(Actor["Coordinator"]):
 
     @property
     def id(self) -> str:
-        """The group's."""
+        """The group id."""
         return self.group.group_id
 
     def apply(self, result: Result, now_ms: int) -> None:
-        """Do what a step has asked for. Records first: the answers wait for them."""
+        """Apply the result of a step. Records go first: the responses wait for them."""
         coordinator = self.coordinator
         if result.offsets:
             self._log_offsets(result, now_ms)
@@ -80,13 +81,14 @@ class GroupActor(Actor["Coordinator"]):
         if result.replies:
             coordinator.parked.answer_at(self.epoch, result.replies)
         for context in result.dropped:
-            # The client asked again, or its member is gone: the earlier request is never answered, in Kafka neither.
+            # The client has sent the request again, or its member was removed: as in Kafka, the earlier request is
+            # never answered.
             context.abandon()
         if result.transitions or result.changes:
             coordinator.observe(self, result, now_ms)
 
     def _log_offsets(self, result: Result, now_ms: int) -> None:
-        """Log what a commit has set, all of it in one batch. Such a step has no other records."""
+        """Log a commit's offsets in one batch. Such a step has no other records."""
         assert not result.records
         group_id = self.group.group_id
         topics = result.offsets
@@ -96,18 +98,18 @@ class GroupActor(Actor["Coordinator"]):
         self.append_offsets(Bodies(encoded), now_ms)
 
     def append_offsets(self, records: Records, now_ms: int) -> None:
-        """Log offsets that have been committed, one a record."""
+        """Log committed offsets, one per record."""
         coordinator = self.coordinator
         self.epoch = coordinator.log.append(self.partition, records, now_ms)
         coordinator.metrics.offset_commits += records.count
 
     @property
     def is_settled(self) -> bool:
-        """What was logged of its members is durable: heartbeats have nothing to wait for."""
+        """Whether all records about members are durable, so that heartbeats need not wait."""
         return self.membership_epoch <= self.coordinator.gate.flushed_epoch
 
     def respond_to_heartbeat(self, context: RequestContext, response: Any) -> Any:
-        """`respond`, for a response that shows nothing of offsets: see the module's docstring."""
+        """`respond`, for a response that does not depend on offsets: see the module's docstring."""
         if self.membership_epoch > self.coordinator.gate.flushed_epoch:
             context.answer_at(self.membership_epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
@@ -136,53 +138,53 @@ class Coordinator(Actors[GroupActor]):
         self.new_id = new_id
         self.ledger = ledger
         self._tell_transition = Teller("coordinatord.coordinator", "group transition")
-        # Groups with offsets pending, by partition and producer id: those that a marker is about.
+        # Groups with pending offsets, by partition and producer id: a marker applies to them.
         self.pending: dict[tuple[int, int], set[str]] = {}
-        # While loading: strings and topic ids that many offsets share; topics that were deleted.
+        # While loading: strings and topic ids that many offsets share; deleted topics.
         self.names: dict[str, str] = {}
         self.topic_ids: dict[bytes, bytes] = {}
         self.missed_deletions: list[TopicDeleted] = []
 
-    # As Actors has it
+    # Defined by Actors
 
     def new_actor(self, id_: str, partition: int) -> GroupActor:
         """An actor of a group."""
         return GroupActor(self, Group(id_, self.group_settings, self.new_id), partition, self.forgotten_epoch)
 
     def is_allowed(self, id_: str) -> ErrorCode:
-        """Longer ids cannot be written to the log."""
+        """Refuses ids that are too long for the log."""
         return ErrorCode.INVALID_GROUP_ID if len(id_) > MAX_ID_CHARACTERS else ErrorCode.NONE
 
     def tell_limit(self) -> None:
-        """Once for each that is refused."""
+        """Write one log line for each refused group."""
         log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
 
     def unloading(self) -> Unload:
-        """Its members look for a coordinator again."""
+        """The group's members look for the coordinator again."""
         return Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Make groups of a partition's records."""
+        """Restore groups from a partition's records."""
         return PartitionLoad(self, partition).run(batches)
 
     def loaded(self, partition: int) -> None:
-        """All groups of the partition are here."""
+        """All groups of the partition are loaded."""
         super().loaded(partition)
         if not self.is_loading:
             self.names.clear()
             self.topic_ids.clear()
             self.missed_deletions.clear()
 
-    # What happens by itself
+    # Events that no request causes
 
     def timed_out(self, key: TimerKey) -> None:
-        """A group's timer has gone off."""
+        """A group's timer has expired."""
         actor = self.actors.get(key.group_id)
         if actor is not None:
             actor.tell(TimedOut(key))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """What was committed for a topic goes with it; groups that are being loaded hear of it when they are."""
+        """Delete the offsets committed for a deleted topic; in groups that are being loaded, when they are loaded."""
         event = TopicDeleted(topic, topic_id)
         if self.is_loading:
             self.missed_deletions.append(event)
@@ -190,15 +192,15 @@ class Coordinator(Actors[GroupActor]):
             self.tell_of_deletion(actor, event)
 
     def tell_of_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
-        """Let a group take back what was committed for a topic, if there is anything."""
+        """Let a group delete the offsets committed for a topic, if it has any."""
         topic, pending = event.topic, actor.group.pending
         if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
             actor.tell(event)
 
     def expire_offsets(self, retention_ms: Callable[[str], int]) -> Iterator[None]:
-        """Have one group after the other forget what nobody has needed for its `retention_ms`, at the caller's pace."""
+        """Expire offsets unused for the group's `retention_ms`, group by group, at the caller's pace."""
         for actor in list(self.actors.values()):
-            # Since the last one it may have ended, or its partition may have gone.
+            # Since the last yield the group may have ended, or its partition may have moved.
             is_here = self.actors.get(actor.group.group_id) is actor
             if is_here and self.availability(actor.partition) is ErrorCode.NONE:
                 before = _offset_count(actor)
@@ -209,28 +211,28 @@ class Coordinator(Actors[GroupActor]):
     # Transactions
 
     def note_pending(self, actor: GroupActor, producer_id: int) -> None:
-        """A transaction commits offsets of a group: remember whom its marker is about."""
+        """A transaction commits offsets of a group: remember that its marker applies to the group."""
         self.pending.setdefault((actor.partition, producer_id), set()).add(actor.group.group_id)
 
     def end_transaction(self, partition: int, producer_id: int, *, committed: bool, epoch: int) -> None:
-        """A marker is in the partition; `epoch` makes it durable, and what groups show from now on waits for that."""
+        """A marker was written to the partition; `epoch` makes it durable. Responses of its groups wait for that."""
         for group_id in self.pending.pop((partition, producer_id), ()):
             actor = self.actors.get(group_id)
             if actor is not None and actor.group.pending is not None:
                 actor.tell(EndTransaction(producer_id, committed))
                 actor.epoch = max(actor.epoch, epoch)
 
-    # What people look at
+    # Metrics, log lines, ledger
 
     def count(self, result: Result) -> None:
-        """Count what a step has logged: offsets committed by transactions, and deleted."""
+        """Count the logged offsets: those that transactions committed, and deleted ones."""
         if type(result.reply) is TxnOffsetCommitResponse:
             self.metrics.offset_commits += len(result.records)
         elif type(result.reply) in (OffsetDeleteResponse, DeletableGroupResult):
             self.metrics.offset_deletions += sum(type(key) is OffsetCommitKey for key, _ in result.records)
 
     def observe(self, actor: GroupActor, result: Result, now_ms: int) -> None:
-        """One log line per transition, with what brought it about; and the ledger."""
+        """Write one log line per transition with its reason, and the ledger."""
         if self.ledger is not None:
             self.ledger.observe(actor.group, result, now_ms)
         for change in result.changes:
@@ -254,15 +256,15 @@ class Coordinator(Actors[GroupActor]):
             )
 
     def state_counts(self) -> dict[str, float]:
-        """Groups by state; read by scrapes, from another thread."""
+        """Number of groups by state. Scrapes call this from another thread."""
         return dict(Counter(actor.group.state.value for actor in list(self.actors.values())))
 
     def member_count(self) -> int:
-        """Members of all groups; read by scrapes, from another thread."""
+        """Number of members of all groups. Scrapes call this from another thread."""
         return sum(len(actor.group.members) for actor in list(self.actors.values()))
 
     def offset_count(self) -> int:
-        """Committed offsets of all groups; read by scrapes, from another thread."""
+        """Number of committed offsets of all groups. Scrapes call this from another thread."""
         return sum(map(_offset_count, list(self.actors.values())))
 
 

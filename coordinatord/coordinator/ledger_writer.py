@@ -1,8 +1,8 @@
-"""Writes the rebalance ledger's records to their topic: soon, together, and never many in one turn of the loop.
+"""Writes the rebalance ledger's records to their topic: soon, in batches, and never many in one turn of the event loop.
 
-Nobody waits for the ledger, and a write for each record would cost more than the record. So records wait for a quarter
-of a second, by partition, and go as one append for each; ten thousand groups that end in a second are written over as
-many turns as they need.
+No response waits for the ledger, and a write per record would cost more than the record. So records wait for a quarter
+of a second and are written with one append per partition; the records of ten thousand groups that end within a second
+take as many turns as needed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.records.batch import KeyValues
 
 DELAY_S = 0.25
-"""How long a record may wait for others. A crash loses those of the last moment: its log line is there."""
+"""How long a record may wait for others. A crash loses these records; their log lines are written already."""
 
 TURN_S = 0.001
-"""For how long a turn makes records and writes them. One of a few members takes 10 µs, one of thousands 2 ms."""
+"""How long a turn encodes and writes records. A record of a few members takes 10 µs, one of thousands 2 ms."""
 
 
 class LedgerWriter:
-    """`append` is what a Ledger writes with."""
+    """A Ledger writes through `append`."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class LedgerWriter:
         self._unwritten.setdefault(partition, []).append((group.group_id, record))
 
     def flush(self) -> None:
-        """Write all there is, now."""
+        """Write all waiting records now."""
         while self._unwritten:
             self._write()
 
     def _write(self) -> None:
-        """The topic is made by the first rebalance that there is, as Kafka makes its internal topics."""
+        """Write waiting records. The first rebalance creates the topic, as Kafka creates its internal topics."""
         unwritten = self._unwritten
         if not unwritten:
             return
@@ -87,11 +87,11 @@ class LedgerWriter:
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
             log = self._data.get(LEDGER_TOPIC, partition)
-            # None where the topic has been brought here from somewhere else, with fewer partitions.
+            # None if the topic was imported with fewer partitions.
             if log is not None:
                 try:
                     self._writer.append_records(log, KeyValues(made), now_ms)
-                except LogFailed:  # it has been closed meanwhile
+                except LogFailed:  # the log was closed meanwhile
                     unwritten.clear()
         if unwritten:
             self._loop.call_soon(self._write)

@@ -1,17 +1,16 @@
-"""One partition of `__consumer_offsets` becomes groups again.
+"""Restores groups from one partition of `__consumer_offsets`.
 
-What comes out is what `replay` of one record after the other would make: the last one of a key wins, a tombstone takes
-back, what a transaction has written is pending until its marker. What is gone through quickly is the plain case:
+The result is that of `replay` record by record: the last record of a key wins, a tombstone deletes, and records of a
+transaction are pending until its marker. The common case has a fast path:
 
-    batch → gather: raw key -> newest raw value ("window") → every 16,000 keys or 4 MiB: decode what is left, put it in
+    batch → gather: raw key -> newest raw value ("window") → every 16,000 keys or 4 MiB: decode the window, apply it
 
-A window holds offsets and group metadata that no transaction wrote. Between these the order does not matter: each key
-stands for itself, and a group exists through any of them. Where it matters the window is applied first: before a
-transaction's batch, a marker, a group's tombstone, or the tombstone of an offset that is in the window. And if
-something in a window cannot be read, an older value of the same key may stand: then the window is gone through again,
-record by record.
+A window holds offsets and group metadata outside of transactions. Their order does not matter: keys are independent,
+and any of them makes a group exist. Where the order matters, the window is applied first: before a transaction's batch,
+a marker, a group's tombstone, or the tombstone of an offset in the window. If a value in a window cannot be read, an
+older value of the same key may be valid: then the window is replayed record by record.
 
-`run` gives way every thousand records or so; see loading.py for who goes on with it, and when.
+`run` yields about every thousand records; loading.py continues it.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 log = structlog.get_logger("coordinatord.coordinator")
 
 SLICE_RECORDS: Final = 1_000
-"""Records or keys between two turns of the caller: about a millisecond."""
+"""Records or keys between two yields: about a millisecond."""
 
 SLICE_GROUPS: Final = 50
-"""The same for groups that are made ready to be served."""
+"""The same for groups that are prepared for serving."""
 
 WINDOW_KEYS: Final = 16_384
 WINDOW_BYTES: Final = 4 * 1024 * 1024
@@ -54,7 +53,7 @@ _READ: Final = (b"\0\1", _GROUP_METADATA)
 
 
 class LoadedGroup(Protocol):
-    """An actor of the coordinator's."""
+    """An actor of the group coordinator."""
 
     group: Group
 
@@ -62,7 +61,7 @@ class LoadedGroup(Protocol):
 
 
 class Groups(Protocol):
-    """What is asked of the group coordinator. `names` and `topic_ids` keep one copy of what many offsets share."""
+    """What a load needs of the group coordinator. `names` and `topic_ids` keep one copy of what many offsets share."""
 
     actors: dict[str, Any]
     pending: dict[tuple[int, int], set[str]]
@@ -77,26 +76,26 @@ class Groups(Protocol):
 
 
 class PartitionLoad:
-    """One load of one partition; its groups are the coordinator's when it is through."""
+    """One load of one partition; at its end the coordinator has its groups."""
 
     def __init__(self, coordinator: Groups, partition: int) -> None:
         self.coordinator = coordinator
         self.partition = partition
         self.actors: dict[str, LoadedGroup] = {}
         self._newest: Newest = {}
-        #: where `newest` comes from: (batch, its first record, the one after the last)
+        #: the origin of `newest`: (batch, its first record, the one after the last)
         self._window: list[tuple[ReplayedBatch, int, int]] = []
         self._window_bytes = 0
-        #: a transaction is open: a tombstone takes back what that has written, too, so it must not be overwritten
+        #: a transaction is open: a tombstone also deletes its pending offsets, so it must not be overwritten
         self._is_open = False
         #: a key without its partition -> where the group keeps that topic's offsets; groups without open transactions
         self._places: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        #: the two parts of such a key, as they have been decoded: up to the group's end, and from there to the topic's
+        #: the two decoded parts of such a key: up to the end of the group id, and from there to the end of the topic
         self._groups: dict[bytes, Group] = {}
         self._topics: dict[bytes, str] = {}
 
     def run(self, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Yields how many records have been read since the last time."""
+        """Yields the number of records read since the last yield."""
         read = 0
         newest = self._newest
         for batch in batches:
@@ -110,7 +109,7 @@ class PartitionLoad:
             done, count = 0, header.record_count
             section, at, end = batch.span()
             if count <= 0:
-                _ = batch.records  # the cleaner has left an empty batch, or this is damage
+                _ = batch.records  # the cleaner left an empty batch, or the batch is damaged
             while done < count:
                 try:
                     stop, taken, odd = gather(
@@ -143,7 +142,7 @@ class PartitionLoad:
     # Windows
 
     def _take(self, odd: Odd) -> bool:
-        """Take a record that is not just an offset into the window, if its order does not matter either."""
+        """Take a record that is not a plain offset into the window, if its order does not matter."""
         key, value = odd
         if key is None or value is None or key[:2] != _GROUP_METADATA:
             return False
@@ -151,7 +150,7 @@ class PartitionLoad:
         return True
 
     def _odd(self, odd: Odd) -> Iterator[int]:
-        """Any other record that is not just an offset: see kafka_wire.records.newest."""
+        """Apply any other record that is not a plain offset: see kafka_wire.records.newest."""
         key, value = odd
         if key is None:
             return
@@ -160,7 +159,7 @@ class PartitionLoad:
         self._replay(key, value, NO_PRODUCER_ID)
 
     def _apply(self) -> Iterator[int]:
-        """Decode what the window holds, and begin a new one."""
+        """Decode and apply the window, and begin a new one."""
         if self._newest:
             items = iter(self._newest.items())
             left = len(self._newest)
@@ -186,7 +185,7 @@ class PartitionLoad:
                 place[_unpack_partition(key, -4)[0]] = decode_offset_value(value, topic_ids)
 
     def _put_first(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
-        """Anything that has no place yet. DecodeError when it cannot be read."""
+        """Apply a record whose place is not known yet. DecodeError if it cannot be read."""
         split = 4 + int.from_bytes(key_bytes[2:4], "big")
         known = self._groups.get(key_bytes[:split])
         topic = self._topics.get(key_bytes[split:-4])
@@ -216,10 +215,10 @@ class PartitionLoad:
         if value is not None and group.pending is None:
             self._places[key_bytes[:-4]] = group.offsets[topic]
         elif value is None:
-            self._places.pop(key_bytes[:-4], None)  # it may have been the topic's last
+            self._places.pop(key_bytes[:-4], None)  # it may have been the topic's last offset offset
 
     def _apply_in_order(self) -> Iterator[int]:
-        """Go through the window once more, record by record."""
+        """Replay the window record by record."""
         self._places.clear()
         for batch, start, stop in self._window:
             for _, _, key, value in batch.records[start:stop]:
@@ -227,10 +226,10 @@ class PartitionLoad:
                     self._replay(key, value, NO_PRODUCER_ID)
             yield 0
 
-    # One by one
+    # Record by record
 
     def _replay(self, key_bytes: bytes, value_bytes: bytes | None, producer_id: int) -> None:
-        """One record in its place. What cannot be read is counted and left where it is."""
+        """Replay one record. An unreadable record is counted and stays in the log."""
         coordinator = self.coordinator
         try:
             key = decode_key(key_bytes)
@@ -255,7 +254,7 @@ class PartitionLoad:
         return decode_offset_value(data, coordinator.topic_ids)
 
     def _transactional(self, batch: ReplayedBatch) -> Iterator[int]:
-        """Offsets that a transaction has written, or the marker that says what becomes of them."""
+        """Replay a transaction's offsets, or the marker that commits or aborts them."""
         producer_id = batch.header.producer_id
         records = batch.records
         if batch.control is None:
@@ -280,7 +279,7 @@ class PartitionLoad:
     # The end
 
     def _serve(self) -> Iterator[int]:
-        """Make the groups ready and hand them over, each as a whole: those that are done are served already."""
+        """Prepare the groups and hand them over one by one: a group that was handed over is served."""
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
         left_out = 0
@@ -300,10 +299,10 @@ class PartitionLoad:
 
 
 def _tell_of_unread(partition: int, error: DecodeError) -> None:
-    """Once a kind, with Kafka's name for it."""
+    """Write one log line per kind of record, with Kafka's name for it."""
     what = str(error)
     if isinstance(error, UnknownRecordError):
-        # All declarations of all kinds of groups: only who has such records pays for them.
+        # This imports the declarations of all kinds of groups; only logs with such records pay for it.
         from kafka_wire.records.record_types import RECORD_TYPES
 
         if error.record_type in RECORD_TYPES:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import secrets
 
 IDS_AT_A_TIME = 64
-"""Ids whose digits are fetched by one system call: for each one alone that would be half of what it costs."""
+"""Ids whose digits one system call fetches: a call per id would be half of an id's cost."""
 
 _DIGITS = 32
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 class RandomIds:
-    """Call it for a random UUID in Java's form: what Kafka puts behind the dash of a member id. To be made in the
-    process that uses it: a fork would give the same ids.
+    """Call it for a random UUID in Java's form, as Kafka puts it after the dash of a member id. Create it in the process
+    that uses it: after a fork both processes would return the same ids.
     """
 
     __slots__ = ("_at", "_digits")

@@ -1,4 +1,4 @@
-"""The requests of the group family, one module a family: from the decoded request to the group's step, and back.
+"""The requests of the group family: from the decoded request to the group's step, and back.
 
 membership.py         JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offsets.py            OffsetCommit, OffsetFetch, OffsetDelete

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups: what people and their tools ask about all groups."""
+"""ListGroups, DescribeGroups and DeleteGroups: the requests of admin tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): nobody is refused here."""
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
 
 
 class GroupAdmin:
@@ -28,11 +28,11 @@ class GroupAdmin:
         self.coordinator = coordinator
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handlers by API key."""
         return {ApiKey.DESCRIBE_GROUPS: self.describe, ApiKey.LIST_GROUPS: self.list, ApiKey.DELETE_GROUPS: self.delete}
 
     def list(self, context: RequestContext, request: ListGroupsRequest) -> Any:
-        """All groups of this node that pass the filters; not before all of them are loaded."""
+        """All groups of this node that pass the filters; an error until all groups are loaded."""
         coordinator = self.coordinator
         if coordinator.draining:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -45,14 +45,14 @@ class GroupAdmin:
             if group is not None:
                 listed.append(group)
                 latest = later(latest, actor)
-        # A group that is not listed may have been deleted just now.
+        # The deletion of a group that is not listed may not be durable yet.
         latest = later(latest, coordinator.absent())
         return respond_after(latest, context, ListGroupsResponse(groups=listed))
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
-        """Each group by itself: a group that is not there, or not here, is no error of the others.
+        """Each group has its own error: an unknown group, or one of another node, does not fail the others.
 
-        The empty group id is one as any other here and in `delete`: simple consumers may have committed under it.
+        The empty group id is valid here and in `delete`: simple consumers may have committed under it.
         """
         version = context.api_version
         described = []
@@ -70,7 +70,7 @@ class GroupAdmin:
         return respond_after(latest, context, DescribeGroupsResponse(groups=described))
 
     def delete(self, context: RequestContext, request: DeleteGroupsRequest) -> Any:
-        """Groups without members, with their offsets; a group that is named twice is deleted once."""
+        """Delete groups without members, and their offsets; a group that is named twice is deleted once."""
         results = []
         latest = None
         for group_id in dict.fromkeys(request.groups_names):

@@ -1,8 +1,8 @@
 """FindCoordinator: which node serves a group, or a transactional id.
 
 A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
-id. Whoever leads that partition coordinates the group. Transactional ids and `__transaction_state` are the same; that
-topic is made when it is first asked for.
+id. The leader of that partition coordinates the group. The same holds for transactional ids and `__transaction_state`;
+that topic is created on first use.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-"""What Kafka says to a key type that it does not know; clients show it."""
+"""Kafka's message for an unknown key type; clients show it."""
 
 
 class Transactions(Protocol):
-    """What is asked of the transaction coordinator."""
+    """What the handler needs of the transaction coordinator."""
 
     def ensure_topic(self) -> ErrorCode: ...
 
@@ -51,16 +51,16 @@ class FindCoordinator:
         self.transactions = transactions
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handler by API key."""
         return {ApiKey.FIND_COORDINATOR: self.find}
 
     def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """v4+ asks for several keys (KIP-699); an error is that of its key then."""
+        """v4+ has several keys (KIP-699), each with its own error."""
         if context.api_version >= 4:
             found = []
             for key in request.coordinator_keys:
                 error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
-                # To keys of share groups Kafka says nothing more where it does not serve them.
+                # Kafka sends no message for keys of share groups if it does not serve them.
                 known = request.key_type in (GROUP, TRANSACTION, SHARE)
                 found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
             return FindCoordinatorResponse(coordinators=found)
@@ -78,6 +78,6 @@ class FindCoordinator:
                 return error, NO_NODE
             partition = self.transactions.partition_for(key)
             return error, self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.connection.listener)
-        # Share groups are not served. Kafka, too, says INVALID_REQUEST to share keys where share groups are off; a
-        # retriable error would have the client ask for ever.
+        # Share groups are not served. Kafka, too, answers share keys with INVALID_REQUEST if share groups are off; with
+        # a retriable error the client would ask for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE

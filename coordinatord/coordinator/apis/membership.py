@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
 
 HEARTBEAT_WHILE_LOADING = ErrorCode.NONE
-"""As in Kafka: whether the member is one will be known in a moment, and clients know no such error of Heartbeat."""
+"""As in Kafka: clients know no such error of Heartbeat, and whether the member exists will be known in a moment."""
 
 SYNC_WHILE_LOADING = ErrorCode.REBALANCE_IN_PROGRESS
-"""The rebalance was in the memory of a coordinator that is gone, so begin with JoinGroup again. Kafka's coordinator has
-said so before it was rewritten; the new one says COORDINATOR_LOAD_IN_PROGRESS, of which Java's consumer makes an
-exception that its application gets from poll().
+"""The rebalance was in the memory of the previous coordinator, so the client must start with JoinGroup again. Kafka's
+old group coordinator answered so; the new one answers COORDINATOR_LOAD_IN_PROGRESS, which Java's consumer turns into
+an exception that poll() throws to the application.
 """
 
 
@@ -37,7 +37,7 @@ class Membership:
         self.max_metadata_bytes = max_metadata_bytes
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handlers by API key."""
         return {
             ApiKey.JOIN_GROUP: self.join,
             ApiKey.HEARTBEAT: self.heartbeat,
@@ -46,7 +46,7 @@ class Membership:
         }
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> Any:
-        """Parked until the generation begins, unless it is refused or nothing has changed."""
+        """Parked until the generation begins, unless the request is refused or changes nothing."""
         version = context.api_version
         if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
             return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
@@ -59,7 +59,7 @@ class Membership:
                 return refuse(request, version, ErrorCode.POLICY_VIOLATION)
             size += name_size + len(protocol.metadata)
         if size > self.max_metadata_bytes:
-            # More could not be written to the log, and would fail everybody's rebalance when it is.
+            # Longer metadata could not be written to the log, and would fail the rebalance of the whole group.
             return refuse(request, version, ErrorCode.POLICY_VIOLATION)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
@@ -68,7 +68,7 @@ class Membership:
         return actor.respond(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
-        """Parked until the leader's has come, unless the group is stable already."""
+        """Parked until the leader's SyncGroup arrives, unless the group is stable already."""
         actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
@@ -80,7 +80,7 @@ class Membership:
         return None if actor is None else actor.respond_to_heartbeat(context, actor.tell(request))
 
     def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Any:
-        """One member or several."""
+        """One member leaves, or several do."""
         actor = self._actor(context, request)
         if actor is None:
             return None
@@ -93,7 +93,7 @@ class Membership:
         request: Any,
         while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ) -> Any:
-        """The actor of the request's group; where there is none the request is answered here."""
+        """The actor of the request's group; if there is none, the response to the request."""
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             if actor is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

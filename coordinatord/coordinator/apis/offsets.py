@@ -1,7 +1,7 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the rest is the group's.
+"""OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the group decides the rest.
 
-A commit for a topic or partition that does not exist is refused here, partition by partition, and the rest goes to the
-group, as Kafka's KafkaApis does before its coordinator sees the request.
+Commits for topics and partitions that do not exist are refused here, partition by partition; the others go to the
+group. In Kafka, KafkaApis does the same before the coordinator gets the request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TOPIC_IDS_FROM = 10
 
 
 class TopicNames(Protocol):
-    """What is asked of the topics, once per topic of a commit."""
+    """What the handlers need of the topics, once per topic of a commit."""
 
     def topic_id(self, name: str) -> bytes | None: ...
     def topic_name(self, topic_id: bytes) -> str | None: ...
@@ -68,7 +68,7 @@ class Offsets:
         self.topics = topics
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handlers by API key."""
         return {ApiKey.OFFSET_COMMIT: self.commit, ApiKey.OFFSET_FETCH: self.fetch, ApiKey.OFFSET_DELETE: self.delete}
 
     # OffsetCommit
@@ -78,7 +78,7 @@ class Offsets:
         version = context.api_version
         refused = self._resolve(request, version)
         if not request.topics:
-            # Nothing of it is known (or there was nothing): the group is not asked.
+            # No topic is known, or the commit is empty: the group is not involved.
             return OffsetCommitResponse(topics=refused)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
@@ -93,7 +93,7 @@ class Offsets:
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
     def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:
-        """Fill in names and ids, take out what does not exist; returns the answers for that."""
+        """Fill in names and ids, and remove unknown topics and partitions. Returns their errors."""
         refused: list[OffsetCommitResponseTopic] = []
         known: list[OffsetCommitRequestTopic] = []
         topics = self.topics
@@ -122,10 +122,10 @@ class Offsets:
     # OffsetFetch
 
     def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
-        """A read: it shows what has been applied, so it waits until all of that is durable."""
+        """A read returns what has been applied, so its response waits until all of that is durable."""
         version = context.api_version
         if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
-            # What nearly everybody asks: one group that is here, some of its topics, by name.
+            # The common case: one loaded group, some of its topics, by name.
             asked = request.groups[0]
             here = self.coordinator.actors.get(asked.group_id)
             if here is not None and asked.topics is not None:
@@ -152,7 +152,7 @@ class Offsets:
         return response if latest is None else latest.respond(context, response)
 
     def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-        """Fill in the names of topics asked for by id; those of no topic are taken out and answered."""
+        """Fill in the names of topics requested by id, and remove unknown ids. Returns their errors."""
         unknown: list[OffsetFetchResponseTopics] = []
         known: list[OffsetFetchRequestTopics] = []
         for topic in asked.topics or ():
@@ -168,7 +168,7 @@ class Offsets:
         return unknown
 
     def _identify(self, found: OffsetFetchResponseGroup) -> None:
-        """Ids for the topics of a group whose offsets were all asked for; one without an id cannot be told in v10."""
+        """Fill in topic ids if all offsets of a group were requested; v10 cannot return a topic without an id."""
         for topic in found.topics:
             topic.topic_id = self.topics.topic_id(topic.name) or ZERO_UUID
         found.topics = [topic for topic in found.topics if topic.topic_id != ZERO_UUID]
@@ -176,7 +176,7 @@ class Offsets:
     # OffsetDelete
 
     def delete(self, context: RequestContext, request: OffsetDeleteRequest) -> Any:
-        """Unknown topics and partitions are answered here, those that exist by the group."""
+        """Unknown topics and partitions are refused here; the group handles the others."""
         refused = self._existing_only(request)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
@@ -216,7 +216,7 @@ def _refuse(
 
 
 def _merge(topics: list[Any], more: list[Any]) -> None:
-    """Append to `topics`; a topic that is there already gets the partitions instead, as Kafka's builders do it."""
+    """Add topics to `topics`; partitions of a topic in it are added to that one, as Kafka's builders do."""
     known = {topic.name or topic.topic_id: topic for topic in topics}
     for topic in more:
         key = topic.name or topic.topic_id

@@ -1,8 +1,8 @@
-"""TxnOffsetCommit: a transaction stores how far its group has read.
+"""TxnOffsetCommit: a transaction commits its group's offsets.
 
-Unknown topics and partitions are refused here, as for OffsetCommit. Then the transaction coordinator is asked whether
-the group's partition of `__consumer_offsets` takes part in the producer's transaction, or told so from v5 on (KIP-890);
-the offsets are appended when what it says is durable, and the rest is the group's.
+Unknown topics and partitions are refused here, as for OffsetCommit. Then the transaction coordinator checks that the
+group's partition of `__consumer_offsets` is part of the producer's transaction, or adds it from v5 on (KIP-890). The
+offsets are appended when that is durable; the group decides the rest.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LOADING_KNOWN_FROM = 2
 
 
 Ask = Callable[[Callable[[Told], object]], object]
-"""Asks another node, and is given what to do with what it says."""
+"""Asks another node, and passes its answer to a callback."""
 
 
 class Topics(Protocol):
-    """What is asked of the topics."""
+    """What the handler needs of the topics."""
 
     def exists(self, name: str, partition: int) -> bool: ...
 
@@ -67,7 +67,7 @@ class TransactionalOffsets:
         self.verifies = verifies
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handler by API key."""
         return {ApiKey.TXN_OFFSET_COMMIT: self.commit}
 
     def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
@@ -93,7 +93,7 @@ class TransactionalOffsets:
         if error is not ErrorCode.NONE:
             return self._answer(txn_commit_error(request, error), refused, context)
         if epoch > self.coordinator.gate.flushed_epoch:
-            # When it is durable that the group takes part, ask again: it may be over by then.
+            # Check again when the participation is durable: the transaction may have ended by then.
             self.coordinator.gate.hold(
                 epoch,
                 lambda: self._resume(context, request, refused),
@@ -119,8 +119,8 @@ class TransactionalOffsets:
     def _participation(
         self, request: TxnOffsetCommitRequest, version: int, told: Told | None
     ) -> tuple[ErrorCode, int, Ask | None]:
-        """Why the producer may not commit for the group, or NONE and what of the log has to be durable first; or how
-        to ask another node for that.
+        """Why the producer may not commit for the group; or NONE, and the epoch that must be durable first; or how to
+        ask another node.
         """
         index = self.coordinator.partitions.of(request.group_id)
         partition = self.find_partition(OFFSETS_TOPIC, index)
@@ -145,7 +145,7 @@ class TransactionalOffsets:
         return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
 
     def _take_out_unknown(self, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
-        """Take out what does not exist; returns the answers for that."""
+        """Remove unknown topics and partitions. Returns their errors."""
         refused: list[TxnOffsetCommitResponseTopic] = []
         known: list[TxnOffsetCommitRequestTopic] = []
         for topic in request.topics:
@@ -177,7 +177,7 @@ class TransactionalOffsets:
 
 
 def _merge(topics: list[TxnOffsetCommitResponseTopic], more: list[TxnOffsetCommitResponseTopic]) -> None:
-    """Append to `topics`; a topic that is there already gets the partitions instead, as Kafka's builder does it."""
+    """Add topics to `topics`; partitions of a topic in it are added to that one, as Kafka's builder does."""
     known = {topic.name: topic for topic in topics}
     for topic in more:
         if topic.name in known:
@@ -188,7 +188,7 @@ def _merge(topics: list[TxnOffsetCommitResponseTopic], more: list[TxnOffsetCommi
 
 
 def _as_commit_error(error: ErrorCode, version: int) -> ErrorCode:
-    """What a producer hears of the transaction coordinator's refusal."""
+    """The error that a producer gets for the transaction coordinator's refusal."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
