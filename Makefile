@@ -72,6 +72,12 @@ $(VENV)/.compile: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
+# Everything that .ci/run needs, in one go: pip looks at each package once.
+$(VENV)/.ci: pyproject.toml | $(BIN)/python
+	@echo "installing what all tiers of the tests need into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile]'
+	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile)
+
 SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -name "*.pyc")
 build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
@@ -97,9 +103,9 @@ demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing l
 	@$(GENERATE)
 	@exec $(BIN)/python -m tests.demo
 
-test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes
+test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes; TESTS="tests/log" for some
 	@$(GENERATE)
-	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK_HERE)"
+	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK_HERE)" $(TESTS)
 
 lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(GENERATE)

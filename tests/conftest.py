@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafka_wire import fresh
-from tests import shares
+from tests import again, shares
 from tests.daemon import Daemon, running
 
 OURS = "coordinatord"
@@ -57,6 +57,14 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Once `-m` and `-k` have chosen: a share is one of what is asked for."""
     shares.deselect(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what had to be tried again, also of tests that passed."""
+    if lines := again.told(terminalreporter.stats):
+        terminalreporter.section("tried again")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

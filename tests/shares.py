@@ -50,6 +50,16 @@ def chosen(items: Sequence[T], of: int) -> list[T]:
     return list(items[turn() % min(of, len(items)) :: of])
 
 
+def changed(directory: Path) -> set[Path]:
+    """The files of a directory that differ from the commit before the last one; none outside of git."""
+    command = ["git", "diff", "--name-only", "--relative", "HEAD~1", "--", "."]
+    try:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return set()
+    return {directory / name for name in done.stdout.splitlines()}
+
+
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests marked `rotating(of)` keep this commit's share: of each function's rows, or of single tests."""
     if in_full():

@@ -1,13 +1,10 @@
-"""Shares of hunts rotate, and leave nothing out for good. The names of tiers are checked."""
+"""Shares of hunts rotate, and leave nothing out for good."""
 
 from __future__ import annotations
-
-import subprocess
 
 import pytest
 
 from tests import shares
-from tests.daemon import REPOSITORY
 
 pytest_plugins = ["pytester"]
 
@@ -34,7 +31,7 @@ def test_all_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_of_a_rotating_test_are_left_out(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytester.makeini("[pytest]\nmarkers = rotating(of): x")
+    pytester.makeini("[pytest]\nmarkers = rotating(of): x\nasyncio_default_fixture_loop_scope = function")
     pytester.makeconftest(
         "from tests import shares\ndef pytest_collection_modifyitems(config, items): shares.deselect(config, items)\n"
     )
@@ -54,12 +51,3 @@ def test_rows_of_a_rotating_test_are_left_out(pytester: pytest.Pytester, monkeyp
     shares.turn.cache_clear()
     pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=3, deselected=4)
     shares.turn.cache_clear()
-
-
-def test_a_tier_that_is_not_there_is_one_sentence() -> None:
-    done = subprocess.run(
-        ["bash", ".ci/run", "quick", "quikc"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(".ci/run: there is no tier quikc; there are lint, quick, slow, ")
-    assert done.stdout == ""

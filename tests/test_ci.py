@@ -1,0 +1,77 @@
+"""The runner of the tiers: .ci/run and .ci/tiers.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon import REPOSITORY
+
+
+@pytest.fixture
+def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module, with tiers of the test's own: set-up, two that are independent, and one that needs both cores."""
+    spec = importlib.util.spec_from_file_location("tiers", REPOSITORY / ".ci" / "tiers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "tiers", module)  # dataclasses look for it
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(module, "SET_UP", (module.Tier("packages", "set-up", ["echo packages >>order"]),))
+    monkeypatch.setattr(
+        module,
+        "TIERS",
+        (
+            module.Tier("good", "passes", ["echo good{gate} >>order; echo '1.25s call  test_a'"], needs=["packages"]),
+            module.Tier("bad", "fails", ["false", "echo bad >>order"], needs=["packages"]),
+            module.Tier("alone", "needs the machine", ["echo alone >>order"], cores=2, needs=["packages"]),
+        ),
+    )
+    return module
+
+
+def test_a_tier_that_is_not_there_is_one_sentence() -> None:
+    done = subprocess.run(
+        ["bash", ".ci/run", "quick", "quikc"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(".ci/run: there is no tier quikc; there are lint, quick, ")
+    assert done.stdout == ""
+
+
+def test_one_that_fails_fails_the_run_and_the_others_are_run(
+    tiers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tiers.main([]) == 1
+    first, *others, last = (tmp_path / "order").read_text().splitlines()
+    assert (first, sorted(others), last) == ("packages", ["bad", "good and not in_full"], "alone")
+    out = capsys.readouterr().out
+    assert "=== bad: FAILED in 0 s" in out
+    assert "slowest of good:\n    1.2 s  test_a" in out
+    assert out.endswith("=== failed: bad\n")
+
+
+def test_one_tier_with_its_set_up(tiers: Any, tmp_path: Path) -> None:
+    assert tiers.main(["good"]) == 0
+    assert (tmp_path / "order").read_text().splitlines() == ["packages", "good and not in_full"]
+
+
+def test_all_leaves_nothing_out(tiers: Any, tmp_path: Path) -> None:
+    tiers.main(["all"])
+    assert "good\n" in (tmp_path / "order").read_text()
+
+
+def test_without_its_set_up_a_tier_is_left_out_and_has_failed(
+    tiers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "SET_UP", (tiers.Tier("packages", "set-up", ["exit 3"]),))
+    assert tiers.main([]) == 1
+    assert not (tmp_path / "order").exists()
+    assert capsys.readouterr().out.endswith("=== failed: packages good bad alone\n")
