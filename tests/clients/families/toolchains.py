@@ -76,15 +76,19 @@ def installed(kind: str, content: object, install: Callable[[Path], None]) -> Pa
 
 
 def python(*requirements: str) -> str:
-    """An interpreter of a virtual environment with these packages: clients that exclude each other live apart."""
+    """An interpreter of a virtual environment with these packages: clients that exclude each other live apart.
+
+    All checkouts share it: it is made by the interpreter that their own environments were made by.
+    """
+    interpreter = getattr(sys, "_base_executable", sys.executable)
 
     def install(directory: Path) -> None:
-        run([sys.executable, "-m", "venv", directory / "venv"])
+        run([interpreter, "-m", "venv", directory / "venv"])
         pip = [directory / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*pip, *requirements])
 
     name = re.split(r"[\[=<>]", requirements[0])[0]
-    content = [sys.version_info[:3], sys.executable, requirements]
+    content = [sys.version_info[:3], interpreter, requirements]
     return str(installed(f"python-{name}", content, install) / "venv/bin/python")
 
 
