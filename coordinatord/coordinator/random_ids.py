@@ -12,8 +12,8 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 class RandomIds:
-    """Call it for a random UUID in Java's form, as Kafka puts it after the dash of a member id. Create it in the process
-    that uses it: after a fork both processes would return the same ids.
+    """Call it for a random UUID in Java's form, as Kafka puts it after the dash of a member id. Create it in the
+    process that uses it: after a fork both processes would return the same ids.
     """
 
     __slots__ = ("_at", "_digits")
