@@ -24,8 +24,14 @@ from kafka_wire.codecs import encoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
 from kafka_wire.records.compression import Compression
+from kafka_wire.records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
 from kafka_wire.records.control import ControlType
-from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value
+from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value, group_of
 from kafka_wire.records.offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -62,6 +68,9 @@ def coordinator(log: Any = None, partitions: int = 1) -> Coordinator:
     )
 
 
+MEMBER = ConsumerGroupCurrentMemberAssignmentKey("a", "m")
+
+
 class Plain:
     """The meaning of a log: one record after the other, decoded by the generated decoders."""
 
@@ -87,15 +96,18 @@ class Plain:
         except DecodeError as error:
             self.unread[str(error) if isinstance(error, UnknownRecordError) else type(error).__name__] += 1
             return
-        group = self.groups.setdefault(key.group, Group(key.group, GroupSettings(), lambda: "id"))
+        group_id = group_of(key)
+        group = self.groups.setdefault(group_id, Group(group_id, GroupSettings(), lambda: "id"))
         replay(group, key, value, producer_id)
         if producer_id >= 0 and group.pending is not None:
-            self.pending.setdefault((0, producer_id), set()).add(key.group)
+            self.pending.setdefault((0, producer_id), set()).add(group_id)
 
 
 def durable(group: Group) -> tuple[Any, ...]:
     pending = None if group.pending is None else (group.pending.by_producer, group.pending.writers)
-    return group.exists, group.offsets, group.metadata, pending
+    consumer = group.consumer
+    epochs = None if consumer is None else (consumer.epoch, consumer.members, consumer.target, consumer.owners)
+    return group.exists, group.offsets, group.metadata, pending, epochs
 
 
 class RandomLog:
@@ -156,13 +168,21 @@ class RandomLog:
         return bytes(out)
 
     def _odd_record(self) -> tuple[bytes | None, bytes | None]:
-        key, value = self._offset_key(), self._offset_value()
-        return self.chance.choice(
+        key, value, chance = self._offset_key(), self._offset_value(), self.chance
+        return chance.choice(
             [
                 (None, value),
                 (b"", value),
-                (b"\0\3\0\1a", value),  # KIP-848: a consumer group's metadata
-                (b"\0\3\0\1a", None),
+                (b"\0\x0b\0\1a", value),  # a share group's metadata
+                (b"\0\x0b\0\1a", None),
+                (
+                    encode_key(ConsumerGroupMetadataKey("a")),
+                    encode_value(ConsumerGroupMetadataValue(chance.randint(1, 9))),
+                ),
+                (encode_key(ConsumerGroupMetadataKey("a")), None),
+                (encode_key(MEMBER), encode_value(ConsumerGroupCurrentMemberAssignmentValue(chance.randint(1, 9)))),
+                (encode_key(MEMBER), None),
+                (encode_key(ConsumerGroupMetadataKey("a")), value[:2]),
                 (b"\0\x10" + key[2:], value),
                 (b"\0\0" + key[2:], value),  # before 0.9.0.1
                 (b"\0\0" + key[2:], None),
@@ -222,29 +242,32 @@ def _existing(groups: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
 
 
 def test_a_group_that_went_over_to_the_consumer_protocol_keeps_its_offsets() -> None:
-    """Kafka ends the classic half by a tombstone and goes on with records of other types, which are not read here."""
+    """Kafka ends the classic half by a tombstone and goes on with records of other types."""
     world = World(SimulatedDisk(1))
     log = world.log("__consumer_offsets")
     offset = encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(5, 0, "", 7))
     metadata = encode_key(GroupMetadataKey("g"))
     value = encode_value(GroupMetadataValue("consumer", 3, None, None, 5, []))
-    world.writer.append(log, build_batch([offset, (metadata, value), (metadata, None), (b"\0\3\0\1g", b"\0\0")], 1))
+    epoch = encode_key(ConsumerGroupMetadataKey("g")), encode_value(ConsumerGroupMetadataValue(4, 1))
+    world.writer.append(log, build_batch([offset, (metadata, value), (metadata, None), epoch], 1))
     world.settle()
     into, _ = loaded(log)
     assert into.actors["g"].group.offsets["t"][0].offset == 5
-    assert into.unread == {"record type 3": 1}
+    assert into.actors["g"].group.consumer is not None
+    assert into.actors["g"].group.consumer.epoch == 4
+    assert not into.unread
 
 
 def test_what_is_not_read_is_told_once_with_its_name() -> None:
     world = World(SimulatedDisk(1))
     log = world.log("__consumer_offsets")
-    records = [(b"\0\3\0\1g", b"\0\0"), (b"\0\3\0\1h", b"\0\0"), (b"\0\x63", b"")]
+    records = [(b"\0\x0b\0\1g", b"\0\0"), (b"\0\x0b\0\1h", b"\0\0"), (b"\0\x63", b"")]
     world.writer.append(log, build_batch(records, 1))
     world.settle()
     with capture_logs() as said:
         into, _ = loaded(log)
-    assert into.unread == {"record type 3": 2, "record type 99": 1}
-    assert [line["what"] for line in said] == ["record type 3 (ConsumerGroupMetadata)", "record type 99"]
+    assert into.unread == {"record type 11": 2, "record type 99": 1}
+    assert [line["what"] for line in said] == ["record type 11 (ShareGroupMetadata)", "record type 99"]
 
 
 def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:

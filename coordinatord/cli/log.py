@@ -127,7 +127,7 @@ class Witness:
         self.keys.add(key)
         if self._decode and key is not None:
             with contextlib.suppress(DecodeError):
-                self.groups.add(getattr(keys.decode_key(key), "group", ""))
+                self.groups.add(keys.group_of(keys.decode_key(key)))
 
 
 def _told(made: Plan, witness: Witness) -> Iterator[str]:

@@ -13,6 +13,8 @@ AT_MOST = (
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
 )
 """The first may be at most the second."""
 

@@ -295,8 +295,7 @@ class Settings:
         ("classic",),
         "Rebalance protocols that are served.",
         allowed=("classic", "consumer", "streams", "share"),
-        ours="Kafka serves classic, consumer and streams; here it is classic only",
-        not_yet=True,
+        ours="Kafka serves classic, consumer and streams; here classic is served and consumer on request",
     )
 
     # ---- Offsets -----------------------------------------------------------------------------------------------------
@@ -315,36 +314,45 @@ class Settings:
     )
 
     # ---- Consumer groups (KIP-848) -----------------------------------------------------------------------------------
-    group_consumer_session_timeout_ms: int = integer(
-        45_000, "Session timeout of consumer group members.", minimum=1, not_yet=True
-    )
+    group_consumer_session_timeout_ms: int = integer(45_000, "Session timeout of consumer group members.", minimum=1)
     group_consumer_min_session_timeout_ms: int = integer(
-        45_000, "The least group.consumer.session.timeout.ms of a group.", minimum=1, not_yet=True
+        45_000, "The least consumer.session.timeout.ms of a group.", minimum=1
     )
     group_consumer_max_session_timeout_ms: int = integer(
-        60_000, "The largest group.consumer.session.timeout.ms of a group.", minimum=1, not_yet=True
+        60_000, "The largest consumer.session.timeout.ms of a group.", minimum=1
     )
     group_consumer_heartbeat_interval_ms: int = integer(
-        5_000, "Heartbeat interval of consumer group members.", minimum=1, not_yet=True
+        5_000, "Heartbeat interval of consumer group members.", minimum=1
     )
     group_consumer_min_heartbeat_interval_ms: int = integer(
-        5_000, "The least group.consumer.heartbeat.interval.ms of a group.", minimum=1, not_yet=True
+        5_000, "The least consumer.heartbeat.interval.ms of a group.", minimum=1
     )
     group_consumer_max_heartbeat_interval_ms: int = integer(
-        15_000, "The largest group.consumer.heartbeat.interval.ms of a group.", minimum=1, not_yet=True
+        15_000, "The largest consumer.heartbeat.interval.ms of a group.", minimum=1
     )
-    group_consumer_max_size: int = integer(2**31 - 1, "Members of one consumer group.", minimum=1, not_yet=True)
+    group_consumer_assignment_interval_ms: int = integer(
+        1_000, "The least time between two assignments of a consumer group; 0: none."
+    )
+    group_consumer_min_assignment_interval_ms: int = integer(0, "The least consumer.assignment.interval.ms of a group.")
+    group_consumer_max_assignment_interval_ms: int = integer(
+        15_000, "The largest consumer.assignment.interval.ms of a group."
+    )
+    group_consumer_max_size: int = integer(2**31 - 1, "Members of one consumer group.", minimum=1)
     group_consumer_assignors: tuple[str, ...] = words(
-        ("uniform", "range"),
-        "Assignors on this side, the default one first.",
-        allowed=("uniform", "range"),
-        not_yet=True,
+        ("uniform", "range"), "Assignors on this side, the default one first.", allowed=("uniform", "range")
     )
     group_consumer_migration_policy: str = choice(
         "bidirectional",
         ("disabled", "downgrade", "upgrade", "bidirectional"),
-        "Whether classic and consumer groups turn into each other.",
-        not_yet=True,
+        "Whether classic and consumer groups with members turn into each other.",
+    )
+    group_consumer_regex_refresh_interval_ms: int = integer(
+        600_000, "Time after which a group's expressions are resolved again.", minimum=10_000
+    )
+    group_consumer_strict_member_epoch: bool = boolean(
+        False,
+        "Whether a commit with an epoch that its member has left is always refused, as before Kafka 4.3 (KIP-1251).",
+        ours="not in Kafka",
     )
 
     # ---- Transactions ------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import structlog
 
 from coordinatord.coordinator.partition_load import PartitionLoad
 from coordinatord.group.classic.step import step
+from coordinatord.group.consumer.state import ConsumerState, Surroundings
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Cancel, Dropped, Result, TimerKey
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
@@ -132,11 +133,14 @@ class Coordinator(Actors[GroupActor]):
         max_groups: int,
         new_id: Callable[[], str],
         ledger: Ledger | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
+        """`surroundings`: what groups of the consumer protocol see of this node; None where there are none."""
         super().__init__(runtime, log, partitions, max_groups, step)
         self.group_settings = group_settings
         self.new_id = new_id
         self.ledger = ledger
+        self.surroundings = surroundings
         self._tell_transition = Teller("coordinatord.coordinator", "group transition")
         # Groups with pending offsets, by partition and producer id: a marker applies to them.
         self.pending: dict[tuple[int, int], set[str]] = {}
@@ -149,7 +153,9 @@ class Coordinator(Actors[GroupActor]):
 
     def new_actor(self, id_: str, partition: int) -> GroupActor:
         """An actor of a group."""
-        return GroupActor(self, Group(id_, self.group_settings, self.new_id), partition, self.forgotten_epoch)
+        return GroupActor(
+            self, Group(id_, self.group_settings, self.new_id, self.surroundings), partition, self.forgotten_epoch
+        )
 
     def is_allowed(self, id_: str) -> ErrorCode:
         """Refuses ids that are too long for the log."""
@@ -243,7 +249,7 @@ class Coordinator(Actors[GroupActor]):
         for transition in result.transitions:
             old, new = transition.old.shown, transition.new.shown
             self.metrics.transition(old, new)
-            if transition.new is STABLE:
+            if transition.new is STABLE or transition.new is ConsumerState.STABLE:
                 self.metrics.completed_rebalances += 1
             self._tell_transition(
                 {
@@ -256,12 +262,25 @@ class Coordinator(Actors[GroupActor]):
             )
 
     def state_counts(self) -> dict[str, float]:
-        """Number of groups by state. Scrapes call this from another thread."""
-        return dict(Counter(actor.group.state.value for actor in list(self.actors.values())))
+        """Number of classic groups by state. Scrapes call this from another thread."""
+        groups = [actor.group for actor in list(self.actors.values())]
+        return dict(Counter(group.state.value for group in groups if group.consumer is None))
 
-    def member_count(self) -> int:
-        """Number of members of all groups. Scrapes call this from another thread."""
-        return sum(len(actor.group.members) for actor in list(self.actors.values()))
+    def consumer_state_counts(self) -> dict[str, float]:
+        """Number of consumer groups by state. Scrapes call this from another thread."""
+        consumers = [actor.group.consumer for actor in list(self.actors.values())]
+        return dict(Counter(each.state.value for each in consumers if each is not None))
+
+    def member_counts(self) -> dict[str, float]:
+        """Number of members of all groups by protocol. Scrapes call this from another thread."""
+        classic = consumer = 0
+        for actor in list(self.actors.values()):
+            classic += len(actor.group.members)
+            consumers = actor.group.consumer
+            if consumers is not None:
+                classic += consumers.classic_members
+                consumer += len(consumers.members) - consumers.classic_members
+        return {"classic": classic, "consumer": consumer}
 
     def offset_count(self) -> int:
         """Number of committed offsets of all groups. Scrapes call this from another thread."""

@@ -30,7 +30,7 @@ from coordinatord.group.state import Group
 from coordinatord.log.loader import ReplayedBatch
 from kafka_wire.errors import DecodeError, TrailingBytesError
 from kafka_wire.records.control import ControlType
-from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value
+from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, group_of
 from kafka_wire.records.newest import Newest, Odd, gather
 from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -202,7 +202,7 @@ class PartitionLoad:
 
     def _put_unknown(self, key_bytes: bytes, value_bytes: bytes | None, split: int) -> None:
         key = decode_key(key_bytes)
-        group = self._actor(key.group).group
+        group = self._actor(group_of(key)).group
         if type(key) is not OffsetCommitKey:
             replay(group, key, None if value_bytes is None else decode_value(key, value_bytes))
             return
@@ -239,7 +239,7 @@ class PartitionLoad:
             if coordinator.count_unread(what):
                 _tell_of_unread(self.partition, error)
             return
-        group = self._actor(key.group).group
+        group = self._actor(group_of(key)).group
         replay(group, key, value, producer_id)
         if producer_id != NO_PRODUCER_ID and group.pending is not None:
             coordinator.pending.setdefault((self.partition, producer_id), set()).add(key.group)

@@ -20,16 +20,19 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.cluster.peers import LISTENER, Peers
 from coordinatord.config import Settings
 from coordinatord.coordinator.apis.admin import GroupAdmin
+from coordinatord.coordinator.apis.consumer_groups import ConsumerGroups
 from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
+from coordinatord.coordinator.consumer_limits import ConsumerLimits
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.compaction import Compaction
 from coordinatord.daemon.watches import watch
 from coordinatord.daemon.worker import Part, take_up_line
+from coordinatord.group.consumer.state import Surroundings
 from coordinatord.group.state import GroupSettings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
@@ -54,6 +57,7 @@ from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics, catalogue_file
+from coordinatord.topics.image import TopicsImage
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
@@ -158,6 +162,9 @@ class Daemon:
         self.ledger_writer = LedgerWriter(self.loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
         if settings.rebalance_ledger_enable:
             self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
+        self.surroundings = Surroundings(
+            TopicsImage(self.topics.catalogue, self.nodes), ConsumerLimits(settings, self.topics.group_configs)
+        )
         self.coordinator = Coordinator(
             self.runtime,
             self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
@@ -173,6 +180,7 @@ class Daemon:
             max_groups=settings.max_groups,
             new_id=RandomIds(),
             ledger=self.ledger,
+            surroundings=self.surroundings,
         )
         self.topics.on_deleted(self.coordinator.topic_deleted)
 
@@ -201,7 +209,10 @@ class Daemon:
     def _assemble_door(self) -> None:
         """Handlers and shortcuts, and what all connections share."""
         handlers = self._handlers()
-        api_versions = ApiVersions(handlers, {"transaction.version": SERVER_VERSION})
+        features = {"transaction.version": SERVER_VERSION}
+        if self._serves_consumer_protocol:
+            features = {"group.version": 1, **features}
+        api_versions = ApiVersions(handlers, features)
         self.door = Door(
             router=Router(
                 {**handlers, ApiKey.API_VERSIONS: api_versions.answer},
@@ -239,8 +250,18 @@ class Daemon:
     def _make_compaction(self) -> Compaction:
         return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
 
+    @property
+    def _serves_consumer_protocol(self) -> bool:
+        return "consumer" in self.settings.group_coordinator_rebalance_protocols
+
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
+        consumer_groups = ConsumerGroups(
+            self.coordinator,
+            self.surroundings,
+            max_group_id_bytes=settings.group_id_max_bytes,
+            max_metadata_bytes=settings.group_max_member_metadata_bytes,
+        )
         membership = Membership(
             self.coordinator,
             max_group_id_bytes=settings.group_id_max_bytes,
@@ -250,6 +271,7 @@ class Daemon:
             **self.topics.handlers(),
             **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
             **membership.handlers(),
+            **(consumer_groups.handlers() if self._serves_consumer_protocol else {}),
             **Offsets(self.coordinator, self.topics).handlers(),
             **GroupAdmin(self.coordinator).handlers(),
             **TransactionApis(

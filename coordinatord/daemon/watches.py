@@ -8,9 +8,10 @@ from typing import Any
 def watch(daemon: Any) -> None:
     """Register the reads. `daemon` is an assembled daemon.Daemon."""
     add, coordinator = daemon.metrics.watch, daemon.coordinator
-    add("group_count", lambda: {"classic": len(coordinator.actors)})
+    add("group_count", lambda: _group_counts(coordinator))
     add("classic_group_count", coordinator.state_counts)
-    add("member_count", lambda: {"classic": coordinator.member_count()})
+    add("consumer_group_count", coordinator.consumer_state_counts)
+    add("member_count", coordinator.member_counts)
     add("offset_count", coordinator.offset_count)
     add("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
     add("num_partitions", coordinator.partitions.counts)
@@ -27,3 +28,8 @@ def watch(daemon: Any) -> None:
     add("topic_partitions", lambda: daemon.topics.catalogue.partition_count)
     add("fetch_sessions", lambda: len(daemon.topics.sessions))
     add("connections", lambda: len(connections))
+
+
+def _group_counts(coordinator: Any) -> dict[str, float]:
+    consumer = sum(coordinator.consumer_state_counts().values())
+    return {"classic": len(coordinator.actors) - consumer, "consumer": consumer}

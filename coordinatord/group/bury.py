@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinatord.group.consumer.sessions import forget_all
 from coordinatord.group.result import JOIN, SESSION, SYNC, Cancel, Result, TimerKey
 from coordinatord.group.state import NEVER, Group
 from coordinatord.group.states import DEAD
@@ -10,6 +11,9 @@ from coordinatord.group.states import DEAD
 def bury(group: Group, reason: str, now_ms: int, result: Result) -> None:
     """Make the group Dead: drop its members and cancel its timers. The caller has answered all parked requests."""
     group.transition_to(DEAD, reason, now_ms, result)
+    if group.consumer is not None:
+        forget_all(group.group_id, group.consumer, result)
+        group.consumer = None
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
     for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):

@@ -11,16 +11,20 @@ from kafka_wire.api.list_groups import ListedGroup
 from kafka_wire.errors import ErrorCode
 
 CLASSIC = "classic"
-"""The group type that ListGroups shows."""
+CONSUMER = "consumer"
+"""The group types that ListGroups shows."""
 
 
 def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup:
-    """A group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043)."""
-    if group is None or not group.exists:
+    """A group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043); so is one of
+    the consumer protocol, which has a request of its own.
+    """
+    if group is None or not group.exists or group.consumer is not None:
         if version >= 6:
+            is_there = group is not None and group.exists
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} not found.",
+                error_message=f"Group {group_id} {'is not a classic group' if is_there else 'not found'}.",
                 group_id=group_id,
                 group_state=DEAD.value,
             )
@@ -40,11 +44,15 @@ def list_group(group: Group, states_filter: Sequence[str] = (), types_filter: Se
     """The group's entry in ListGroups; None if it does not exist or a filter excludes it. Filters ignore case."""
     if not group.exists:
         return None
-    if states_filter and group.state.value.lower() not in {name.lower().strip() for name in states_filter}:
+    consumer = group.consumer
+    state = group.state.value if consumer is None else consumer.state.shown
+    group_type = CLASSIC if consumer is None else CONSUMER
+    if states_filter and state.lower() not in {name.lower().strip() for name in states_filter}:
         return None
-    if types_filter and CLASSIC not in {name.lower() for name in types_filter}:
+    if types_filter and group_type not in {name.lower() for name in types_filter}:
         return None
-    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+    protocol_type = group.protocol_type or "" if consumer is None else CONSUMER
+    return ListedGroup(group.group_id, protocol_type, state, group_type)
 
 
 def _described(member: Member, protocol_name: str | None) -> DescribedGroupMember:

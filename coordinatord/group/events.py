@@ -7,10 +7,12 @@ by it. `client_host` has the format of Java's InetAddress.toString() ("/127.0.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.group.result import TimerKey
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.offset_commit import OffsetCommitRequest
@@ -71,16 +73,34 @@ class Leave:
 
 
 @dataclass(slots=True)
+class ConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat request."""
+
+    request: ConsumerGroupHeartbeatRequest
+    client_id: str
+    client_host: str
+    member_id_required: bool = True  # v1+: the client makes the member's id
+
+    @classmethod
+    def of(
+        cls, request: ConsumerGroupHeartbeatRequest, version: int, client_id: str | None, client_host: str
+    ) -> ConsumerHeartbeat:
+        """A null client id counts as an empty one."""
+        return cls(request, client_id or "", client_host, version >= 1)
+
+
+@dataclass(slots=True)
 class Commit:
     """An OffsetCommit request. The shell has removed unknown topics and filled in topic names and ids."""
 
     request: OffsetCommitRequest
     absent_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND  # if a generation is given and the group does not exist
+    knows_member_epochs: bool = True  # v9+, KIP-848
 
     @classmethod
     def of(cls, request: OffsetCommitRequest, version: int) -> Commit:
         """Clients before v9 know ILLEGAL_GENERATION only."""
-        return cls(request, ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+        return cls(request) if version >= 9 else cls(request, ErrorCode.ILLEGAL_GENERATION, False)
 
 
 @dataclass(slots=True)
@@ -88,6 +108,7 @@ class TxnCommit:
     """A TxnOffsetCommit request. The shell has removed unknown topics and checked that the producer may write."""
 
     request: TxnOffsetCommitRequest
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  # by name
 
 
 @dataclass(slots=True)
@@ -132,5 +153,18 @@ class Unload:
     error: ErrorCode = ErrorCode.NOT_COORDINATOR
 
 
-Event = Join | Sync | Leave | Commit | TxnCommit | EndTransaction | TimedOut | Delete | Expire | TopicDeleted | Unload
+Event = (
+    Join
+    | Sync
+    | Leave
+    | ConsumerHeartbeat
+    | Commit
+    | TxnCommit
+    | EndTransaction
+    | TimedOut
+    | Delete
+    | Expire
+    | TopicDeleted
+    | Unload
+)
 """All events besides HeartbeatRequest and OffsetDeleteRequest."""

@@ -2,17 +2,20 @@
 
 The durable state of a classic group is its committed offsets, the offsets of open transactions, and the last logged
 GroupMetadataValue (generation, protocol, leader, members, and their assignments at the last sync; no members for an
-Empty group). `replay` applies one record of `__consumer_offsets`, live and at start-up alike, so log and memory cannot
-disagree. All records but plain commits, which every member sends every few seconds, increment `Group.version`.
+Empty group). A group of the consumer protocol has offsets, too, and the records of consumer/replay.py. `replay` applies
+one record of `__consumer_offsets`, live and at start-up alike, so log and memory cannot disagree. All records but plain
+commits, which every member sends every few seconds, increment `Group.version`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from coordinatord.group.consumer.replay import replay_consumer
 from coordinatord.group.offsets.pending import PendingOffsets
 from coordinatord.group.result import Result
 from coordinatord.group.state import Group
+from kafka_wire.records.keys import CONSUMER_GROUP_KEYS
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 NO_PRODUCER_ID = -1
@@ -31,8 +34,11 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
             replay_pending(group, key, value, producer_id)
     elif type(key) is GroupMetadataKey:
         replay_metadata(group, value)
+    elif type(key) in CONSUMER_GROUP_KEYS:
+        group.consumer = replay_consumer(group.consumer, key, value)
+        group.exists = _is_left(group)
     else:
-        raise AssertionError(f"a classic group has no records of {type(key).__name__}")
+        raise AssertionError(f"a group has no records of {type(key).__name__}")
 
 
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
@@ -94,7 +100,13 @@ def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
     the consumer protocol, the tombstone ends only its classic half.
     """
     group.metadata = value
-    group.exists = value is not None or bool(group.offsets) or group.pending is not None
+    group.exists = _is_left(group)
+
+
+def _is_left(group: Group) -> bool:
+    """Whether anything of the group is in the log."""
+    is_a_group = group.metadata is not None or group.consumer is not None
+    return is_a_group or bool(group.offsets) or group.pending is not None
 
 
 def write(group: Group, key: Any, value: Any, result: Result) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from coordinatord.group.consumer.state import ConsumerState
 from coordinatord.group.states import GroupState
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
@@ -49,11 +50,11 @@ class Cancel(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The group's state changed; `generation_id` is the one after."""
+    """The group's state changed; `generation_id` is the one after (in a consumer group: its epoch)."""
 
     group_id: str
-    old: GroupState
-    new: GroupState
+    old: GroupState | ConsumerState
+    new: GroupState | ConsumerState
     generation_id: int
     reason: str
 

@@ -1,7 +1,10 @@
-"""A classic group: its members, its committed offsets, its limits.
+"""A group: its members, its committed offsets, its limits.
 
-**Durable** state (`offsets`, `pending`, `metadata`) is written by `replay` alone and equals what the log holds. All
-else is **volatile**: written by steps, never logged, rebuilt by `restore`.
+A group with `consumer` set is one of the consumer protocol (KIP-848): consumer/state.py. Then `state` is Empty and all
+fields of classic members are at their defaults; offsets, transactions and `version` are as in a classic group.
+
+**Durable** state (`offsets`, `pending`, `metadata`, `consumer`) is written by `replay` alone and equals what the log
+holds. All else is **volatile**: written by steps, never logged, rebuilt by `restore`.
 
 `Group.version` increases with every change that the response to a heartbeat or a commit depends on: the state, the
 generation, the members, their instance ids, open transactions, and every record but a plain commit. If the version has
@@ -15,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coordinatord.group.consumer.state import ConsumerGroup, Surroundings
 from coordinatord.group.offsets.pending import PendingOffsets
 from coordinatord.group.result import Result, Transition
 from coordinatord.group.states import (
@@ -94,16 +98,20 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One classic group. `new_id` makes the random part of a member id."""
+    """One group. `new_id` makes the random part of a member id; `surroundings` is None where there are no groups of the
+    consumer protocol.
+    """
 
     group_id: str
     settings: GroupSettings
     new_id: Callable[[], str]
+    surroundings: Surroundings | None = None
 
     # durable: `replay` alone writes these
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition
     pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None
+    consumer: ConsumerGroup | None = None
     exists: bool = False  # False: not created yet, or deleted; then the shell drops it after the step
 
     # volatile
@@ -128,6 +136,10 @@ class Group:
     join_deadline_ms: int = NEVER
     sync_deadline_ms: int = NEVER
     heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
+
+    def new_member_id(self) -> str:
+        """An id for a member of the consumer protocol whose client makes none."""
+        return self.new_id()
 
     def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
         """The only way to change the state. A transition that the table does not have is a bug of coordinatord."""
@@ -154,6 +166,8 @@ class Group:
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading the topic; True if the group has consumers and their topics are unknown."""
+        if self.consumer is not None:
+            return topic in self.consumer.subscribed_topics()
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics

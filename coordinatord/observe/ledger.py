@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from coordinatord.group.consumer.state import ConsumerState
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, GroupState
@@ -220,6 +221,10 @@ class Ledger:
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
         """A step has changed states or members."""
         rebalance = self._open.get(group.group_id)
+        if group.consumer is not None:
+            if rebalance is not None:  # it was a classic group, and is one no more
+                self._close(group, rebalance, Outcome.STOPPED, rebalance.generation_before, now_ms)
+            return
         if not result.transitions:
             if rebalance is not None:
                 rebalance.note(result.changes, now_ms)
@@ -273,7 +278,7 @@ class Ledger:
         rebalance.members_before = members_before
         return rebalance
 
-    def _follow(self, group: Group, rebalance: Rebalance, state: GroupState, now_ms: int) -> None:
+    def _follow(self, group: Group, rebalance: Rebalance, state: GroupState | ConsumerState, now_ms: int) -> None:
         if state is COMPLETING_REBALANCE:
             rebalance.joined_ms = now_ms
         elif state is STABLE:

@@ -19,6 +19,12 @@ from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from kafka_wire.api.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_wire.api.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.describe_transactions import (
@@ -60,6 +66,14 @@ def _fetch(request: OffsetFetchRequest, version: int, error: ErrorCode) -> Offse
 
 def _describe(request: DescribeGroupsRequest, version: int, error: ErrorCode) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=[DescribedGroup(error_code=error, group_id=g) for g in request.groups])
+
+
+def _describe_consumers(
+    request: ConsumerGroupDescribeRequest, version: int, error: ErrorCode
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedConsumerGroup(error_code=error, group_id=g) for g in request.group_ids]
+    )
 
 
 def _delete(request: DeleteGroupsRequest, version: int, error: ErrorCode) -> DeleteGroupsResponse:
@@ -109,6 +123,8 @@ _REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
     SyncGroupRequest: lambda request, version, error: SyncGroupResponse(error_code=error),
     HeartbeatRequest: lambda request, version, error: HeartbeatResponse(error_code=error),
     LeaveGroupRequest: lambda request, version, error: LeaveGroupResponse(error_code=error),
+    ConsumerGroupHeartbeatRequest: lambda request, version, error: ConsumerGroupHeartbeatResponse(error_code=error),
+    ConsumerGroupDescribeRequest: _describe_consumers,
     OffsetCommitRequest: lambda request, version, error: commit_error(request, error),
     OffsetFetchRequest: _fetch,
     OffsetDeleteRequest: lambda request, version, error: OffsetDeleteResponse(error_code=error),

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from coordinatord.group.consumer.state import ConsumerGroup
 from coordinatord.group.offsets.allowed import commit_refusal
 from coordinatord.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.group.offsets.committed import commit_like_before
@@ -142,7 +143,7 @@ class Commits:
                 return
             known = self._known[whose] = Known(actor)
         known.decoded += 1
-        if not _is_repeatable(actor.group, request):
+        if not _is_repeatable(actor.group, request, self._codec.api_version):
             return
         shape = known.shape
         if shape is None or shape.numbers(buf, pos, end) is None or shape.topics != _topics(request):
@@ -165,15 +166,30 @@ class Commits:
         return True
 
 
-def _is_repeatable(group: Group, request: OffsetCommitRequest) -> bool:
+def _is_repeatable(group: Group, request: OffsetCommitRequest, version: int) -> bool:
     """Whether the group accepts such a commit while its version is unchanged: from a member while it is Stable, or
     without a generation while it has no members.
     """
     generation_id = request.generation_id_or_member_epoch
+    if group.consumer is not None:
+        return group.pending is None and _fits(group, request) and _is_of_member_epoch(group.consumer, request, version)
     if group.pending is not None or commit_refusal(group, request, generation_id, ErrorCode.NONE) is not None:
         return False
-    if not (group.state is STABLE or (group.state is EMPTY and generation_id < 0)):
-        return False
+    return _fits(group, request) and (group.state is STABLE or (group.state is EMPTY and generation_id < 0))
+
+
+def _is_of_member_epoch(consumer: ConsumerGroup, request: OffsetCommitRequest, version: int) -> bool:
+    """Whether a consumer group accepts the commit whatever its partitions are: it is of its member's epoch, or of
+    nobody's while there are no members. Members of the consumer protocol need v9.
+    """
+    epoch, member = request.generation_id_or_member_epoch, consumer.members.get(request.member_id)
+    if member is None:
+        return epoch < 0 and not consumer.members
+    return epoch == member.epoch and version >= 9
+
+
+def _fits(group: Group, request: OffsetCommitRequest) -> bool:
+    """Whether the commit is of a size for which there are shapes, and no metadata is too long."""
     partitions = [each for topic in request.topics for each in topic.partitions]
     if not 0 < len(partitions) <= MAX_PARTITIONS or _names_one_twice(request):
         return False

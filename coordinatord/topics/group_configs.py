@@ -1,8 +1,8 @@
 """The settings of individual groups, and the small file in which they survive a restart.
 
 Every change replaces `<data>/groups.json` whole and durably, as with topics.json. As in Kafka, a group need not exist
-to have settings, and keeps them when it is deleted. Kafka's own group settings are all for protocols that are not
-served here; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
+to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer protocol are
+served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ NEVER_MS = 1 << 62
 """An unlimited retention."""
 
 RETENTION = "offsets.retention.minutes"
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 NO_RETENTION = -1
 
 
@@ -31,7 +34,25 @@ def _not_zero(name: str, minutes: int) -> None:
         raise InvalidConfig(f"Invalid value 0 for configuration {name}: Value must be at least 1, or -1 for never")
 
 
+def _of_consumers(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
+    """A setting of the consumer protocol: `consumer.…` of a group, `group.consumer.…` of the broker."""
+    attribute = f"group.{name}".replace(".", "_")
+    return TopicConfig(
+        name, ConfigType.INT, default, doc, minimum=minimum, broker_names=(f"group.{name}",),
+        from_settings=lambda settings: int(getattr(settings, attribute)),
+    )  # fmt: skip
+
+
 TABLE: dict[str, TopicConfig] = {
+    SESSION_TIMEOUT: _of_consumers(
+        SESSION_TIMEOUT, 45_000, 1, "The timeout to detect client failures when using the consumer group protocol."
+    ),
+    HEARTBEAT_INTERVAL: _of_consumers(
+        HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to the members of a consumer group."
+    ),
+    ASSIGNMENT_INTERVAL: _of_consumers(
+        ASSIGNMENT_INTERVAL, 1_000, 0, "The interval between assignment updates for a consumer group."
+    ),
     RETENTION: TopicConfig(
         RETENTION, ConfigType.INT, 10_080,
         "Minutes after which the offsets of an empty group, or of topics that it no longer reads, go. -1: never.",
@@ -39,6 +60,14 @@ TABLE: dict[str, TopicConfig] = {
         from_settings=lambda settings: settings.offsets_retention_minutes,
     ),
 }  # fmt: skip
+
+
+BOUNDS = {
+    SESSION_TIMEOUT: ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    HEARTBEAT_INTERVAL: ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+}
+"""The broker's settings between which a group's must be."""
 
 
 class TooManyGroups(Exception):
@@ -56,6 +85,7 @@ class GroupConfigs:
         self._path = f"{directory}/{FILE}"
         self._own: dict[str, dict[str, str]] = {}
         self._retention_ms: dict[str, int] = {}
+        self._numbers: dict[str, dict[str, int]] = {}  # settings of the consumer protocol
         self._take(self._read())
 
     def __len__(self) -> int:
@@ -80,6 +110,11 @@ class GroupConfigs:
         found = self._retention_ms.get(group_id)
         return self._settings.offsets_retention_ms if found is None else found
 
+    def number(self, group_id: str, name: str, default: int) -> int:
+        """A setting of the consumer protocol; `default` where the group has none of its own."""
+        own = self._numbers.get(group_id)
+        return default if own is None else own.get(name, default)
+
     def check(self, own: Mapping[str, str]) -> None:
         """InvalidConfig when these settings are not valid for a group."""
         for name, text in own.items():
@@ -87,6 +122,20 @@ class GroupConfigs:
             if row is None:
                 raise InvalidConfig(f"Unknown group config name: {name}")
             parse(row, text)
+        self._check_consumer(own)
+
+    def _check_consumer(self, own: Mapping[str, str]) -> None:
+        """Kafka's rules for settings of the consumer protocol: within the broker's bounds, a heartbeat in a session."""
+        values = {name: int(text) for name, text in own.items() if name in BOUNDS}
+        for name, value in values.items():
+            least, most = (getattr(self._settings, bound.replace(".", "_")) for bound in BOUNDS[name])
+            if value < least:
+                raise InvalidConfig(f"{name} must be greater than or equal to {BOUNDS[name][0]}")
+            if value > most:
+                raise InvalidConfig(f"{name} must be less than or equal to {BOUNDS[name][1]}")
+        session_ms = values.get(SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
+        if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
+            raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
     def configure(self, group_id: str, own: Mapping[str, str]) -> None:
         """Replace a group's own settings durably. Raises OSError when that fails, and TooManyGroups."""
@@ -99,8 +148,10 @@ class GroupConfigs:
         replace_text(self._disk, self._path, json.dumps(content, indent=1) + "\n")
         self._own = changed
         self._retention_ms.pop(group_id, None)
+        self._numbers.pop(group_id, None)
         if own:
             self._retention_ms[group_id] = self._retention_of(own)
+            self._numbers[group_id] = _numbers(own)
 
     # Describing
 
@@ -121,6 +172,7 @@ class GroupConfigs:
     def _take(self, own: dict[str, dict[str, str]]) -> None:
         self._own = own
         self._retention_ms = {group_id: self._retention_of(each) for group_id, each in own.items()}
+        self._numbers = {group_id: _numbers(each) for group_id, each in own.items()}
 
     def _retention_of(self, own: Mapping[str, str]) -> int:
         if RETENTION not in own:
@@ -142,3 +194,7 @@ class GroupConfigs:
         except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
             raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
         return groups
+
+
+def _numbers(own: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(text) for name, text in own.items() if name in BOUNDS}

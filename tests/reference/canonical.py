@@ -19,6 +19,8 @@ from kafka_wire.schema import ZERO_UUID, Field, schema_of
 
 LINE_WIDTH = 118
 NAME = re.compile(r"(group|topic|transaction)\w*$")
+_SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}$")
+"""A Uuid as Kafka writes it, which is also what it gives to members of the consumer protocol without an id."""
 _UUID = re.compile(r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$", re.DOTALL)
 ALWAYS_SHOWN = {"error_code", "partition_index"}
 
@@ -41,6 +43,10 @@ UNORDERED = {
     ("DescribeLogDirsResult", "topics"),
     ("DescribeLogDirsTopic", "partitions"),
     ("ListConfigResourcesResponse", "config_resources"),
+    ("ConsumerGroupDescribeResponse", "groups"),
+    ("Assignment", "topic_partitions"),
+    ("TopicPartitions", "partitions"),
+    ("Member", "subscribed_topic_names"),
 }
 
 
@@ -97,6 +103,8 @@ class Names:
         """The value of one field."""
         if field.name == "error_code":
             return ErrorCode(value).name
+        if field.name == "member_id" and value is not None and _SHORT_UUID.match(value):
+            return self.id_for("M", value)
         if field.name in self.place and value == self.place[field.name][0]:
             return self.place[field.name][1]
         if field.name == "cluster_id" and value is not None:
@@ -216,13 +224,17 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
     """A list in an order that does not depend on a broker's hash maps, without other stories' groups."""
     if (struct, field) not in UNORDERED:
         return items
-    if struct == "DeleteGroupsResponse":
+    if struct in ("DeleteGroupsResponse", "ConsumerGroupDescribeResponse"):
         return sorted(items, key=lambda item: item.group_id)
     if struct in ("DeleteTopicsResponse", "CreatePartitionsResponse"):
         return sorted(items, key=lambda item: item.name or "")
     if (struct, field) == ("AddPartitionsToTxnTopicResult", "results_by_partition"):
         return sorted(items, key=lambda item: item.partition_index)
     if struct == "TopicData":
+        return sorted(items)
+    if struct == "Assignment":
+        return sorted(items, key=lambda item: names.ids.get(item.topic_id, "T~"))
+    if (struct, field) in (("TopicPartitions", "partitions"), ("Member", "subscribed_topic_names")):
         return sorted(items)
     if struct == "DescribeLogDirsTopic":
         return sorted(items, key=lambda item: item.partition_index)
@@ -236,7 +248,9 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
 
     def rank(member: Any) -> tuple[Any, ...]:
         known = names.ids.get(member.member_id, "M~")
-        told = (getattr(member, name, "") or "" for name in ("group_instance_id", "client_id", "client_host"))
+        told = (
+            getattr(member, name, "") or "" for name in ("group_instance_id", "instance_id", "client_id", "client_host")
+        )
         metadata = getattr(member, "metadata", None) or getattr(member, "member_metadata", b"")
         return (len(known), known, *told, metadata)
 

@@ -56,7 +56,7 @@ def retention_ms(world: World, group: str) -> int:
 
 
 def test_a_group_inherits_the_brokers_retention(world: World) -> None:
-    [config] = described(world, "g", include_synonyms=True, include_documentation=True).configs
+    [config] = described(world, "g", RETENTION, include_synonyms=True, include_documentation=True).configs
     assert (config.name, config.value, config.config_source, config.config_type) == (RETENTION, "100", 4, 3)
     assert not config.read_only
     assert config.documentation
@@ -69,7 +69,7 @@ def test_a_group_has_its_own_over_a_restart(world: World) -> None:
     assert change(world, "g", (RETENTION, SET, "-1")) == (0, None)
     assert change(world, "h", (RETENTION, SET, " 5 ")) == (0, None)
     for _ in range(2):
-        [config] = described(world, "g", include_synonyms=True).configs
+        [config] = described(world, "g", RETENTION, include_synonyms=True).configs
         assert (config.value, config.config_source) == ("-1", 8)
         first = config.synonyms[0]
         assert (first.name, first.value, first.source) == (RETENTION, "-1", 8)
@@ -94,9 +94,27 @@ def test_alter_configs_replaces_all(world: World) -> None:
         ("g", [("no.such", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name: no.such"),
         (
             "g",
-            [("consumer.session.timeout.ms", SET, "45000")],
+            [("share.session.timeout.ms", SET, "45000")],
             ErrorCode.INVALID_CONFIG,
-            "Unknown group config name: consumer.session.timeout.ms",
+            "Unknown group config name: share.session.timeout.ms",
+        ),
+        (
+            "g",
+            [("consumer.session.timeout.ms", SET, "44999")],
+            ErrorCode.INVALID_CONFIG,
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "g",
+            [("consumer.heartbeat.interval.ms", SET, "15001")],
+            ErrorCode.INVALID_CONFIG,
+            "consumer.heartbeat.interval.ms must be less than or equal to group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            "g",
+            [("consumer.assignment.interval.ms", SET, "-1")],
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value -1 for configuration consumer.assignment.interval.ms",
         ),
         ("g", [(RETENTION, SET, "0")], ErrorCode.INVALID_CONFIG, "Invalid value 0 for configuration"),
         ("g", [(RETENTION, SET, "-2")], ErrorCode.INVALID_CONFIG, "Invalid value -2 for configuration"),
@@ -152,3 +170,22 @@ def test_a_file_that_cannot_be_understood_stops_the_start(world: World, text: st
     world.disk.content(f"{PATH}/groups.json")[:] = text.encode()
     with pytest.raises(LogDamaged, match=r"groups\.json is damaged at byte 0: not a list of groups' settings"):
         world.open()
+
+
+def test_settings_of_the_consumer_protocol_are_the_groups_own() -> None:
+    world = World(
+        group_consumer_min_session_timeout_ms=1, group_consumer_min_heartbeat_interval_ms=1, group_id_max_bytes=10
+    )
+    session, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    why = f"{session} must be greater than {interval}"
+    assert change(world, "g", (session, SET, "3000")) == (ErrorCode.INVALID_CONFIG, why)
+    assert change(world, "g", (session, SET, "3000"), (interval, SET, "200")) == (0, None)
+    for _ in range(2):
+        configs = world.topics.group_configs
+        assert [configs.number("g", name, 7) for name in (session, interval)] == [3_000, 200]
+        assert configs.number("g", "consumer.assignment.interval.ms", 7) == 7
+        assert configs.number("h", session, 7) == 7
+        world.crash("power")
+        world.open()
+    assert change(world, "g", (session, DELETE, None), (interval, DELETE, None)) == (0, None)
+    assert world.topics.group_configs.number("g", session, 7) == 7

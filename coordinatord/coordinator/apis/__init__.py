@@ -3,6 +3,7 @@
 membership.py         JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offsets.py            OffsetCommit, OffsetFetch, OffsetDelete
 txn_offset_commit.py  TxnOffsetCommit
+consumer_groups.py    ConsumerGroupHeartbeat, ConsumerGroupDescribe
 admin.py              ListGroups, DescribeGroups, DeleteGroups
 find_coordinator.py   FindCoordinator, for groups and for transactional ids
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.coordinator.groups import GroupActor
+from coordinatord.group.consumer.commits import fetch_refusal
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.offsets.committed import fetch_offsets, find_offsets
@@ -130,7 +131,7 @@ class Offsets:
             here = self.coordinator.actors.get(asked.group_id)
             if here is not None and asked.topics is not None:
                 group = here.group
-                if group.pending is None and group.state is not DEAD:
+                if group.pending is None and group.state is not DEAD and group.consumer is None:
                     topics = asked.topics
                     return here.respond(context, all_fetched(group.group_id, topics, find_offsets(group, topics)))
         answers = []
@@ -139,6 +140,10 @@ class Offsets:
             actor = self.coordinator.find(asked.group_id)
             if isinstance(actor, ErrorCode):
                 answers.append(fetch_error(asked, actor, version))
+                continue
+            refusal = self._fetch_refusal(actor, asked)
+            if refusal is not None:
+                answers.append(fetch_error(asked, refusal, version))
                 continue
             unknown = self._name_topics(asked) if version >= TOPIC_IDS_FROM and asked.topics is not None else []
             found = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
@@ -150,6 +155,13 @@ class Offsets:
                 latest = actor
         response = fetch_response(answers, version)
         return response if latest is None else latest.respond(context, response)
+
+    @staticmethod
+    def _fetch_refusal(actor: GroupActor | None, asked: OffsetFetchRequestGroup) -> ErrorCode | None:
+        """Members of consumer groups say who they are (v9+), and of which epoch."""
+        if actor is None or actor.group.consumer is None:
+            return None
+        return fetch_refusal(actor.group.consumer, asked.member_id, asked.member_epoch)
 
     def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
         """Fill in the names of topics requested by id, and remove unknown ids. Returns their errors."""

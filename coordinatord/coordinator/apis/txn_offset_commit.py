@@ -26,6 +26,7 @@ from kafka_wire.api.txn_offset_commit import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
@@ -46,6 +47,7 @@ class Topics(Protocol):
     """What the handler needs of the topics."""
 
     def exists(self, name: str, partition: int) -> bool: ...
+    def topic_id(self, name: str) -> bytes | None: ...
 
 
 class TransactionalOffsets:
@@ -103,7 +105,10 @@ class TransactionalOffsets:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return self._answer(txn_commit_error(request, actor), refused, context)
-        return actor.respond(context, self._answer(actor.tell(TxnCommit(request)), refused, context))
+        topic_ids = {}
+        if actor.group.consumer is not None:
+            topic_ids = {topic.name: self.topics.topic_id(topic.name) or ZERO_UUID for topic in request.topics}
+        return actor.respond(context, self._answer(actor.tell(TxnCommit(request, topic_ids)), refused, context))
 
     def _resume(
         self,

@@ -41,6 +41,8 @@ from coordinatord.group.classic.members import (
 from coordinatord.group.classic.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
 from coordinatord.group.classic.subscription import subscribed_topics
 from coordinatord.group.classic.syncing import sync
+from coordinatord.group.consumer.step import consumer_step
+from coordinatord.group.consumer.timeouts import restore as restore_consumer
 from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
@@ -65,6 +67,8 @@ HEARTBEAT_REFUSALS = {
 
 def step(group: Group, event: Any, now_ms: int) -> Result:
     """Handle one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
+    if group.consumer is not None:
+        return consumer_step(group, event, now_ms)
     return HANDLERS[type(event)](group, event, now_ms)
 
 
@@ -123,6 +127,11 @@ def restore(group: Group, now_ms: int) -> Result:
 
     The log holds each member's metadata for the selected protocol only: a member that rejoins with more has changed.
     """
+    if group.consumer is not None:
+        group.current_state_timestamp_ms = now_ms
+        if group.surroundings is None:
+            return NOTHING
+        return restore_consumer(group, group.consumer, group.surroundings, now_ms)
     result = Result()
     metadata = group.metadata
     if metadata is None:
@@ -222,6 +231,7 @@ def _complete_if_all_joined(group: Group, now_ms: int, result: Result) -> None:
 HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     HeartbeatRequest: heartbeat,
     OffsetDeleteRequest: delete_offsets,
+    events.ConsumerHeartbeat: consumer_step,
     events.Join: join,
     events.Sync: sync,
     events.Leave: leave,

@@ -1,7 +1,23 @@
-"""The consumer group protocol of KIP-848: the server computes who reads what.
+"""The consumer protocol (KIP-848): the coordinator assigns, members send nothing but heartbeats.
 
-assignors/        Kafka's server-side assignors, uniform and range
-expressions.py    subscriptions by regular expression
-syntax.py         which expressions Kafka takes
-metadata_hash.py  the hash by which a group notices that its topics changed
+step.py        the one funnel for events of consumer groups
+state.py       a group: members, target assignment, epochs
+topics.py      what a group knows of topics; hashes of them
+records.py     the records of a group, and back
+replay.py      the one writer of durable state
+heartbeat.py   ConsumerGroupHeartbeat
+checks.py      why a heartbeat is refused
+epochs.py      when the group's epoch and its target assignment move
+reconcile.py   from what a member owns to its target
+patterns.py    expressions that members subscribe to
+leaving.py     members leave, are fenced and replaced
+sessions.py    deadlines of members
+timeouts.py    what happens when they have passed; what a load starts anew
+commits.py     who may commit and fetch offsets
+describe.py    ConsumerGroupDescribe
+upgrade.py     a group becomes a consumer group
+expressions.py subscriptions by regular expression
+syntax.py      which expressions Kafka takes
+metadata_hash.py the hash by which a group notices that its topics changed
+assignors/     Kafka's server-side assignors, uniform and range
 """

@@ -1,13 +1,20 @@
-"""Who may commit offsets: the check of OffsetCommit and TxnOffsetCommit (Kafka's ClassicGroup.validateOffsetCommit)."""
+"""Who may commit offsets: the check of OffsetCommit and TxnOffsetCommit (Kafka's `validateOffsetCommit` of classic and
+of consumer groups).
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from coordinatord.group.classic.members import refusal
+from coordinatord.group.consumer import commits
+from coordinatord.group.consumer.state import ConsumerGroup
+from coordinatord.group.events import Commit, TxnCommit
+from coordinatord.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY
 from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
 
 
 class Committer(Protocol):
@@ -49,3 +56,35 @@ def commit_refusal(
         # Another member may own these partitions in the generation that is about to begin.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return None
+
+
+def member_epoch_refusal(group: Group, consumer: ConsumerGroup, event: Commit | TxnCommit) -> ErrorCode | None:
+    """Why a commit is refused as a whole in a consumer group; partitions that fail for their metadata do not count.
+
+    Producers know ILLEGAL_GENERATION only.
+    """
+    request, limit = event.request, group.settings.offset_metadata_max_bytes
+    is_strict = group.surroundings is not None and group.surroundings.limits.strict_commits
+    if isinstance(event, Commit):
+        epoch = event.request.generation_id_or_member_epoch
+        ids = {topic.name: topic.topic_id for topic in event.request.topics}
+    else:
+        epoch, ids = event.request.generation_id, dict(event.topic_ids)
+    error = commits.commit_refusal(
+        consumer,
+        request.member_id,
+        request.group_instance_id,
+        epoch,
+        [
+            (ids.get(topic.name, ZERO_UUID), partition.partition_index)
+            for topic in request.topics
+            for partition in topic.partitions
+            if not metadata_is_too_long(partition.committed_metadata or "", limit)
+        ],
+        is_strict=is_strict,
+        is_transactional=isinstance(event, TxnCommit),
+        knows_member_epochs=isinstance(event, TxnCommit) or event.knows_member_epochs,
+    )
+    if error is ErrorCode.STALE_MEMBER_EPOCH and isinstance(event, TxnCommit):
+        return ErrorCode.ILLEGAL_GENERATION
+    return error

@@ -16,8 +16,9 @@ from collections.abc import Container, Iterable
 
 from coordinatord.group.bury import bury
 from coordinatord.group.classic.members import keep_alive
+from coordinatord.group.consumer.records import group_tombstones
 from coordinatord.group.events import Commit, Delete, Expire, TopicDeleted
-from coordinatord.group.offsets.allowed import commit_refusal
+from coordinatord.group.offsets.allowed import commit_refusal, member_epoch_refusal
 from coordinatord.group.offsets.commit_answers import (
     ALL_COMMITTED,
     commit_error,
@@ -58,7 +59,10 @@ _value = maker(OffsetCommitValue)
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
     """Log the offsets of an allowed commit; a partition whose metadata is too long fails by itself."""
     request = event.request
-    error = commit_refusal(group, request, request.generation_id_or_member_epoch, event.absent_error)
+    if group.consumer is None:
+        error = commit_refusal(group, request, request.generation_id_or_member_epoch, event.absent_error)
+    else:
+        error = member_epoch_refusal(group, group.consumer, event)
     if error is not None:
         return Result(reply=commit_error(request, error))
     result = Result()
@@ -214,7 +218,13 @@ def deletion_refusal(group: Group) -> ErrorCode | None:
     """Why DeleteGroups is refused."""
     if not group.exists or group.state is DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return None if group.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
+    return None if _has_no_members(group) else ErrorCode.NON_EMPTY_GROUP
+
+
+def _has_no_members(group: Group) -> bool:
+    if group.consumer is not None:
+        return not group.consumer.members
+    return group.state is EMPTY
 
 
 def expire(group: Group, event: Expire, now_ms: int) -> Result:
@@ -222,7 +232,7 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
     if not group.exists or group.state is DEAD:
         return NOTHING
     expired = expired_offsets(group, event.retention_ms, now_ms)
-    ends = group.state is EMPTY and not group.pending and len(expired) == sum(map(len, group.offsets.values()))
+    ends = _has_no_members(group) and not group.pending and len(expired) == sum(map(len, group.offsets.values()))
     if not expired and not ends:
         return NOTHING
     result = Result()
@@ -236,7 +246,7 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
 def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[str, int]]:
     """The (topic, partition) of each offset that has been unused for `retention_ms`; see KIP-211."""
     empty_since_ms = NO_TIMESTAMP
-    if group.protocol_type is not None:
+    if group.consumer is None and group.protocol_type is not None:
         if group.state is EMPTY:
             empty_since_ms = group.current_state_timestamp_ms  # unknown in old logs: then the commit's time counts
         elif not (group.state is STABLE and group.uses_consumer_protocol() and group.subscribed_topics is not None):
@@ -297,5 +307,9 @@ def _write_tombstone(group: Group, topic: str, partition: int, result: Result) -
 
 
 def _write_group_tombstone(group: Group, reason: str, now_ms: int, result: Result) -> None:
-    write(group, GroupMetadataKey(group.group_id), None, result)
+    if group.consumer is None:
+        write(group, GroupMetadataKey(group.group_id), None, result)
+    else:
+        for record in group_tombstones(group.group_id, (), group.consumer.resolved):
+            write(group, *record, result)
     bury(group, reason, now_ms, result)

@@ -8,7 +8,7 @@ are accepted from any client. The group's state does not matter, and the commit 
 from __future__ import annotations
 
 from coordinatord.group.events import EndTransaction, TxnCommit
-from coordinatord.group.offsets.allowed import commit_refusal
+from coordinatord.group.offsets.allowed import commit_refusal, member_epoch_refusal
 from coordinatord.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.group.replay import replay_marker, write_pending
 from coordinatord.group.result import NOTHING, Result
@@ -26,7 +26,12 @@ from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
     """Log the offsets as pending; a partition whose metadata is too long fails by itself."""
     request = event.request
-    error = commit_refusal(group, request, request.generation_id, ErrorCode.ILLEGAL_GENERATION, is_transactional=True)
+    if group.consumer is None:
+        error = commit_refusal(
+            group, request, request.generation_id, ErrorCode.ILLEGAL_GENERATION, is_transactional=True
+        )
+    else:
+        error = member_epoch_refusal(group, group.consumer, event)
     if error is not None:
         return Result(reply=txn_commit_error(request, error))
     result = Result()

@@ -2,7 +2,8 @@
 
 The key's int16 is the record type (Kafka's `CoordinatorRecordType`), the value's int16 is its version. A null value is
 a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
-OffsetCommit v4, or v1 where an OffsetCommit request v2-v4 set a retention time, which no other version can hold.
+OffsetCommit v4, or v1 where an OffsetCommit request v2-v4 set a retention time, which no other version can hold; v0 for
+the records of consumer groups (KIP-848).
 """
 
 from __future__ import annotations
@@ -13,24 +14,59 @@ from typing import Any
 
 from kafka_wire import errors
 from kafka_wire.codecs import decoder, encoder
+from kafka_wire.records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.records.varint import VARINT
-from kafka_wire.schema import ZERO_UUID
+from kafka_wire.schema import ZERO_UUID, schema_of
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VALUE_VERSION = 3
+CONSUMER_GROUP_VALUE_VERSION = 0
+
+CONSUMER_GROUP_KEYS: dict[type[Any], type[Any]] = {
+    ConsumerGroupMetadataKey: ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey: ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupMemberMetadataKey: ConsumerGroupMemberMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey: ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
+}
+"""The keys of consumer groups (KIP-848) and their values."""
+
+CONSUMER_GROUP_VALUES = frozenset(CONSUMER_GROUP_KEYS.values())
+
+RECORD_TYPE_OF: dict[type[Any], int] = {key: schema_of(key).api_key or 0 for key in CONSUMER_GROUP_KEYS}
+"""The int16 before each of these keys."""
 
 KEY_TYPES: dict[int, type[Any]] = {
     0: OffsetCommitKey,  # LegacyOffsetCommit, written before Kafka 0.9.0.1: the same layout
     1: OffsetCommitKey,
     2: GroupMetadataKey,
+    **{record_type: key for key, record_type in RECORD_TYPE_OF.items()},
 }
-"""Record type (the int16 before a key) -> key class. More types exist (KIP-848, share, streams): UnknownRecordError."""
+"""Record type (the int16 before a key) -> key class. More types exist (share, streams): UnknownRecordError."""
 
 VALUE_TYPES: dict[type[Any], type[Any]] = {
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
+    **CONSUMER_GROUP_KEYS,
 }
 
 
@@ -63,11 +99,22 @@ def encode_key(key: Any) -> bytes:
     if type(key) is GroupMetadataKey:
         group = key.group.encode()
         return b"\0\2" + _pack_length(len(group)) + group
-    if type(key) is not OffsetCommitKey:
+    if type(key) is OffsetCommitKey:
+        out = bytearray(b"\0\1")
+        _encode_offset_commit_key(key, out)
+        return bytes(out)
+    record_type = RECORD_TYPE_OF.get(type(key))
+    if record_type is None:
         raise errors.EncodeError(f"{type(key).__name__} is not a key of __consumer_offsets")
-    out = bytearray(b"\0\1")
-    _encode_offset_commit_key(key, out)
+    out = bytearray((0, record_type))
+    encoder(type(key), 0)(key, out)
     return bytes(out)
+
+
+def group_of(key: Any) -> str:
+    """The id of the group that a key belongs to."""
+    found: str = key.group if type(key) is OffsetCommitKey or type(key) is GroupMetadataKey else key.group_id
+    return found
 
 
 def encode_value(value: Any) -> bytes:
@@ -79,6 +126,8 @@ def encode_value(value: Any) -> bytes:
     if type(value) is OffsetCommitValue:
         expires = value.expire_timestamp >= 0
         version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
+    elif type(value) in CONSUMER_GROUP_VALUES:
+        version = CONSUMER_GROUP_VALUE_VERSION
     else:
         raise errors.EncodeError(f"{type(value).__name__} is not a value of __consumer_offsets")
     out = bytearray((0, version))

@@ -79,6 +79,7 @@ class Why:
     MEMBER_LEFT = "member left"
     SESSION_EXPIRED = "session expired"
     NOT_SYNCED = "no sync in time"
+    NOT_REVOKED = "partitions not given up in time"
     TOO_MANY_MEMBERS = "too many members"
 
 
@@ -90,6 +91,7 @@ class Cause:
     ID_NOT_USED = "member id was handed out and not used in time"
     NOT_REJOINED = "did not rejoin within the rebalance timeout"
     NOT_SYNCED = "did not sync within the rebalance timeout"
+    NOT_REVOKED = "did not give up its partitions within the rebalance timeout"
     LEFT = "left"
     REPLACED = "replaced by a new member with its instance id"
     GROUP_FULL = "group is full"

@@ -1,0 +1,75 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848): from the request to the group's step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.coordinator.apis.admin import ALL_GROUP_OPERATIONS
+from coordinatord.group.consumer.describe import describe_consumer
+from coordinatord.group.consumer.state import Surroundings
+from coordinatord.group.events import ConsumerHeartbeat
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.actors import later, respond_after
+from coordinatord.runtime.refusals import refuse
+from kafka_wire.api.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordinator.groups import Coordinator
+
+
+class ConsumerGroups:
+    """The handlers."""
+
+    def __init__(
+        self, coordinator: Coordinator, surroundings: Surroundings, *, max_group_id_bytes: int, max_metadata_bytes: int
+    ) -> None:
+        self.coordinator = coordinator
+        self.surroundings = surroundings
+        self.max_group_id_bytes = max_group_id_bytes
+        self.max_metadata_bytes = max_metadata_bytes
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: self.describe,
+        }
+
+    def heartbeat(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+        """The group's answer waits until what it tells of the group is durable."""
+        version = context.api_version
+        if len(request.group_id) > self.max_group_id_bytes:
+            return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
+        if sum(map(len, request.subscribed_topic_names or ())) > self.max_metadata_bytes:
+            return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, version, actor)
+        event = ConsumerHeartbeat.of(request, version, context.client_id, context.connection.client_host)
+        return actor.respond_to_heartbeat(context, actor.tell(event))
+
+    def describe(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
+        """Each group by itself: one that is not there, or not here, is no error of the others."""
+        described = []
+        latest = None
+        for group_id in request.group_ids:
+            actor = self.coordinator.find(group_id)
+            if isinstance(actor, ErrorCode):
+                described.append(DescribedGroup(error_code=actor, group_id=group_id))
+                continue
+            if not group_id:
+                described.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
+                continue
+            found = describe_consumer(actor.group if actor else None, group_id, self.surroundings)
+            if request.include_authorized_operations and found.error_code == ErrorCode.NONE:
+                found.authorized_operations = ALL_GROUP_OPERATIONS
+            described.append(found)
+            latest = later(latest, actor)
+        return respond_after(latest, context, ConsumerGroupDescribeResponse(groups=described))

@@ -1,0 +1,38 @@
+"""The settings of consumer groups: the group's own where it has them, else the node's."""
+
+from __future__ import annotations
+
+from coordinatord.config import Settings
+from coordinatord.topics.group_configs import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    GroupConfigs,
+)
+
+
+class ConsumerLimits:
+    """See coordinatord.group.consumer.state.Limits."""
+
+    def __init__(self, settings: Settings, configs: GroupConfigs) -> None:
+        self._settings = settings
+        self._configs = configs
+        self.assignors = settings.group_consumer_assignors
+        self.max_size = settings.group_consumer_max_size
+        policy = settings.group_consumer_migration_policy
+        self.upgrades = policy in ("upgrade", "bidirectional")
+        self.downgrades = policy in ("downgrade", "bidirectional")
+        self.expression_refresh_ms = settings.group_consumer_regex_refresh_interval_ms
+        self.strict_commits = settings.group_consumer_strict_member_epoch
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """group.consumer.session.timeout.ms"""
+        return self._configs.number(group_id, SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """group.consumer.heartbeat.interval.ms"""
+        return self._configs.number(group_id, HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms)
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """group.consumer.assignment.interval.ms"""
+        return self._configs.number(group_id, ASSIGNMENT_INTERVAL, self._settings.group_consumer_assignment_interval_ms)

@@ -1,0 +1,80 @@
+"""The group's epoch and its target assignment: when the one rises, and when the other follows it.
+
+A new target is computed by the first heartbeat that finds the group's epoch ahead of the assignment's, but at most once
+in `assignment.interval.ms`: a burst of joins costs one assignment and not one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinatord.group.consumer.assignors import assign
+from coordinatord.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from coordinatord.group.consumer.records import (
+    assignment_epoch_record,
+    epoch_record,
+    partition_metadata_tombstone,
+    target_record,
+)
+from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Surroundings
+from coordinatord.group.replay import write
+from coordinatord.group.result import Result
+from coordinatord.group.state import Group
+
+
+def refresh_epoch(
+    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, result: Result, *, changed: bool
+) -> None:
+    """Look at the subscribed topics again. The epoch rises if they or, as the caller knows, subscriptions changed."""
+    topics = surroundings.topics
+    metadata_hash = consumer.hash_of(topics)
+    if changed or metadata_hash != consumer.metadata_hash:
+        raise_epoch(group, consumer, metadata_hash, result)
+    consumer.topics_version = topics.version
+    if consumer.has_partition_metadata:
+        write(group, *partition_metadata_tombstone(group.group_id), result)
+
+
+def raise_epoch(group: Group, consumer: ConsumerGroup, metadata_hash: int, result: Result) -> None:
+    """The partitions have to be assigned anew."""
+    write(group, *epoch_record(group.group_id, consumer.epoch + 1, metadata_hash), result)
+
+
+def update_target(
+    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int, result: Result
+) -> None:
+    """Compute the target assignment if it is behind the group's epoch and due. Only what changes is logged."""
+    if consumer.assignment_epoch >= consumer.epoch:
+        return
+    limits, group_id = surroundings.limits, group.group_id
+    interval_ms = limits.assignment_interval_ms(group_id)
+    computed_ms = consumer.assignment_timestamp_ms
+    if computed_ms and interval_ms and now_ms < computed_ms + interval_ms:
+        return
+    name = consumer.preferred_assignor(limits.assignors[0])
+    if name not in limits.assignors:
+        name = limits.assignors[0]  # logged when it was among them
+    wanted = assign(name, group_spec(consumer, surroundings), surroundings.topics)
+    for member_id, target in wanted.items():
+        if consumer.target.get(member_id) != target:
+            write(group, *target_record(group_id, member_id, target), result)
+    write(group, *assignment_epoch_record(group_id, consumer.epoch, now_ms), result)
+
+
+def group_spec(consumer: ConsumerGroup, surroundings: Surroundings) -> GroupSpec:
+    """What an assignor is told of the group."""
+    find = surroundings.topics.find
+    known: dict[frozenset[str], frozenset[bytes]] = {}
+
+    def topic_ids(member: ConsumerMember) -> frozenset[bytes]:
+        names = consumer.topics_of(member)
+        found = known.get(names)
+        if found is None:
+            found = known[names] = frozenset(topic.topic_id for name in names if (topic := find(name)) is not None)
+        return found
+
+    members: Mapping[str, MemberSpec] = {
+        member_id: MemberSpec(member.rack_id, member.instance_id, topic_ids(member), consumer.target.get(member_id, {}))
+        for member_id, member in consumer.members.items()
+    }
+    return GroupSpec(members, consumer.is_homogeneous())

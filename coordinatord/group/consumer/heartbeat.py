@@ -1,0 +1,212 @@
+"""ConsumerGroupHeartbeat: the one request of the consumer protocol (KIP-848).
+
+A member joins with epoch 0, and says all about itself; later only what has changed, and what it owns when that has
+changed. The answer has the member's epoch, and its assignment if that has changed since the last one, or if the member
+has said all again. Epoch -1 leaves, -2 leaves for now (a static member).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coordinatord.group.consumer.checks import (
+    Refusal,
+    expression_refusal,
+    group_refusal,
+    member_refusal,
+    request_refusal,
+    size_refusal,
+)
+from coordinatord.group.consumer.epochs import refresh_epoch, update_target
+from coordinatord.group.consumer.leaving import leave, replace_static_member
+from coordinatord.group.consumer.patterns import Change, update_expression
+from coordinatord.group.consumer.reconcile import Reconciliation
+from coordinatord.group.consumer.records import current_record, member_record
+from coordinatord.group.consumer.sessions import await_revocation, keep_alive, revoked
+from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Surroundings
+from coordinatord.group.consumer.upgrade import become_consumer_group
+from coordinatord.group.events import ConsumerHeartbeat
+from coordinatord.group.replay import write
+from coordinatord.group.result import NO_REASON, Joined, Result
+from coordinatord.group.state import Group
+from kafka_wire.api.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_wire.errors import ErrorCode
+
+NOT_SET = -1
+
+
+def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
+    """Answer a heartbeat."""
+    surroundings = group.surroundings
+    assert surroundings is not None, "without them nobody serves this request"
+    request = event.request
+    result = Result()
+    refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
+    if refusal is None and request.member_epoch < 0:
+        refusal = leave(group, request, surroundings, result)
+    elif refusal is None:
+        refusal = _refusal(group, request, surroundings)
+        if refusal is None:
+            refusal = _accept(group, event, surroundings, now_ms, result)
+    if refusal is not None:
+        return refused(refusal)
+    return result
+
+
+def refused(refusal: Refusal) -> Result:
+    """An error and nothing else."""
+    reply = ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
+    return Result(reply=reply)
+
+
+def _refusal(group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings) -> Refusal | None:
+    limits, consumer, member_id = surroundings.limits, group.consumer, request.member_id
+    refusal = group_refusal(group, limits, request.member_epoch)
+    if refusal is not None:
+        return refusal
+    members = group.members if consumer is None else consumer.members
+    refusal = size_refusal(members, len(members), limits, member_id)
+    if refusal is None and consumer is not None:
+        refusal = member_refusal(group.group_id, consumer, request)
+    if refusal is not None or not request.subscribed_topic_regex:
+        return refusal
+    is_known = consumer is not None and request.subscribed_topic_regex in consumer.expressions
+    return None if is_known else expression_refusal(request.subscribed_topic_regex)
+
+
+def _accept(
+    group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, now_ms: int, result: Result
+) -> Refusal | None:
+    request, group_id = event.request, group.group_id
+    if _is_of_unknown_state(group.consumer, request):
+        return Refusal(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+        )
+    refusal = become_consumer_group(group, surroundings, now_ms, result)
+    if refusal is not None:
+        return refusal
+    consumer = group.consumer
+    assert consumer is not None
+    before = _member(group, consumer, event, result)
+    said = _updated(before, event)
+    if said != before:
+        write(group, *member_record(group_id, said), result)
+    expression = update_expression(group, consumer, surroundings, before, said, now_ms, result)
+    changed = said.topics != before.topics
+    if changed or expression is Change.KNOWN or consumer.topics_version != surroundings.topics.version:
+        changed_epoch = changed or expression is Change.KNOWN
+        refresh_epoch(group, consumer, surroundings, result, changed=changed_epoch)
+    update_target(group, consumer, surroundings, now_ms, result)
+    after = reconcile(
+        group,
+        consumer,
+        surroundings,
+        said,
+        request.topic_partitions,
+        now_ms,
+        result,
+        changed=changed or expression is not Change.NONE,
+    )
+    limits = surroundings.limits
+    keep_alive(group_id, consumer, after.member_id, limits.session_timeout_ms(group_id), now_ms, result)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=limits.heartbeat_interval_ms(group_id),
+    )
+    if request.member_epoch == 0 or is_full(request) or after.assigned != before.assigned:
+        response.assignment = Assignment(
+            [TopicPartitions(topic_id, sorted(epochs)) for topic_id, epochs in after.assigned.items()]
+        )
+    result.reply = response
+    return None
+
+
+def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the request says all about the member."""
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != NOT_SET and subscribes and request.topic_partitions is not None
+
+
+def reconcile(
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: Surroundings,
+    member: ConsumerMember,
+    owned: list[TopicPartitions] | None,
+    now_ms: int,
+    result: Result,
+    *,
+    changed: bool,
+) -> ConsumerMember:
+    """Reconcile a member with its target; `changed`: its subscription has. Returns the member as it is then."""
+    if not changed and member.is_reconciled_to(consumer.assignment_epoch):
+        return member
+    names, find_id = consumer.topics_of(member), surroundings.topics.find_id
+
+    def is_subscribed(topic_id: bytes) -> bool:
+        topic = find_id(topic_id)
+        return topic is not None and topic.name in names
+
+    target = consumer.target.get(member.member_id, {})
+    reconciliation = Reconciliation(member, consumer.assignment_epoch, target, owned, is_subscribed, consumer.is_owned)
+    after = reconciliation.result(subscription_changed=changed)
+    assert after is not None, "refused before"
+    if after == member:
+        return member
+    write(group, *current_record(group.group_id, after), result)
+    if after.classic is None:
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            await_revocation(group.group_id, consumer, after, now_ms, result)
+        else:
+            revoked(group.group_id, consumer, after.member_id, result)
+    return after
+
+
+def _is_of_unknown_state(consumer: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a later version of Kafka has put the member into a state that nobody knows here."""
+    if consumer is None:
+        return False
+    member = consumer.members.get(request.member_id)
+    if member is None or member.state is not MemberState.UNKNOWN:
+        return False
+    return request.topic_partitions is None or bool(request.topic_partitions)
+
+
+def _member(group: Group, consumer: ConsumerGroup, event: ConsumerHeartbeat, result: Result) -> ConsumerMember:
+    """The member as it was before this request."""
+    request = event.request
+    member_id = request.member_id or group.new_member_id()
+    old = consumer.static_member(request.instance_id)
+    if request.member_epoch == 0 and old is not None:
+        member = replace_static_member(group, consumer, old, member_id, result)
+    else:
+        member = consumer.members.get(member_id) or ConsumerMember(member_id)
+    if request.member_epoch == 0:
+        is_new = member_id not in consumer.members
+        result.changes.append(Joined(member_id, request.instance_id, event.client_id, NO_REASON, is_new))
+    return member
+
+
+def _updated(member: ConsumerMember, event: ConsumerHeartbeat) -> ConsumerMember:
+    """The member as its request describes it; what the request leaves out stays."""
+    request = event.request
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SET else timeout_ms,
+        assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        topics=member.topics if names is None else frozenset(names),
+        expression=member.expression if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        classic=None,
+    )

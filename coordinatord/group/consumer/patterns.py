@@ -1,0 +1,104 @@
+"""Expressions that members subscribe to: which topics they match, and when that is looked at again.
+
+They are resolved in a step of their own, soon after the heartbeat that asks for it, and for all members together: when
+a new expression comes, when topics were created, and every `group.consumer.regex.refresh.interval.ms`; but not more
+often than every ten seconds.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from coordinatord.group.consumer.epochs import raise_epoch
+from coordinatord.group.consumer.expressions import InvalidExpression, compile_expression
+from coordinatord.group.consumer.records import expression_record, expression_tombstone
+from coordinatord.group.consumer.sessions import EXPRESSIONS
+from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Resolved, Surroundings
+from coordinatord.group.replay import write
+from coordinatord.group.result import NOTHING, Result, Schedule, TimerKey
+from coordinatord.group.state import Group
+
+LEAST_INTERVAL_MS = 10_000
+
+
+class Change(IntEnum):
+    """What a heartbeat does to its member's expression."""
+
+    NONE = 0
+    NEW = 1
+    """It is not known yet what it matches."""
+    KNOWN = 2
+    """It is known, or there is none any more."""
+
+
+def update_expression(
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: Surroundings,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    now_ms: int,
+    result: Result,
+) -> Change:
+    """The member's record has been written: write what follows for expressions, and have them resolved if need be."""
+    change = Change.NONE
+    is_needed = False
+    count, first = len(consumer.resolved), next(iter(consumer.resolved.values()), None)
+    old, new = before.expression, after.expression
+    if old != new:
+        change = Change.NEW
+        if old and not consumer.expressions[old]:
+            write(group, *expression_tombstone(group.group_id, old), result)
+        if new:
+            is_needed = consumer.expressions[new] == 1
+            if not is_needed and new in consumer.resolved:
+                change = Change.KNOWN
+        elif old:
+            change = Change.KNOWN
+    if not consumer.expressions or consumer.is_resolving:
+        return change
+    if first is not None and now_ms <= first.timestamp_ms + LEAST_INTERVAL_MS:
+        return change
+    topics, limits = surroundings.topics, surroundings.limits
+    if (
+        is_needed
+        or first is None
+        or len(consumer.expressions) != count
+        or not topics.created_version <= first.version <= topics.version
+        or now_ms > first.timestamp_ms + limits.expression_refresh_ms
+    ):
+        consumer.is_resolving = True
+        result.timers.append(Schedule(TimerKey(group.group_id, EXPRESSIONS), now_ms))
+    return change
+
+
+def resolve(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int) -> Result:
+    """Resolve all expressions. The group's epoch rises if one matches other topics than before."""
+    if not consumer.is_resolving:
+        return NOTHING
+    consumer.is_resolving = False
+    result = Result()
+    topics = surroundings.topics
+    names = list(topics.names())
+    changed = False
+    for expression in list(consumer.expressions):
+        matched = _matching(expression, names)
+        known = consumer.resolved.get(expression)
+        if matched != (frozenset() if known is None else known.topics):
+            changed = True
+        resolved = Resolved(matched, topics.version, now_ms)
+        write(group, *expression_record(group.group_id, expression, resolved), result)
+    metadata_hash = consumer.hash_of(topics)
+    if changed or metadata_hash != consumer.metadata_hash:
+        raise_epoch(group, consumer, metadata_hash, result)
+        consumer.topics_version = topics.version
+    return result
+
+
+def _matching(expression: str, names: list[str]) -> frozenset[str]:
+    """One that was logged by somebody who allows it, and is not valid here, matches nothing."""
+    try:
+        compiled = compile_expression(expression)
+    except InvalidExpression:
+        return frozenset()
+    return frozenset(name for name in names if compiled.matches(name))

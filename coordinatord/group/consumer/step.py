@@ -1,0 +1,101 @@
+"""The one funnel for the events of a consumer group; classic/step.py calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.group import events
+from coordinatord.group.bury import bury
+from coordinatord.group.classic.joining import join
+from coordinatord.group.classic.members import join_error
+from coordinatord.group.consumer.heartbeat import heartbeat
+from coordinatord.group.consumer.records import group_tombstones
+from coordinatord.group.consumer.state import ConsumerState
+from coordinatord.group.consumer.timeouts import timed_out
+from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
+from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
+from coordinatord.group.replay import write
+from coordinatord.group.result import NOTHING, Result, Transition
+from coordinatord.group.state import Group
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_wire.api.leave_group import LeaveGroupResponse, MemberResponse
+from kafka_wire.api.offset_delete import OffsetDeleteRequest
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+
+
+def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
+    """Handle one event of a group that is a consumer group, or becomes one by a ConsumerHeartbeat."""
+    before = ConsumerState.EMPTY if group.consumer is None else group.consumer.state
+    result = HANDLERS[type(event)](group, event, now_ms)
+    after = group.consumer
+    if after is not None and after.state is not before:
+        group.current_state_timestamp_ms = now_ms
+        reason = result.trigger.text if result.trigger is not None else ""
+        result.transitions.append(Transition(group.group_id, before, after.state, after.epoch, reason))
+    return result
+
+
+def _timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
+    consumer, surroundings = group.consumer, group.surroundings
+    assert consumer is not None
+    if surroundings is None:
+        return NOTHING
+    return timed_out(group, consumer, surroundings, event.key, now_ms)
+
+
+def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
+    result = Result()
+    bury(group, "no longer served here", now_ms, result)
+    return result
+
+
+def _join(group: Group, event: events.Join, now_ms: int) -> Result:
+    """A group without members becomes a classic group."""
+    consumer = group.consumer
+    assert consumer is not None
+    if consumer.members:
+        return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if event.request.member_id:
+        return Result(reply=join_error(ErrorCode.UNKNOWN_MEMBER_ID, event.request.member_id))
+    before = Result()
+    for record in group_tombstones(group.group_id, (), consumer.resolved):
+        write(group, *record, before)
+    result = join(group, event, now_ms)
+    result.records[:0] = before.records
+    return result
+
+
+def _sync(group: Group, event: events.Sync, now_ms: int) -> Result:
+    return Result(reply=SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def _heartbeat(group: Group, event: HeartbeatRequest, now_ms: int) -> Result:
+    return Result(reply=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def _leave(group: Group, event: events.Leave, now_ms: int) -> Result:
+    error = ErrorCode.UNKNOWN_MEMBER_ID
+    if event.single:
+        return Result(reply=LeaveGroupResponse(error_code=error))
+    responses = [MemberResponse(each.member_id, each.group_instance_id, error) for each in event.members]
+    return Result(reply=LeaveGroupResponse(members=responses))
+
+
+HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
+    HeartbeatRequest: _heartbeat,
+    OffsetDeleteRequest: delete_offsets,
+    events.ConsumerHeartbeat: heartbeat,
+    events.Join: _join,
+    events.Sync: _sync,
+    events.Leave: _leave,
+    events.Commit: commit,
+    events.TxnCommit: commit_transactional,
+    events.EndTransaction: end_transaction,
+    events.TimedOut: _timed_out,
+    events.Delete: delete,
+    events.Expire: expire,
+    events.TopicDeleted: topic_deleted,
+    events.Unload: _unload,
+}
