@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinatord.cluster.nodes import Nodes
-from coordinatord.group.consumer.topics import Topic, topic_hash
+from coordinatord.group.consumer.metadata_hash import topic_hash
+from coordinatord.group.consumer.topics import Topic
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.names import LEDGER_TOPIC
 
@@ -61,7 +62,7 @@ class TopicsImage:
     def _seen(self, topic_id: bytes, name: str, partitions: int) -> Topic:
         known = self._known.get(topic_id)
         if known is None or known.partitions != partitions:
-            computed = topic_hash(topic_id, name, [self._racks] * partitions)
+            computed = topic_hash(topic_id, name, [tuple(self._racks)] * partitions)
             known = self._known[topic_id] = Topic(topic_id, name, partitions, computed)
         return known
 

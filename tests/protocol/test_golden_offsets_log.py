@@ -12,8 +12,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kafka_wire.codecs import decode_message
 from kafka_wire.records import batch, keys
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

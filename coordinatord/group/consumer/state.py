@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from coordinatord.group.consumer.topics import Topic, Topics, group_hash
+from coordinatord.group.consumer.metadata_hash import group_hash
+from coordinatord.group.consumer.topics import Topic, Topics
 from kafka_wire.records.consumer_group import ClassicMemberMetadata
 
 K = TypeVar("K")
