@@ -1,9 +1,23 @@
 """The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
 
 # isort: off
-from tests.bench.rows import day, steady, membership, process, crowd, overload, records, log, whole, pipeline, scale
+from tests.bench.rows import (
+    day,
+    steady,
+    membership,
+    assignment,
+    process,
+    crowd,
+    overload,
+    records,
+    log,
+    whole,
+    pipeline,
+    scale,
+)
 
 __all__ = [
+    "assignment",
     "crowd",
     "day",
     "log",

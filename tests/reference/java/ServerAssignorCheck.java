@@ -7,6 +7,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -37,6 +38,7 @@ import org.apache.kafka.timeline.TimelineHashMap;
  * {"do": "assign", "assignor": NAME, "epochs": [{"topics": {ID: PARTITIONS}, "homogeneous": BOOL,
  *  "members": [[ID, INSTANCE ID or null, [TOPIC ID, ...], NAMES], ...]}, ...]}
  *     ->  [[[MEMBER ID, [[TOPIC ID, [PARTITION, ...]], ...]], ...] or ERROR, ...]
+ * {"do": "time", ... as "assign"}  ->  [MILLISECONDS of each epoch, when the JVM is warm]
  * {"do": "tables", "keys": "integers" or "uuids" or "strings", "capacity": N, "steps": [["put" or ..., KEY], ...]}
  *     ->  [KEY, ...]
  * {"do": "timeline", "steps": [["put" or "remove", KEY], ...]}  ->  [KEY, ...]
@@ -48,6 +50,9 @@ import org.apache.kafka.timeline.TimelineHashMap;
 public final class ServerAssignorCheck {
     private static final HexFormat HEX = HexFormat.of();
     private static final ObjectMapper MAPPER = new ObjectMapper();
+    private static final int WARM_UPS = 40;
+    private static final int TIMED = 11;
+    private static long assignmentNs;
     private static final Map<String, ConsumerGroupPartitionAssignor> ASSIGNORS =
         Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor());
 
@@ -60,6 +65,7 @@ public final class ServerAssignorCheck {
             ArrayNode answer = MAPPER.createArrayNode();
             switch (question.get("do").asText()) {
                 case "assign" -> history(question, answer);
+                case "time" -> time(question, answer);
                 case "timeline" -> timeline(question, answer);
                 default -> tables(question, answer);
             }
@@ -77,6 +83,25 @@ public final class ServerAssignorCheck {
             } catch (RuntimeException thrown) {
                 answer.add(thrown.getClass().getSimpleName() + ": " + thrown.getMessage());
             }
+        }
+    }
+
+    private static void time(JsonNode question, ArrayNode answer) {
+        ConsumerGroupPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
+        int epochs = question.get("epochs").size();
+        double[][] took = new double[epochs][TIMED];
+        for (int i = 0; i < WARM_UPS + TIMED; i++) {
+            Map<String, Assignment> target = new HashMap<>();
+            for (int j = 0; j < epochs; j++) {
+                epoch(assignor, target, question.get("epochs").get(j));
+                if (i >= WARM_UPS) {
+                    took[j][i - WARM_UPS] = assignmentNs / 1e6;
+                }
+            }
+        }
+        for (double[] each : took) {
+            Arrays.sort(each);
+            answer.add(each[TIMED / 2]);
         }
     }
 
@@ -99,12 +124,13 @@ public final class ServerAssignorCheck {
                 inverted.computeIfAbsent(topic, __ -> new HashMap<>()).put(partition, memberId)));
         }
         target.keySet().retainAll(members.keySet());
-        Map<String, MemberAssignment> assigned = assignor.assign(
-            new GroupSpecImpl(
-                Collections.unmodifiableMap(members),
-                epoch.get("homogeneous").asBoolean() ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS,
-                inverted),
-            new Topics(topics)).members();
+        GroupSpecImpl spec = new GroupSpecImpl(
+            Collections.unmodifiableMap(members),
+            epoch.get("homogeneous").asBoolean() ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS,
+            inverted);
+        long began = System.nanoTime();
+        Map<String, MemberAssignment> assigned = assignor.assign(spec, new Topics(topics)).members();
+        assignmentNs = System.nanoTime() - began;
         ArrayNode records = MAPPER.createArrayNode();
         for (String memberId : members.keySet()) {
             MemberAssignment each = assigned.get(memberId);
