@@ -27,8 +27,10 @@ from coordinatord.group.consumer.assignors.tables import (
     UUIDS,
     HashTable,
     Kind,
+    name_set,
     timeline_order,
     timeline_table,
+    union,
 )
 from tests.group.consumer.groups import Topics
 
@@ -285,9 +287,26 @@ def timeline_answer(question: Question) -> list[str]:
     return timeline_order(keys, table)
 
 
+def names_question(seed: int) -> Question:
+    """Names that a member lists, some of them twice, and names that its expression matches."""
+    chance = random.Random(seed)
+    names = [f"topic-{chance.getrandbits(20):x}" for _ in range(60)]
+    return {
+        "do": "names",
+        "names": chance.choices(names, k=chance.choice([0, 1, 11, 12, 13, 30])),
+        "matched": sorted(chance.sample(names, chance.choice([0, 1, 12, 30]))),
+    }
+
+
+def names_answer(question: Question) -> list[str]:
+    """Our answer."""
+    return list(union(name_set(question["names"]), name_set(question["matched"])))
+
+
 def ours(question: Question) -> list[Any]:
     """Our answer to any question."""
-    return {"assign": answer, "tables": table_answer, "timeline": timeline_answer}[question["do"]](question)
+    answers = {"assign": answer, "tables": table_answer, "timeline": timeline_answer, "names": names_answer}
+    return answers[question["do"]](question)
 
 
 def questions(seeds: range) -> list[Question]:
@@ -297,7 +316,7 @@ def questions(seeds: range) -> list[Question]:
         asked.append(History(seed).question())
         if seed % 3 == 0:
             asked += [tables_question(seed + each) for each in range(3)]
-            asked.append(timeline_question(seed))
+            asked += [timeline_question(seed), names_question(seed)]
     return asked
 
 

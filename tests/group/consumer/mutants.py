@@ -167,6 +167,14 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a slot begins with its first key": Mutant("assignors.tables", "list(keys)[::-1]", "list(keys)"),
     "timeline tables grow late": Mutant("assignors.tables", "if (count + 1) * 0.75 > table", "if count * 0.75 > table"),
+    "names are a table of the usual size": Mutant(
+        "assignors.tables",
+        "collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE))",
+        "collected(STRINGS, names)",
+    ),
+    "of two sets as large the first comes first": Mutant(
+        "assignors.tables", "if len(names) > len(matched)", "if len(names) >= len(matched)"
+    ),
     # Expressions
     "a star may be repeated": Mutant("syntax", "if repeated:", "if False:"),
     "nothing may be repeated": Mutant("syntax", "if not self.can_repeat:", "if False:"),

@@ -14,7 +14,7 @@ from tests.group.consumer.assignor_cases import History, answer, group_spec, new
 SEEDS = range(5_000, 5_120)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "range", "tables", "timeline"])
+@pytest.mark.parametrize("kind", ["uniform", "range", "tables", "timeline", "names"])
 def test_recorded_answers_of_kafka(kind: str) -> None:
     cases = [each for each in recorded() if kind in (each[0]["do"], each[0].get("assignor"))]
     assert len(cases) >= 30

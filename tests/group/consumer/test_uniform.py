@@ -6,6 +6,7 @@ import pytest
 
 from coordinatord.group.consumer.assignors import assign
 from coordinatord.group.consumer.assignors.spec import GroupSpec, JavaSet, MemberSpec, PartitionAssignorError
+from coordinatord.group.consumer.assignors.tables import STRINGS, collected
 from tests.group.consumer.groups import T1, T2, T3, Topics, group, member, shown, topic_id
 from tests.group.consumer.test_assignors import loads, sliced
 
@@ -72,3 +73,14 @@ def test_others_may_run_many_times_while_a_large_group_is_assigned(name: str, ho
     result, slices = sliced(name, GroupSpec(first_hundred, homogeneous), topics)
     assert set(loads(result).values()) == {100}
     assert slices >= 10
+
+
+def test_a_member_that_is_gone_leaves_its_table_larger() -> None:
+    """As in Kafka when a static member replaces another one: both are in the map for a moment."""
+    members = {f"member-{number}": member(T1) for number in range(13)}
+    table = collected(STRINGS, members)
+    del members["member-5"]
+    table.remove("member-5")
+    result = assign("uniform", GroupSpec(members, True, peak=13), Topics({T1: 12}))
+    assert list(result) == list(table)
+    assert list(result) != list(assign("uniform", GroupSpec(members, True), Topics({T1: 12})))

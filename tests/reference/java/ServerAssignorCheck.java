@@ -7,11 +7,14 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -28,6 +31,7 @@ import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmen
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
+import org.apache.kafka.coordinator.group.modern.UnionSet;
 import org.apache.kafka.timeline.SnapshotRegistry;
 import org.apache.kafka.timeline.TimelineHashMap;
 
@@ -42,6 +46,7 @@ import org.apache.kafka.timeline.TimelineHashMap;
  * {"do": "tables", "keys": "integers" or "uuids" or "strings", "capacity": N, "steps": [["put" or ..., KEY], ...]}
  *     ->  [KEY, ...]
  * {"do": "timeline", "steps": [["put" or "remove", KEY], ...]}  ->  [KEY, ...]
+ * {"do": "names", "names": [NAME, ...], "matched": [NAME, ...]}  ->  [NAME, ...]
  * </pre>
  *
  * In each epoch members have what the one before gave them, as their records say it: a member whose assignment stays the
@@ -67,6 +72,8 @@ public final class ServerAssignorCheck {
                 case "assign" -> history(question, answer);
                 case "time" -> time(question, answer);
                 case "timeline" -> timeline(question, answer);
+                case "names" -> new UnionSet<>(names(question.get("names")), names(question.get("matched")))
+                    .iterator().forEachRemaining(answer::add);
                 default -> tables(question, answer);
             }
             out.println(MAPPER.writeValueAsString(answer));
@@ -199,6 +206,12 @@ public final class ServerAssignorCheck {
                 answer.add((String) key);
             }
         }
+    }
+
+    private static Set<String> names(JsonNode listed) {
+        List<String> names = new ArrayList<>();
+        listed.forEach(name -> names.add(name.asText()));
+        return new HashSet<>(names);
     }
 
     private static void timeline(JsonNode question, ArrayNode answer) {

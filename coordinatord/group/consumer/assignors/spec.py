@@ -5,8 +5,8 @@ them. So order counts in what an assignor is told:
 
 - `GroupSpec.members`: the order in which TargetAssignmentBuilder puts members into its HashMap. That is the iteration
   order of the group's TimelineHashMap (`tables.timeline_order`), then members that the step adds or updates.
-- `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names. A plain frozenset is
-  read in ascending order.
+- `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names (`tables.name_set`, and
+  `tables.union` with what its expression matches). A plain frozenset is read in ascending order.
 - `MemberSpec.assigned`: topics and partitions as in the record of the member's target assignment, which is as an
   assignor returned them. A plain frozenset of partitions is read in ascending order.
 

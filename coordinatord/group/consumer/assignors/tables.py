@@ -9,7 +9,7 @@ turns into a tree in a large one (`trees.py`). That is not exotic: partitions de
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from coordinatord.group.consumer.assignors.spec import UUID, JavaSet
@@ -202,6 +202,17 @@ def copied(kind: Kind[K], keys: frozenset[K], count: int = 0) -> HashTable[K]:
 def ordered(keys: frozenset[K]) -> Iterable[K]:
     """A JavaSet in its order, another set in ascending order: never in Python's own, which differs between runs."""
     return keys if isinstance(keys, JavaSet) else sorted(keys)  # type: ignore[type-var]
+
+
+def name_set(names: Sequence[str]) -> JavaSet[str]:
+    """Topic names of a request or a record, in the order of Kafka's set of them: `new HashSet<>(names)`."""
+    return JavaSet(collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE)))
+
+
+def union(names: JavaSet[str], matched: JavaSet[str]) -> JavaSet[str]:
+    """Topics that a member names and those that its expression matches, in the order of Kafka's UnionSet."""
+    large, small = (names, matched) if len(names) > len(matched) else (matched, names)
+    return JavaSet([*large, *(each for each in small if each not in large)])
 
 
 def timeline_table(count: int, table: int = _TIMELINE_TABLE) -> int:
