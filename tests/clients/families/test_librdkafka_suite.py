@@ -148,6 +148,7 @@ def tests() -> Path:
         pytest.skip(f"skipped: {missing}")
 
 
+@pytest.mark.alone  # many of its deadlines are a second
 def test_librdkafka(tests: Path, tmp_path: Path, request: pytest.FixtureRequest, record_property: again.Record) -> None:
     with running_choice(request.config, tmp_path, SETTINGS) as broker:
         conf = tmp_path / "test.conf"
