@@ -284,8 +284,10 @@ def test_a_seek_to_an_end_is_looked_up() -> None:
     lab.end_poll()
     lab.tell(Seek(T0, "earliest"))
     lab.poll()
+    assert lab.member.partitions[T0].reset == "earliest"
     lab.list_offsets(3)
     assert lab.member.partitions[T0].position == 3
+    assert lab.member.partitions[T0].reset is None, "so that it is not looked up again"
 
 
 def test_what_is_not_ours_cannot_be_paused_or_sought() -> None:
