@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.member.events import Commit, Rejoin
+from coordinatord.member.events import Commit, Rejoin, Unsupported
 from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import STABLE, UNJOINED
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -179,6 +179,15 @@ def test_commit_sync_does_not_repeat_what_cannot_succeed() -> None:
     lab.tell(Commit(OFFSETS, timeout_ms=5_000))
     lab.commit(ErrorCode.ILLEGAL_GENERATION)
     assert outcome(lab) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_broker_without_a_version_for_it_is_told_to_the_commits_caller() -> None:
+    lab = Lab(group_instance_id="i").stable()
+    lab.tell(Commit(OFFSETS, timeout_ms=60_000))
+    lab.tell(Unsupported(lab.take(OffsetCommitRequest), "too old"))
+    assert outcome(lab) is ErrorCode.UNSUPPORTED_VERSION
+    assert lab.member.sync_commit is None
+    assert lab.member.coordinator is not None
 
 
 # Auto-commit

@@ -10,6 +10,7 @@ import pytest
 
 from coordinatord.member.client import Client
 from coordinatord.member.state import MemberSettings
+from kafka_wire.errors import ErrorCode
 from tests.member.client_stories import until
 from tests.member.test_wire import ALL, FIND, METADATA, Broker
 
@@ -23,6 +24,7 @@ class Brokers:
         self.ports: dict[int, int] = {}
         self.announced: dict[int, int] = {}  # node id -> port, as Metadata has it
         self.coordinator = 0
+        self.errors: dict[int, int] = {}  # node id -> the error of its Metadata responses
         self.asked: dict[int, list[int]] = {}
         self.connections: dict[int, list[asyncio.BaseTransport]] = {}
         self.servers: dict[int, asyncio.Server] = {}
@@ -49,6 +51,9 @@ class Brokers:
 
             def cluster(self) -> dict[int, int]:
                 return brokers.announced
+
+            def metadata_error(self) -> int:
+                return brokers.errors.get(node, 0)
 
         server = await asyncio.get_running_loop().create_server(Node, "127.0.0.1", 0)
         self.servers[node] = server
@@ -111,6 +116,22 @@ async def test_with_all_known_brokers_gone_it_begins_again_with_the_bootstrap() 
         brokers.kill(1)
         await until(lambda: JOIN in brokers.asked[2], "a join at the second cluster")
         assert brokers.asked[0].count(METADATA) > found
+
+
+async def test_a_broker_may_tell_it_to_begin_again() -> None:
+    """KIP-1102."""
+    brokers = Brokers()
+    await brokers.start(0)
+    await brokers.start(1)
+    brokers.announced, brokers.coordinator = {1: brokers.ports[1]}, 1
+    client = brokers.client(0, metadata_max_age_ms=50)
+    async with AsyncExitStack() as stack:
+        polling = asyncio.ensure_future(_polls(client))
+        stack.push_async_callback(_stop, client, polling, brokers)
+        await until(lambda: brokers.asked[1].count(METADATA) >= 2, "metadata of the cluster")
+        assert brokers.asked[0].count(METADATA) == 1
+        brokers.errors[1] = ErrorCode.REBOOTSTRAP_REQUIRED
+        await until(lambda: brokers.asked[0].count(METADATA) > 1, "metadata of the bootstrap server")
 
 
 async def test_without_that_strategy_it_does_not() -> None:

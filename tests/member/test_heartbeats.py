@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.member.events import Rejoin
+from coordinatord.member.events import Rejoin, Unsupported
 from coordinatord.member.heartbeats import run_task, schedule_task
 from coordinatord.member.result import Result
 from coordinatord.member.send import NO_GENERATION, Generation
@@ -281,6 +281,15 @@ def test_a_lost_connection_is_a_failure_and_the_coordinator_is_looked_for() -> N
     lab.find()
     lab.advance(100)
     assert lab.names() == ["Heartbeat"]
+
+
+def test_a_heartbeat_that_the_broker_has_no_version_for_fails_the_next_poll() -> None:
+    lab = Lab(group_instance_id="i").stable()
+    lab.advance(INTERVAL_MS)
+    lab.tell(Unsupported(lab.take(HeartbeatRequest), "too old"))
+    polled = lab.poll()
+    assert polled is not None
+    assert (polled.error, polled.what) == (ErrorCode.UNSUPPORTED_VERSION, "too old")
 
 
 # Without a thread

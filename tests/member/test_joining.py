@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.member.events import Rejoin, Subscribe
+from coordinatord.member.events import Rejoin, Subscribe, Unsupported
 from coordinatord.member.result import Assigned, Lost, Revoked
 from coordinatord.member.send import NO_GENERATION, Generation
 from coordinatord.member.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE, UNJOINED
@@ -13,7 +13,7 @@ from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from kafka_wire.api.leave_group import LeaveGroupRequest
-from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataResponse
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_wire.errors import ErrorCode
 from tests.member.lab import GENERATION, MEMBER_ID, Lab, metadata
@@ -296,6 +296,33 @@ def test_a_lost_answer_costs_the_coordinator_and_a_back_off(step: str) -> None:
     lab.find()
     lab.advance(100)
     assert lab.take(JoinGroupRequest).request.reason == "rebalance failed due to DisconnectException"
+
+
+@pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
+def test_a_broker_without_a_version_for_it_is_told_to_the_application(kind: type[object]) -> None:
+    lab = Lab(group_instance_id="i").preparing()
+    lab.poll(10_000)
+    if kind is SyncGroupRequest:
+        lab.join()
+    lab.tell(Unsupported(lab.take(kind), "too old"))
+    assert lab.polled[-1].error is ErrorCode.UNSUPPORTED_VERSION
+    assert lab.polled[-1].what == "too old"
+    assert lab.member.coordinator is not None, "it is there"
+    lab.poll()
+    assert "JoinGroup" in lab.names()
+
+
+def test_metadata_without_a_broker_are_none() -> None:
+    """A broker that is just starting knows nobody, not even itself."""
+    lab = Lab(metadata_max_age_ms=1_000)
+    lab.poll(10_000)
+    lab.know()
+    known = lab.member.cluster
+    lab.advance(1_000)
+    lab.answer(MetadataRequest, MetadataResponse())
+    assert lab.member.cluster is known
+    lab.advance(100)
+    assert "Metadata" in lab.names(), "asked again"
 
 
 def test_answers_of_another_protocol_are_fatal() -> None:

@@ -56,6 +56,10 @@ class Broker(asyncio.Protocol):
         """Node id -> port."""
         return {0: self.port}
 
+    def metadata_error(self) -> int:
+        """Of the response as a whole."""
+        return 0
+
     def data_received(self, data: bytes) -> None:
         for buf, start, _end in self.splitter.feed(data):
             key, version = int.from_bytes(buf[start : start + 2]), int.from_bytes(buf[start + 2 : start + 4])
@@ -77,7 +81,7 @@ class Broker(asyncio.Protocol):
         elif key == METADATA:
             topic = MetadataResponseTopic(0, "t", bytes(15) + b"t", partitions=[MetadataResponsePartition(0, 0, 0, 0)])
             brokers = [MetadataResponseBroker(node, "127.0.0.1", port) for node, port in self.cluster().items()]
-            response = MetadataResponse(brokers=brokers, topics=[topic])
+            response = MetadataResponse(brokers=brokers, topics=[topic], error_code=self.metadata_error())
         else:
             return
         used = codec(key, version)
