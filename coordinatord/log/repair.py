@@ -46,7 +46,7 @@ class RepairRefused(LogError):
 
 
 @dataclass(slots=True)
-class Share:
+class Extent:
     """A range of bytes in one segment, and the records that can be read in it."""
 
     path: str
@@ -66,15 +66,15 @@ class Share:
 
 @dataclass(slots=True)
 class Plan:
-    """The effect of a repair. `removed` begins with the damaged segment's share."""
+    """The effect of a repair. `removed` begins with the damaged segment's extent."""
 
     data_path: str
     directory: str
     segment: Segment
     position: int
     end_offset: int
-    kept: list[Share] = field(default_factory=list)
-    removed: list[Share] = field(default_factory=list)
+    kept: list[Extent] = field(default_factory=list)
+    removed: list[Extent] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -117,46 +117,46 @@ def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda
         try:
             size = file.size()
             if base < segment.base_offset:
-                made.kept.append(Share(path, 0, size))
+                made.kept.append(Extent(path, 0, size))
             elif base > segment.base_offset:
-                made.removed.append(_removed(file, Share(path, 0, size), witness))
+                made.removed.append(_removed(file, Extent(path, 0, size), witness))
             else:
                 if not 0 <= position <= size:
                     raise RepairRefused(f"{path} has {size} bytes, there is no position {position}")
-                made.kept.append(_kept(file, Share(path, 0, position), made))
-                made.removed.append(_removed(file, Share(path, position, size), witness))
+                made.kept.append(_kept(file, Extent(path, 0, position), made))
+                made.removed.append(_removed(file, Extent(path, position, size), witness))
         finally:
             file.close()
     return made
 
 
-def _kept(file: File, share: Share, made: Plan) -> Share:
+def _kept(file: File, extent: Extent, made: Plan) -> Extent:
     """Check that what is kept is valid and ends with a whole batch."""
     end = 0
     try:
-        for batch in scan(file, share.path, 0, share.end):
-            share.note(batch.header, batch.header.record_count)
+        for batch in scan(file, extent.path, 0, extent.end):
+            extent.note(batch.header, batch.header.record_count)
             end = batch.position + batch.header.size
             made.end_offset = batch.header.next_offset
     except LogDamaged as damage:
         raise RepairRefused(
-            f"{share.path} is not sound up to byte {share.end}: {damage.reason} at byte {damage.position}. "
+            f"{extent.path} is not sound up to byte {extent.end}: {damage.reason} at byte {damage.position}. "
             f"Give that position."
         ) from None
-    assert end == share.end
-    return share
+    assert end == extent.end
+    return extent
 
 
-def _removed(file: File, share: Share, witness: Witness) -> Share:
-    for header, batch in salvage(file, share.begin, share.end):
+def _removed(file: File, extent: Extent, witness: Witness) -> Extent:
+    for header, batch in salvage(file, extent.begin, extent.end):
         try:
             found = list(records(batch))
         except DecodeError:
             continue
-        share.note(header, len(found))
+        extent.note(header, len(found))
         for record in found:
             witness(record.key, record.value)
-    return share
+    return extent
 
 
 def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -199,9 +199,9 @@ def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
         file.datasync()
     finally:
         file.close()
-    for share in made.removed[1:]:
+    for extent in made.removed[1:]:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
-            _unlink(disk, share.path.removesuffix(LOG_SUFFIX) + suffix)
+            _unlink(disk, extent.path.removesuffix(LOG_SUFFIX) + suffix)
     for name in disk.listdir(made.directory):
         digits = name.removesuffix(_SNAPSHOT_SUFFIX)
         is_snapshot = name.endswith(_SNAPSHOT_SUFFIX) and is_of_a_partition(name)
@@ -230,9 +230,9 @@ def _set_aside(disk: Disk, made: Plan) -> list[str]:
             copy.close()
         side_files.append(target)
     # Backwards from the last one, so that the remaining segments never have a gap.
-    for share in reversed(made.removed[1:]):
-        target = _free_name(disk, f"{share.path}.0")
-        disk.rename(share.path, target)
+    for extent in reversed(made.removed[1:]):
+        target = _free_name(disk, f"{extent.path}.0")
+        disk.rename(extent.path, target)
         side_files.append(target)
     disk.sync_dir(made.directory)
     return side_files
@@ -248,7 +248,7 @@ def _free_name(disk: Disk, base: str) -> str:
 def _clear_journals(disk: Disk, made: Plan) -> list[str]:
     """Remove the partition's entries from the position on from the journals. Side files keep what no segment has."""
     side_files = []
-    sizes = {share.path: share.end for share in made.removed}
+    sizes = {extent.path: extent.end for extent in made.removed}
     for name in journal_names(disk.listdir(made.data_path)):
         path = f"{made.data_path}/{name}"
         entries = list(read_journal(disk, path))

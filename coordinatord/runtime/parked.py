@@ -22,7 +22,7 @@ Replies = list[tuple["RequestContext", Any]]
 """Parked requests and their responses."""
 
 
-class _Held:
+class _HeldReplies:
     """Responses that wait for the same epoch of the log."""
 
     __slots__ = ("began_s", "replies")
@@ -38,7 +38,7 @@ class ParkedReplies:
     def __init__(self, gate: Gate, metrics: Metrics) -> None:
         self._gate = gate
         self._metrics = metrics
-        self._held: dict[int, _Held] = {}  # by epoch
+        self._held: dict[int, _HeldReplies] = {}  # by epoch
 
     @property
     def held_count(self) -> int:
@@ -56,7 +56,7 @@ class ParkedReplies:
         if held is not None:
             held.replies += replies
             return
-        self._held[epoch] = _Held(replies)
+        self._held[epoch] = _HeldReplies(replies)
         self._gate.hold(epoch, lambda: self._durable(epoch), lambda: self._failed(epoch))
 
     def _durable(self, epoch: int) -> None:

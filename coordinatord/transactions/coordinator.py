@@ -1,13 +1,13 @@
-"""All transactional ids of this node, on the floor that all coordinators stand on (runtime/actors.py).
+"""All transactional ids of this node, on the runtime that all coordinators share (runtime/actors.py).
 
-An id lives in one partition of `__transaction_state`, which is made when the first transactional producer comes. As for
-groups, every answer about an id waits until what was written of it is durable.
+An id belongs to one partition of `__transaction_state`, a topic that the first transactional producer creates. As for
+groups, every response about an id waits until its records are durable.
 
-How a transaction ends, and what a crash leaves to do:
+How a transaction ends, and what happens after a crash:
 
-    PrepareCommit is logged      a crash before it is durable: nothing has happened, the transaction is still open
-    … it is durable: markers go into all partitions (markers.py)
-                                 a crash from here on: the next start finds PrepareCommit and writes all of them again
+    PrepareCommit is logged      crash before it is durable: nothing has happened, the transaction is still open
+    … it is durable: markers are written to all partitions (markers.py)
+                                 crash from here on: the next start finds PrepareCommit and writes all markers again
     … they are durable: CompleteCommit is logged, and EndTxn is answered
 """
 
@@ -38,12 +38,12 @@ from kafka_wire.records.transactions import decode_key, decode_value, encode_key
 log = structlog.get_logger("coordinatord.transactions")
 
 RETRY_MS: Final = 1_000
-"""When what could not be done is tried again: a marker for a partition that is being loaded, an abort that needs a
-producer id on a full disk."""
+"""The delay before a retry: of a marker for a partition that is being loaded, or of an abort that needs a producer id
+while the disk is full."""
 
 
 class TransactionActor(Actor["Transactions"]):
-    """A transactional id with its partition of the log. `transaction` is its state, by a name that says what it is."""
+    """A transactional id with its partition of the log. `transaction` is another name of its `state`."""
 
     __slots__ = ("timer", "transaction")
 
@@ -58,8 +58,8 @@ class TransactionActor(Actor["Transactions"]):
         return self.transaction.transactional_id
 
     def apply(self, result: Result, now_ms: int) -> None:
-        """Do what a step has asked for."""
-        durable_first = self.epoch  # what parked requests have waited for is what was written before
+        """Apply the result of a step."""
+        durable_first = self.epoch  # parked requests have waited for the records before this one
         if result.record is not None or result.tombstone:
             value = None if result.record is None else encode_value(result.record)
             self.append(KeyValues([(encode_key(self.id), value)]), now_ms)
@@ -81,7 +81,7 @@ class TransactionActor(Actor["Transactions"]):
             self.coordinator.gate.hold(self.epoch, lambda: self._write_markers(markers))
 
     def go_on(self) -> None:
-        """It has been loaded: do what was left undone."""
+        """The id was loaded: complete its transaction if that was decided before."""
         transaction = self.transaction
         self._set_timer()
         if transaction.is_completing:
@@ -128,19 +128,19 @@ class TransactionActor(Actor["Transactions"]):
     # Its markers
 
     def _write_markers(self, markers: Markers) -> None:
-        """What is decided is durable: tell the partitions."""
+        """The decision is durable: write its markers."""
         if self.coordinator.draining:
-            return  # the next start does it
+            return  # the next start writes them
         with suppress(LogFailed):
             self.coordinator.markers.write(markers, lambda epoch, left: self._markers_tried(markers, epoch, left))
 
     def _markers_tried(self, markers: Markers, epoch: int, left: tuple[TopicPartition, ...]) -> None:
         coordinator = self.coordinator
         if left:
-            again = Markers(
+            remaining = Markers(
                 markers.producer_id, markers.producer_epoch, markers.committed, left, markers.transaction_version
             )
-            coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, lambda: self._write_markers(again))
+            coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, lambda: self._write_markers(remaining))
             return
         coordinator.gate.hold(epoch, self._markers_written)
 
@@ -150,13 +150,13 @@ class TransactionActor(Actor["Transactions"]):
 
 
 class MarkerWriter(Protocol):
-    """Who writes markers; see markers.py."""
+    """Writes markers; see markers.py."""
 
     def write(self, markers: Markers, done: Callable[[int, tuple[TopicPartition, ...]], object]) -> None: ...
 
 
 class Topic(Protocol):
-    """What is asked of `__transaction_state`."""
+    """What the coordinator needs of `__transaction_state`."""
 
     @property
     def transaction_partitions(self) -> int | None: ...
@@ -165,7 +165,7 @@ class Topic(Protocol):
 
 
 class Transactions(Actors[TransactionActor]):
-    """Actors by transactional id. It is also what the topics ask who takes part in a transaction."""
+    """Actors by transactional id. Topics ask it whether a partition is part of a transaction."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Transactions(Actors[TransactionActor]):
     # Its topic
 
     def ensure_topic(self) -> ErrorCode:
-        """Make `__transaction_state` if nobody needed it before."""
+        """Create `__transaction_state` if it does not exist."""
         if not self.partitions:
             try:
                 self.partitions.made(self.topic.create_transaction_topic())
@@ -199,15 +199,15 @@ class Transactions(Actors[TransactionActor]):
         return ErrorCode.NONE
 
     def topic_made(self) -> None:
-        """Another node has made `__transaction_state`: there is nothing in it yet."""
+        """Another node has created `__transaction_state`, which is still empty."""
         if not self.partitions:
             self.partitions.made(self.topic.transaction_partitions or 0)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that an id lives in; there must be the topic."""
+        """The partition of `__transaction_state` for an id. The topic must exist."""
         return self.partitions.of(transactional_id)
 
-    # As Actors has it
+    # Defined by Actors
 
     def new_actor(self, id_: str, partition: int) -> TransactionActor:
         """An actor of a transactional id."""
@@ -215,15 +215,15 @@ class Transactions(Actors[TransactionActor]):
         return TransactionActor(self, transaction, partition, self.forgotten_epoch)
 
     def tell_limit(self) -> None:
-        """Once for each that is refused."""
+        """Write one log line for each refused id."""
         log.warning("no room for another transactional id", ids=len(self.actors), limit="max.transactional.ids")
 
     def unloading(self) -> events.Unload:
-        """Who has ended a transaction is told so; whoever serves the id next writes the markers."""
+        """A waiting EndTxn is answered; the next coordinator of the id writes the markers."""
         return events.Unload()
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Make transactional ids of a partition's records, and go on with what was left undone."""
+        """Restore transactional ids from a partition's records, and complete decided transactions."""
         loaded: dict[str, TransactionActor] = {}
         for batch in batches:
             if batch.control is None:
@@ -259,16 +259,16 @@ class Transactions(Actors[TransactionActor]):
         if value is None:
             del loaded[id_]
 
-    # What happens by itself
+    # Events that no request causes
 
     def expire_ids(self) -> int:
-        """Forget ids that have been idle for transactional.id.expiration.ms; how many."""
+        """Forget ids that have been idle for transactional.id.expiration.ms. Returns how many."""
         before = len(self.actors)
         for actor in list(self.actors.values()):
             actor.tell(events.Expire())
         return before - len(self.actors)
 
-    # What the topics and the groups ask before they write
+    # Asked by topics and groups before they write
 
     def participation(
         self,
@@ -279,7 +279,7 @@ class Transactions(Actors[TransactionActor]):
         *,
         add: bool,
     ) -> Participation:
-        """Whether partitions take part in the producer's transaction; with `add` those that do not do from now on."""
+        """Whether partitions are part of the producer's transaction; `add` adds those that are not."""
         if not transactional_id:
             return Participation(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST), 0)
         actor = self.find(transactional_id)

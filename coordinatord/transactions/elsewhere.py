@@ -1,8 +1,8 @@
-"""Transactions with a part on other nodes: what their partitions and coordinators are asked, as Kafka's brokers do it.
+"""Transactions that span nodes: requests to other nodes' partitions and coordinators, as between Kafka's brokers.
 
-The coordinator of an id is the node that leads its partition of `__transaction_state`. Partitions on other nodes get
-their markers by WriteTxnMarkers; those nodes ask AddPartitionsToTxn before they take a transactional batch. When a node
-does not answer, markers are tried again until it does, and producers are told to try again.
+The coordinator of an id is the node that leads its partition of `__transaction_state`. It sends markers for partitions
+on other nodes with WriteTxnMarkers; those nodes send AddPartitionsToTxn before they accept a transactional batch. While
+a node does not answer, markers are retried, and producers get a retriable error.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ WRITE_MARKERS = 27, 2
 """Api key and version."""
 
 NO_EPOCH = -1
-"""For a coordinator's epoch: our own coordinator, which nobody is ahead of. Clients cannot say this."""
+"""The coordinator epoch of our own coordinator, above every other one. Clients cannot send it."""
 
 log = structlog.get_logger("coordinatord.transactions")
 
 
 class Peers(Protocol):
-    """Who is asked."""
+    """Sends requests to other nodes."""
 
     def ask(
         self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]
@@ -53,7 +53,7 @@ class Peers(Protocol):
 
 
 class SpreadMarkers:
-    """Writes markers wherever their partitions are."""
+    """Writes markers to partitions on any node."""
 
     def __init__(self, here: PartitionMarkers, nodes: Nodes, peers: Peers) -> None:
         self.here = here
@@ -61,7 +61,7 @@ class SpreadMarkers:
         self.peers = peers
 
     def write(self, markers: Markers, done: MarkersDone) -> None:
-        """As PartitionMarkers.write, but `done` may come later: when each node has answered, or could not be asked."""
+        """As PartitionMarkers.write, but `done` may be called later: when each node has answered or failed to."""
         by_worker: dict[int, list[TopicPartition]] = {}
         for partition in markers.partitions:
             by_worker.setdefault(self.nodes.worker_of(*partition), []).append(partition)
@@ -100,13 +100,13 @@ class SpreadMarkers:
         )
 
         def received(response: WriteTxnMarkersResponse | None) -> None:
-            answered(0, partitions if response is None else _to_write_again(response, markers))
+            answered(0, partitions if response is None else _unwritten(response, markers))
 
         self.peers.ask(worker, *WRITE_MARKERS, WriteTxnMarkersRequest([marker]), received)
 
 
 class SpreadTransactions:
-    """Asks the coordinator of an id, wherever it is, who takes part in its transaction."""
+    """Asks the coordinator of an id, on any node, whether partitions are part of its transaction."""
 
     def __init__(self, here: Transactions, nodes: Nodes, peers: Peers) -> None:
         self.here = here
@@ -122,7 +122,7 @@ class SpreadTransactions:
         *,
         add: bool,
     ) -> Participation:
-        """As Transactions.participation; with `ask` in it when another node knows."""
+        """As Transactions.participation; the result has `ask` if another node must be asked."""
         here = self.here
         worker = self.nodes.worker
         if transactional_id and here.partitions:
@@ -146,15 +146,15 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
     return by_topic
 
 
-def _to_write_again(response: WriteTxnMarkersResponse, markers: Markers) -> list[TopicPartition]:
-    """The partitions that could not be written to now. As for our own, others that refuse need no marker."""
-    again = []
+def _unwritten(response: WriteTxnMarkersResponse, markers: Markers) -> list[TopicPartition]:
+    """The partitions whose markers must be retried. As for our own partitions, any other refusal needs no marker."""
+    unwritten = []
     for marker in response.markers:
         for topic in marker.topics:
             for result in topic.partitions:
                 error = ErrorCode(result.error_code)
                 if error in RETRIED:
-                    again.append((topic.name, result.partition_index))
+                    unwritten.append((topic.name, result.partition_index))
                 elif error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     log.warning(
                         "a transaction marker was refused",
@@ -162,11 +162,11 @@ def _to_write_again(response: WriteTxnMarkersResponse, markers: Markers) -> list
                         error=error.name,
                         producer_id=markers.producer_id,
                     )
-    return again
+    return unwritten
 
 
 def _errors(response: AddPartitionsToTxnResponse | None, partitions: Sequence[TopicPartition]) -> Errors:
-    """Those of partitions that do not take part; all of them when nobody could tell."""
+    """The errors of partitions that are not part of the transaction; of all partitions if the node did not answer."""
     if response is None or response.error_code or not response.results_by_transaction:
         return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return {

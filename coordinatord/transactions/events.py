@@ -1,7 +1,7 @@
-"""What can happen to a transactional id.
+"""The events of a transactional id.
 
-Versions of requests arrive as the transaction version that they stand for: 2 for those of KIP-890 (EndTxn v5,
-AddPartitionsToTxn v4 and what implies it), else 0.
+An event has the transaction version that its request's version stands for: 2 for KIP-890 (EndTxn v5,
+AddPartitionsToTxn v4 and requests that imply it), otherwise 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinatord.transactions.state import TopicPartition
 
 @dataclass(slots=True)
 class Init:
-    """InitProducerId. `expected` is the producer id and epoch that a producer says it has (v3+, KIP-360)."""
+    """InitProducerId. `expected` is the producer id and epoch that the producer claims to have (v3+, KIP-360)."""
 
     timeout_ms: int
     expected: tuple[int, int] | None = None
@@ -54,7 +54,7 @@ class MarkersWritten:
 
 @dataclass(slots=True)
 class Expire:
-    """Time to look whether the id has been idle for transactional.id.expiration.ms."""
+    """Forget the id if it has been idle for transactional.id.expiration.ms."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""Commit and abort markers: into the partitions of topics, and for groups' offsets into their group coordinator's.
+"""Writes commit and abort markers to partitions of topics, and applies them to groups' pending offsets.
 
-A marker for `__consumer_offsets` is written to the partition, and then all groups there that have offsets pending from
-the producer take them or forget them.
+A marker for `__consumer_offsets` is written to the partition; then all its groups with pending offsets of the producer
+commit or drop them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MarkersDone = Callable[[int, tuple[TopicPartition, ...]], object]
 
 
 class Groups(Protocol):
-    """What is asked of the group coordinator."""
+    """What markers need of the group coordinator."""
 
     def availability(self, partition: int) -> ErrorCode: ...
 
@@ -34,18 +34,18 @@ class Groups(Protocol):
 
 
 class PartitionMarkers:
-    """Writes markers."""
+    """Writes markers to this node's partitions."""
 
     def __init__(self, appends: TransactionalAppends, groups: Groups) -> None:
         self.appends = appends
         self.groups = groups
 
     def write(self, markers: Markers, done: MarkersDone) -> None:
-        """Our own coordinator's markers. `done` is told the log's epoch that makes them durable, and the partitions
-        that could not be written to now.
+        """Write our own coordinator's markers. `done` gets the epoch that makes them durable, and the partitions that
+        cannot be written now.
 
-        A partition that is gone needs none, nor does one where the producer id has a newer epoch already: nothing of
-        this transaction can come there any more. (Kafka leaves a transaction open for ever then.)
+        A deleted partition needs no marker, nor does one where the producer id has a newer epoch already: nothing more
+        of this transaction can be written there. (Kafka leaves the transaction open for ever then.)
         """
         epoch = 0
         left = []
@@ -66,7 +66,7 @@ class PartitionMarkers:
         done(epoch, tuple(left))
 
     def write_one(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode:
-        """The log's epoch, or the error that WriteTxnMarkers has for it."""
+        """Returns the log's epoch, or the error for WriteTxnMarkers."""
         topic, index = partition
         found = self.appends.find(topic, index)
         if found is None:

@@ -1,10 +1,10 @@
-"""Regular expressions from clients, in time that grows with the text and nothing else.
+"""Regular expressions from clients, matched in time linear in the text.
 
-Kafka matches what clients send with RE2, which cannot be made to hang; Python's `re` can, with thirty characters. So
-this builds a nondeterministic automaton and walks all its states at once. It knows what patterns for names are made
-of: literals, `.`, classes, `\\d \\w \\s` and their opposites, groups, `|`, `* + ? {m,n}` (also lazy) and anchors at the
-ends; and refuses the rest, above all backreferences and look-around, which RE2 refuses, too. A match is that of the
-whole text.
+Kafka matches clients' patterns with RE2, which cannot be made to hang; Python's `re` can, with thirty characters. So
+this builds a nondeterministic automaton and follows all its states at once. It supports what patterns for names use:
+literals, `.`, classes, `\\d \\w \\s` and their complements, groups, `|`, `* + ? {m,n}` (also lazy) and anchors at the
+ends. It refuses everything else, such as backreferences and look-around, which RE2 refuses, too. A match is always of
+the whole text.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 
 
 class PatternError(ValueError):
-    """Not a pattern, or none that is understood here."""
+    """The pattern is invalid or not supported."""
 
 
 class Pattern:
-    """A compiled pattern. PatternError when it is none."""
+    """A compiled pattern. Raises PatternError."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._depth = 0
-        # Of each state: what a character must be to leave it, and where it leads; without a test it leads on at once.
+        # For each state: the test of the next character, and the following states; without a test they follow at once.
         self._tests: list[Test | None] = []
         self._next: list[tuple[int, ...]] = []
         start, ends = self._alternatives()

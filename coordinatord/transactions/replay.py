@@ -1,4 +1,4 @@
-"""Durable state and its one writer: one record of `__transaction_state` holds all of a transactional id."""
+"""Durable state and its only writer: one record of `__transaction_state` has the whole state of a transactional id."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def replay(txn: Transaction, value: TransactionLogValue | None) -> None:
 
 
 def is_understood(value: TransactionLogValue) -> bool:
-    """Whether a record's state is one of those that a log can hold."""
+    """Whether a record has a state that a log can hold."""
     return EMPTY <= value.transaction_status < DEAD
 
 
 def value_of(txn: Transaction, state: TransactionState, now_ms: int) -> TransactionLogValue:
-    """The record that would say what is so already, but for the state and the time: steps change it and write it.
+    """A record of the present state, with another `state` and time: steps change it and write it.
 
-    The producer id of the record before is remembered in each, as Kafka does it.
+    As in Kafka, each record has the producer id of the record before.
     """
     return TransactionLogValue(
         producer_id=txn.producer_id,
@@ -56,7 +56,7 @@ def value_of(txn: Transaction, state: TransactionState, now_ms: int) -> Transact
 
 
 def partitions_schema(partitions: dict[tuple[str, int], None]) -> list[PartitionsSchema]:
-    """Partitions as records have them: by topic."""
+    """Partitions by topic, as in records."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -64,7 +64,7 @@ def partitions_schema(partitions: dict[tuple[str, int], None]) -> list[Partition
 
 
 def write(txn: Transaction, value: TransactionLogValue, reason: str, result: Result) -> None:
-    """How steps change durable state: apply the record and hand it to the log. One record a step."""
+    """Apply a record and add it to the step's result: steps change durable state only so. One record per step."""
     old, new = txn.state, TransactionState(value.transaction_status)
     assert new in NEXT_STATES[old], f"transactional id {txn.transactional_id}: no way from {old.name} to {new.name}"
     assert result.record is None, "a step writes one record"

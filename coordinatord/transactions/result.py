@@ -10,7 +10,7 @@ from kafka_wire.records.transactions import TransactionLogValue
 
 
 class Transition(NamedTuple):
-    """The transactional id went from one state to another."""
+    """The transactional id changed its state."""
 
     transactional_id: str
     old: TransactionState
@@ -22,8 +22,8 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """Write a marker to each of these partitions, once the record that asks for it is durable; then say so
-    (`MarkersWritten`). Writing one again does no harm.
+    """Write a marker to each of these partitions once the record of the decision is durable; then send
+    `MarkersWritten`. Writing a marker twice does no harm.
     """
 
     producer_id: int
@@ -35,8 +35,9 @@ class Markers:
 
 @dataclass(slots=True)
 class Result:
-    """`reply` answers the event's own request, None when it is parked or was none. `record` has been applied already:
-    it is to be logged before any reply leaves; `tombstone` is one without a value. Constants of this class are shared.
+    """`reply` answers the event's own request; None if that is parked, or if there is none. `record` has been applied
+    already and must be logged before any reply is sent; `tombstone` is a record without a value. Constants of this
+    class are shared.
     """
 
     reply: Any = None

@@ -1,4 +1,4 @@
-"""What a transactional id is: who may use it, and the state of its latest transaction.
+"""A transactional id: the producer that may use it, and the state of its latest transaction.
 
 | state          | means                                          | leaves it when                                     |
 |----------------|------------------------------------------------|----------------------------------------------------|
@@ -10,12 +10,12 @@
 | CompleteAbort  | the same                                       | the same                                           |
 | Dead           | the id is forgotten                            | never                                              |
 
-Everything but `last_producer_epoch` and the parked request is **durable**: written by `replay` alone, and what the log
-holds. Kafka has a PrepareEpochFence as well, which no log ever holds: the moment between fencing a producer and
-preparing to abort what it left, which are one step here.
+Everything but `last_producer_epoch` and the parked request is **durable**: only `replay` writes it, and the log holds
+it. Kafka also has PrepareEpochFence, which is never logged: the moment between fencing a producer and preparing to
+abort its transaction. Here both are one step.
 
-A *transaction version* of 2 (KIP-890) means that the epoch rises with each transaction, so that nothing of an earlier
-one can get into a later one; which of them a transaction follows is decided by the version of the request that ends it.
+With *transaction version* 2 (KIP-890) the epoch rises with each transaction, so that no late write of a transaction can
+become part of the next one. The version of the request that ends a transaction decides which version it follows.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
 MAX_EPOCH: Final = 0x7FFF
-"""No client ever gets it, so that there is always an epoch left to fence a producer with."""
+"""No client ever gets this epoch, so that one is always left to fence a producer."""
 
 SERVER_VERSION: Final = 2
-"""The transaction version of what is not asked for by a client, and what ApiVersions calls finalized."""
+"""The transaction version of steps that no client requested, and the finalized version in ApiVersions."""
 
 NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
-"""A transaction that never times out: those of two-phase commit (KIP-939), which a log of Kafka's may hold."""
+"""The time-out of a transaction that never times out: of two-phase commit (KIP-939), which Kafka's logs may hold."""
 
 TopicPartition = tuple[str, int]
 
 
 class TransactionState(IntEnum):
-    """The number is what the log has, `shown` what DescribeTransactions and ListTransactions show."""
+    """The values are those in the log; DescribeTransactions and ListTransactions return `shown`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -54,7 +54,7 @@ class TransactionState(IntEnum):
 
     @property
     def shown(self) -> str:
-        """Kafka's name of it."""
+        """Kafka's name of the state."""
         return self.name.title().replace("_", "")
 
 
@@ -67,8 +67,8 @@ COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
 DEAD = TransactionState.DEAD
 
 NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    # With transaction version 2 a producer that does not know where it stands may abort a transaction that has not
-    # begun: that is how it gets a new epoch.
+    # With transaction version 2, a producer that does not know whether its transaction has begun may abort it anyway:
+    # so it gets a new epoch.
     EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
     PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
@@ -77,7 +77,7 @@ NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     DEAD: frozenset(),
 }
-"""The law: no other transition exists."""
+"""All transitions: no others exist."""
 
 EXPIRES: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 """States in which transactional.id.expiration.ms counts."""
@@ -90,7 +90,7 @@ def is_exhausted(producer_epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Under their Kafka names."""
+    """Settings; comments have Kafka's names."""
 
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms
     id_expiration_ms: int = 604_800_000  # transactional.id.expiration.ms
@@ -98,7 +98,7 @@ class TransactionSettings:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One transactional id. `new_producer_id` may raise OSError: nothing has changed then."""
+    """One transactional id. `new_producer_id` may raise OSError; then nothing has changed."""
 
     transactional_id: str
     settings: TransactionSettings
@@ -118,17 +118,17 @@ class Transaction:
     client_version: int = 0
 
     # volatile
-    last_producer_epoch: int = NO_PRODUCER_EPOCH  # before the last bump, for a producer that asks for it again
+    last_producer_epoch: int = NO_PRODUCER_EPOCH  # before the last bump, for a producer that repeats its request
     ended_by: Any = None  # the `reply_to` of the EndTxn that waits for the markers
 
     @property
     def is_completing(self) -> bool:
-        """It is decided and its markers are under way: everybody else has to wait."""
+        """Whether the end is decided and markers are being written: all other requests must wait."""
         return self.state is PREPARE_COMMIT or self.state is PREPARE_ABORT
 
     @property
     def deadline_ms(self) -> int | None:
-        """When an ongoing transaction is aborted; None when nothing is to be timed."""
+        """When an ongoing transaction is aborted (epoch ms); None if no transaction can time out."""
         if self.state is not ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.start_ms + self.timeout_ms

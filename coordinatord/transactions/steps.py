@@ -1,17 +1,17 @@
-"""What happens to a transactional id: pure, one event after the other.
+"""The steps of a transactional id: pure, one event after the other.
 
     Empty ──partition added──▶ Ongoing ──EndTxn──▶ PrepareCommit ──markers written──▶ CompleteCommit ─┐
       ▲                          │                                                                    │
       │                          └─EndTxn, new producer, time-out─▶ PrepareAbort ──▶ CompleteAbort ───┤
       └───────────────────────────── InitProducerId ──────────────────────────────────────────────────┘
 
-A commit is a commit from the moment that PrepareCommit is durable; nobody hears of it before, and after a crash the
-markers are written again. Kafka answers EndTxn then, and tells who comes before the markers are written
-CONCURRENT_TRANSACTIONS, which clients try again in 20 ms and more; here EndTxn waits for the markers, which takes one
-flush, so that what was committed can be read by the time that the producer knows.
+A transaction is committed once PrepareCommit is durable. No response says so earlier, and after a crash the markers are
+written again. Kafka answers EndTxn at that moment, and answers requests before the markers are written with
+CONCURRENT_TRANSACTIONS, which clients retry after 20 ms or more. Here EndTxn waits for the markers, which takes one
+flush: when the producer gets its response, consumers can read the transaction.
 
-Kafka looks at a pending transition before anything else where this looks at `is_completing`. The order of checks is
-Kafka's TransactionCoordinator's, and with it the error that a request with several faults gets.
+Where Kafka first checks for a pending transition, this checks `is_completing`. The order of the checks is that of
+Kafka's TransactionCoordinator, so a request with several faults gets the same error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kafka_wire.records.transactions import TransactionLogValue
 
 
 def step(txn: Transaction, event: Any, now_ms: int) -> Result:
-    """Decide one event. OSError when a producer id was needed and there is none; nothing has changed then."""
+    """Decide one event. OSError if no producer id could be reserved; then nothing has changed."""
     return HANDLERS[type(event)](txn, event, now_ms)
 
 
@@ -55,7 +55,7 @@ def step(txn: Transaction, event: Any, now_ms: int) -> Result:
 
 
 def init(txn: Transaction, event: events.Init, now_ms: int) -> Result:
-    """A producer takes over the id: it gets an epoch of its own, and what an earlier one left open is aborted."""
+    """A producer takes over the id: it gets its own epoch, and an earlier producer's open transaction is aborted."""
     if not 0 < event.timeout_ms <= txn.settings.max_timeout_ms:
         return _init_error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if txn.is_completing:
@@ -64,7 +64,7 @@ def init(txn: Transaction, event: events.Init, now_ms: int) -> Result:
     if expected is not None and not _may_go_on(txn, *expected):
         return _init_error(ErrorCode.PRODUCER_FENCED)
     if txn.state is ONGOING:
-        # Its epoch is nobody's: the client comes again, and gets the one after.
+        # No producer has the fencing epoch: the client retries and gets the next one.
         result = _fence(txn, "a new producer", now_ms)
         result.reply = _init_error(ErrorCode.CONCURRENT_TRANSACTIONS).reply
         return result
@@ -72,7 +72,7 @@ def init(txn: Transaction, event: events.Init, now_ms: int) -> Result:
 
 
 def _may_go_on(txn: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer that says what it has may be given more: not after another one has come (KIP-360)."""
+    """Whether a producer with this id and epoch may get a new epoch: not after another producer came (KIP-360)."""
     return (
         txn.producer_epoch == NO_PRODUCER_EPOCH
         or producer_id == txn.producer_id
@@ -91,14 +91,14 @@ def _take_over(txn: Transaction, event: events.Init, now_ms: int) -> Result:
         value.producer_epoch = 0
         last_epoch = epoch if expected_epoch is not None else NO_PRODUCER_EPOCH
     elif is_exhausted(epoch):
-        # Kafka's coordinator throws here, even at one that only asks again.
+        # Kafka's coordinator throws here, even for a repeated request.
         return _init_error(ErrorCode.UNKNOWN_SERVER_ERROR)
     elif expected_epoch is None:
         value.producer_epoch, last_epoch = epoch + 1, NO_PRODUCER_EPOCH
     elif epoch in (NO_PRODUCER_EPOCH, expected_epoch):
         value.producer_epoch, last_epoch = epoch + 1, epoch
     elif expected_epoch == txn.last_producer_epoch:
-        last_epoch = txn.last_producer_epoch  # asked again: the answer got lost
+        last_epoch = txn.last_producer_epoch  # a repeated request: the response was lost
     else:
         return _init_error(ErrorCode.PRODUCER_FENCED)
     value.transaction_timeout_ms = event.timeout_ms
@@ -118,7 +118,7 @@ def _init_error(error: ErrorCode) -> Result:
 
 
 def add_partitions(txn: Transaction, event: events.AddPartitions, now_ms: int) -> Result:
-    """Partitions take part; the first ones begin a transaction. The reply is an ErrorCode."""
+    """Add partitions; the first ones begin a transaction. The reply is an ErrorCode."""
     if not txn.exists:
         return Result(reply=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if txn.is_completing:
@@ -142,7 +142,7 @@ def add_partitions(txn: Transaction, event: events.AddPartitions, now_ms: int) -
 def verify(
     txn: Transaction | None, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether partitions take part in the producer's transaction: the errors of those that do not (KIP-890)."""
+    """Returns the errors of the partitions that are not part of the producer's transaction (KIP-890)."""
     if txn is None or not txn.exists or txn.producer_id != producer_id:
         error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     elif txn.producer_epoch != producer_epoch:
@@ -158,7 +158,7 @@ def verify(
 
 
 def end(txn: Transaction, event: events.End, now_ms: int) -> Result:
-    """Decide a transaction. Parked until the markers are written when it is decided by this."""
+    """Commit or abort a transaction. The request is parked until the markers are written."""
     if not txn.exists:
         return _end_error(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if event.client_version >= 2:
@@ -172,28 +172,28 @@ def end(txn: Transaction, event: events.End, now_ms: int) -> Result:
     if txn.state is ONGOING:
         return _decided(txn, event, _prepared(txn, event.committed, now_ms), now_ms)
     if txn.state is (COMPLETE_COMMIT if event.committed else COMPLETE_ABORT):
-        return _end_error(ErrorCode.NONE)  # asked again: the answer got lost
+        return _end_error(ErrorCode.NONE)  # a repeated request: the response was lost
     return _end_error(ErrorCode.INVALID_TXN_STATE)
 
 
 def _end_bumping(txn: Transaction, event: events.End, now_ms: int) -> Result:
-    """With transaction version 2, where an epoch lasts for one transaction.
+    """`end` with transaction version 2, where an epoch lasts for one transaction.
 
-    One who asks again has the epoch before the present one, so that the present one stands for a transaction that has
-    not begun. That cannot be committed; but it may be aborted, by a producer that does not know whether it began.
+    A repeated request has the epoch before the present one: the present epoch belongs to a transaction that has not
+    begun. That one cannot be committed; but a producer that does not know whether it began may abort it.
     """
     epoch, own_epoch = event.producer_epoch, txn.producer_epoch
-    again = own_epoch == epoch + 1
-    again_with_old_id = txn.previous_producer_id == event.producer_id and epoch == MAX_EPOCH - 1 and own_epoch == 0
+    is_old_id = txn.previous_producer_id == event.producer_id and epoch == MAX_EPOCH - 1 and own_epoch == 0
+    is_repeated = is_old_id or own_epoch == epoch + 1
     if txn.is_completing:
         return _end_error(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if txn.producer_id != event.producer_id and not again_with_old_id:
+    if txn.producer_id != event.producer_id and not is_old_id:
         return _end_error(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_complete = txn.state is COMPLETE_COMMIT or txn.state is COMPLETE_ABORT
-    if epoch != own_epoch and not (is_complete and (again or again_with_old_id)):
+    if epoch != own_epoch and not (is_complete and is_repeated):
         return _end_error(ErrorCode.PRODUCER_FENCED)
     if txn.state is not ONGOING:
-        if again or again_with_old_id:
+        if is_repeated:
             if txn.state is (COMPLETE_COMMIT if event.committed else COMPLETE_ABORT):
                 return Result(reply=EndTxnResponse(0, ErrorCode.NONE, txn.producer_id, own_epoch))
             return _end_error(ErrorCode.INVALID_TXN_STATE)
@@ -214,7 +214,7 @@ def _prepared(txn: Transaction, committed: bool, now_ms: int) -> TransactionLogV
 
 
 def _bump(txn: Transaction, value: TransactionLogValue, version: int) -> None:
-    """The markers carry the next epoch, and the client goes on with it; with a new producer id where epochs end."""
+    """Raise the epoch, which the markers carry and the client uses next; take a new producer id after the last one."""
     if is_exhausted(txn.producer_epoch):
         value.next_producer_id = txn.new_producer_id()
     value.producer_epoch = min(txn.producer_epoch + 1, MAX_EPOCH)
@@ -229,7 +229,7 @@ def _decided(txn: Transaction, event: events.End, value: TransactionLogValue, no
 
 
 def _fence(txn: Transaction, reason: str, now_ms: int) -> Result:
-    """Abort what is ongoing in the name of nobody: the epoch rises, so that its producer is refused everywhere."""
+    """Abort the ongoing transaction without a producer: the epoch rises, so that its producer is refused everywhere."""
     value = _prepared(txn, False, now_ms)
     _bump(txn, value, SERVER_VERSION)
     result = Result()
@@ -247,7 +247,7 @@ def _prepare(txn: Transaction, value: TransactionLogValue, reason: str, result: 
 
 
 def markers_of(txn: Transaction) -> Markers:
-    """What has to be written for a transaction that is decided: also after a restart."""
+    """The markers of a decided transaction; also used after a restart."""
     return Markers(
         txn.producer_id,
         txn.producer_epoch,
@@ -258,7 +258,7 @@ def markers_of(txn: Transaction) -> Markers:
 
 
 def markers_written(txn: Transaction, event: events.MarkersWritten, now_ms: int) -> Result:
-    """The transaction is over, and the next one may begin."""
+    """Complete the transaction; the next one may begin."""
     if not txn.is_completing:
         return NOTHING
     value = value_of(txn, COMPLETE_COMMIT if txn.state is PREPARE_COMMIT else COMPLETE_ABORT, now_ms)
@@ -274,7 +274,7 @@ def markers_written(txn: Transaction, event: events.MarkersWritten, now_ms: int)
 
 
 def _answer_end(txn: Transaction, result: Result) -> None:
-    """Tell the one who ended the transaction that it is decided, and what to go on with."""
+    """Answer the waiting EndTxn, with the producer id and epoch to continue with."""
     if txn.ended_by is None:
         return
     if txn.client_version >= 2:
@@ -292,7 +292,7 @@ def _end_error(error: ErrorCode) -> Result:
     return Result(reply=EndTxnResponse(0, error))
 
 
-# What happens by itself
+# Events that no request causes
 
 
 def timed_out(txn: Transaction, event: events.TimedOut, now_ms: int) -> Result:
@@ -304,7 +304,7 @@ def timed_out(txn: Transaction, event: events.TimedOut, now_ms: int) -> Result:
 
 
 def expire(txn: Transaction, event: events.Expire, now_ms: int) -> Result:
-    """Forget an id that nobody has used for long."""
+    """Forget an id that has not been used for long."""
     if not txn.exists or txn.state not in EXPIRES or txn.last_update_ms > now_ms - txn.settings.id_expiration_ms:
         return NOTHING
     old = txn.state
@@ -314,7 +314,7 @@ def expire(txn: Transaction, event: events.Expire, now_ms: int) -> Result:
 
 
 def unload(txn: Transaction, event: events.Unload, now_ms: int) -> Result:
-    """What is decided stays so, and the markers are written by whoever serves the id next."""
+    """Stop serving the id. A decided transaction stays decided: the next coordinator writes its markers."""
     result = Result()
     _answer_end(txn, result)
     return result

@@ -1,6 +1,6 @@
 """InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
 
-Requests of producers that know only INVALID_PRODUCER_EPOCH get that instead of PRODUCER_FENCED (KIP-588).
+Producers that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead (KIP-588).
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 BUMPING_ADD_FROM = 4
-"""AddPartitionsToTxn from this version on comes from brokers, whose producers follow transaction version 2."""
+"""From this version on, brokers send AddPartitionsToTxn for producers that follow transaction version 2."""
 BUMPING_END_FROM = 5
-"""EndTxn from this version on comes from producers that follow transaction version 2."""
+"""From this version on, EndTxn is sent by producers that follow transaction version 2."""
 
 
 class Topics(Protocol):
-    """What is asked of the topics."""
+    """What the handlers need of the topics."""
 
     def exists(self, name: str, partition: int) -> bool: ...
 
@@ -88,7 +88,7 @@ class TransactionApis:
         self.new_producer_id = new_producer_id
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """The handlers by API key."""
         return {
             ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
             ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
@@ -128,7 +128,7 @@ class TransactionApis:
     # AddPartitionsToTxn and AddOffsetsToTxn
 
     def add_partitions(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
-        """One transaction before v4; brokers ask for several, and may only want to know (KIP-890)."""
+        """Before v4 for one transaction; brokers send several, and may only verify (KIP-890)."""
         version = context.api_version
         if version >= BUMPING_ADD_FROM:
             asked = request.transactions
@@ -161,7 +161,7 @@ class TransactionApis:
     def _add(
         self, asked: AddPartitionsToTxnTransaction, version: int
     ) -> tuple[dict[TopicPartition, ErrorCode], TransactionActor | None]:
-        """What becomes of each partition: one that does not exist fails all others."""
+        """The error of each partition: one that does not exist fails all others."""
         partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic, partition in partitions:
@@ -186,7 +186,7 @@ class TransactionApis:
         return dict.fromkeys(partitions, _as_known(added) if version < 2 else added), actor
 
     def add_offsets(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
-        """The partition of `__consumer_offsets` that the group lives in takes part."""
+        """Add the group's partition of `__consumer_offsets` to the transaction."""
         actor, error = self._find(request.transactional_id)
         if actor is None:
             return AddOffsetsToTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -199,7 +199,7 @@ class TransactionApis:
     # EndTxn and WriteTxnMarkers
 
     def end(self, context: RequestContext, request: EndTxnRequest) -> Any:
-        """Parked until the markers are written, unless it is refused."""
+        """Parked until the markers are written, unless the request is refused."""
         actor, error = self._find(request.transactional_id)
         if actor is None:
             return EndTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -220,7 +220,7 @@ class TransactionApis:
         return actor.respond(context, response)
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
-        """What one broker's transaction coordinator asks of others; also how admins end hanging transactions."""
+        """Sent by another broker's transaction coordinator, and by admins to end hanging transactions."""
         from_worker = context.connection.listener == LISTENER
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
@@ -256,13 +256,13 @@ class TransactionApis:
         if not self.topics.exists(*partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can be made of that, in Kafka neither
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no batch can be built from it
         return self.markers.write_one(partition, marker)
 
     # DescribeTransactions and ListTransactions
 
     def describe(self, context: RequestContext, request: DescribeTransactionsRequest) -> Any:
-        """Each id by itself."""
+        """Each id has its own error."""
         described = []
         latest: TransactionActor | None = None
         for transactional_id in request.transactional_ids:
@@ -277,7 +277,7 @@ class TransactionApis:
         return respond_after(latest, context, DescribeTransactionsResponse(transaction_states=described))
 
     def list(self, context: RequestContext, request: ListTransactionsRequest) -> Any:
-        """All ids of this node that pass the filters; not before all of them are loaded."""
+        """All ids of this node that pass the filters; an error until all ids are loaded."""
         transactions = self.transactions
         if transactions.draining:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -309,14 +309,14 @@ class TransactionApis:
                 )
             )
             latest = later(latest, actor)
-        # An id that is not listed may have expired just now.
+        # The expiry of an id that is not listed may not be durable yet.
         latest = later(latest, transactions.absent())
         known = {*by_name, "PrepareEpochFence"}
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in known]
         return respond_after(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
 
     def _find(self, transactional_id: str) -> tuple[TransactionActor | None, ErrorCode | None]:
-        """The id's actor, or what a request about it hears."""
+        """The id's actor, or the error for a request about it."""
         if not transactional_id:
             return None, ErrorCode.INVALID_REQUEST
         found = self.transactions.find(transactional_id)
