@@ -12,9 +12,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections import OrderedDict
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import orjson
 
 Kind = Literal["file", "directory", "symbolic link", "special file"]
 
@@ -80,6 +83,9 @@ class Disk(Protocol):
         """Hold `path` for this process alone and leave `owner` in it; BlockingIOError when another holds it."""
 
 
+_INDENT = re.compile(rb"\n( +)")
+
+
 def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str | None:
     """A small file's text, None when it does not exist."""
     try:
@@ -95,6 +101,14 @@ def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str |
 def replace_text(disk: Disk, path: str, text: str) -> None:
     """Write a small file whole or not at all, durably."""
     replace_bytes(disk, path, text.encode())
+
+
+def replace_json(disk: Disk, path: str, value: Any) -> None:
+    """The same with the JSON of a value, indented by one space a level. With three thousand topics, `json.dumps` would
+    take ten times as long.
+    """
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    replace_bytes(disk, path, _INDENT.sub(lambda found: found[0][: 1 + len(found[1]) // 2], text))
 
 
 def replace_bytes(disk: Disk, path: str, data: bytes) -> None:

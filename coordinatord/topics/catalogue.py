@@ -1,7 +1,7 @@
 """The existing topics: names, ids, partitions, settings; in memory, and in one small file that survives a restart.
 
-Every change replaces `<data>/topics.json` whole and durably before it is made in memory and answered. The file is the
-authority; a start reconciles the data directory with it:
+Every request's changes replace `<data>/topics.json` once, whole and durably, before they are made in memory and
+answered. The file is the authority; a start reconciles the data directory with it:
 
 - A partition without a directory is empty: a partition's first write creates its directory, so that a topic of many
   partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
@@ -163,11 +163,13 @@ class Catalogue:
         for topic, count in wanted:
             self._extend(topic, count)
 
-    def configure(self, topic: Topic, configs: Configs) -> None:
-        """Replace a topic's settings."""
+    def configure(self, changes: Mapping[Topic, Configs]) -> None:
+        """Replace the settings of these topics."""
         entries = self._content.topics
-        self._commit({**entries, topic.name: entries[topic.name]._replace(configs=configs.own)})
-        self._configure(topic, configs)
+        changed = {topic.name: entries[topic.name]._replace(configs=each.own) for topic, each in changes.items()}
+        self._commit({**entries, **changed})
+        for topic, configs in changes.items():
+            self._configure(topic, configs)
 
     # The file
 

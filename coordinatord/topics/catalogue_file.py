@@ -10,12 +10,13 @@ deleted it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import orjson
+
 from coordinatord.log.checkpoint import uuid_bytes, uuid_text
-from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.disk import Disk, read_text, replace_json
 from coordinatord.log.errors import LogDamaged, other_version
 from coordinatord.log.ownership import Catalogued
 
@@ -56,7 +57,7 @@ def read(disk: Disk, path: str) -> Content:
     if text is None:
         return Content({}, {}, 0)
     try:
-        content = json.loads(text)
+        content = orjson.loads(text)
         if content["version"] != VERSION:
             raise other_version(path, content["version"], VERSION)
         topics = {
@@ -91,4 +92,4 @@ def write(disk: Disk, path: str, content: Content) -> None:
     }
     deleting = {uuid_text(topic_id): each._asdict() for topic_id, each in content.deleting.items()}
     whole = {"version": VERSION, "change": content.change, "topics": topics, "deleting": deleting}
-    replace_text(disk, path, json.dumps(whole, indent=1) + "\n")
+    replace_json(disk, path, whole)

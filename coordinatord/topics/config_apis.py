@@ -7,8 +7,8 @@ settings under Kafka's names and change only with a restart, as `read_only` says
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import TABLE as BROKER_TABLE
@@ -18,7 +18,7 @@ from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.topics.configs import Configs, Synonym, is_set, own_synonyms, row_of, text_of
 from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
-from coordinatord.topics.group_configs import GroupConfigs, TooManyGroups
+from coordinatord.topics.group_configs import GroupConfigs
 from coordinatord.topics.names import why_invalid
 from kafka_wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafka_wire.api.alter_configs import AlterConfigsResourceResponse as Altered
@@ -65,6 +65,42 @@ Failure = tuple[ErrorCode, str | None]
 
 Changes = list[tuple[str, int, str | None]]
 """(name, operation, value)"""
+
+Asked = tuple[int, str, Changes]
+"""(resource type, name, changes): what a request wants of one resource."""
+
+DONE: Failure = (ErrorCode.NONE, None)
+
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class _Planned(Generic[Key, Value]):
+    """The valid changes of a request that are made in one write; `more` is how many resources get settings of their
+    own that have none.
+    """
+
+    def __init__(self) -> None:
+        self.changes: dict[Key, Value] = {}
+        self.more = 0
+        self._indexes: list[int] = []
+
+    def add(self, index: int, key: Key, value: Value, more: int = 0) -> None:
+        """Plan the change that resource number `index` of the request wants."""
+        self.changes[key] = value
+        self.more += more
+        self._indexes.append(index)
+
+    def make(self, configure: Callable[[Mapping[Key, Value]], object], outcomes: list[Failure]) -> None:
+        """Make the changes. If the write fails, none is made, and that is the outcome of each."""
+        if self.changes:
+            try:
+                configure(self.changes)
+            except OSError as error:
+                for index in self._indexes:
+                    outcomes[index] = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
 
 
 class ConfigApis:
@@ -195,55 +231,67 @@ class ConfigApis:
 
     def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
         """Replace a resource's own settings with exactly those of the request."""
-        responses = []
-        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
-        for each in request.resources:
-            key = each.resource_type, each.resource_name
-            changes: Changes = [(config.name, SET, config.value) for config in each.configs]
-            error, message = self._change(*key, counts[key], changes, replace=True, dry_run=request.validate_only)
-            responses.append(Altered(error, message, *key))
+        asked: list[Asked] = [
+            (each.resource_type, each.resource_name, [(config.name, SET, config.value) for config in each.configs])
+            for each in request.resources
+        ]
+        outcomes = self._change(asked, replace=True, dry_run=request.validate_only)
+        responses = [Altered(*outcome, kind, name) for (kind, name, _), outcome in zip(asked, outcomes, strict=True)]
         return AlterConfigsResponse(0, responses)
 
     def incremental_alter_configs(
         self, _context: RequestContext, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
-        responses = []
-        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
-        for each in request.resources:
-            key = each.resource_type, each.resource_name
-            changes: Changes = [(config.name, config.config_operation, config.value) for config in each.configs]
-            error, message = self._change(*key, counts[key], changes, replace=False, dry_run=request.validate_only)
-            responses.append(IncrementallyAltered(error, message, *key))
+        asked: list[Asked] = [
+            (
+                each.resource_type,
+                each.resource_name,
+                [(config.name, config.config_operation, config.value) for config in each.configs],
+            )
+            for each in request.resources
+        ]
+        outcomes = self._change(asked, replace=False, dry_run=request.validate_only)
+        responses = [
+            IncrementallyAltered(*outcome, kind, name) for (kind, name, _), outcome in zip(asked, outcomes, strict=True)
+        ]
         return IncrementalAlterConfigsResponse(0, responses)
 
-    def _change(
-        self,
-        resource_type: int,
-        name: str,
-        count: int,
-        changes: Changes,
-        *,
-        replace: bool,
-        dry_run: bool,
-    ) -> Failure:
-        if count > 1:
-            return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
-        failure = _malformed(changes)
-        if failure is not None:
-            return failure
-        if resource_type == BROKER:
-            return self._wrong_broker(name) or _fixed(changes)
-        if resource_type == GROUP:
-            return self._change_group(name, changes, replace=replace, dry_run=dry_run)
-        if resource_type != TOPIC:
-            return ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}"
-        if not name:
-            return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
+    def _change(self, asked: list[Asked], *, replace: bool, dry_run: bool) -> list[Failure]:
+        """Check all resources, then make the changes of topics in one write and those of groups in another. Returns an
+        outcome for each resource; one that is refused does not stop the others, as in Kafka.
+        """
+        counts = Counter((kind, name) for kind, name, _ in asked)
+        topics = _Planned[Topic, Configs]()
+        groups = _Planned[str, dict[str, str]]()
         with self.catalogue.changing():
-            return self._change_topic(name, changes, replace=replace, dry_run=dry_run)
+            if any(kind == GROUP for kind, _ in counts):
+                self.groups.refresh()
+            outcomes = []
+            for index, (kind, name, changes) in enumerate(asked):
+                if counts[kind, name] > 1:
+                    failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
+                else:
+                    failure = _malformed(changes)
+                if failure is None and kind == TOPIC:
+                    failure = self._plan_topic(topics, index, name, changes, replace=replace)
+                elif failure is None and kind == GROUP:
+                    failure = self._plan_group(groups, index, name, changes, replace=replace)
+                elif failure is None and kind == BROKER:
+                    failure = self._wrong_broker(name) or _fixed(changes)
+                elif failure is None:
+                    failure = INVALID_REQUEST, f"Unknown resource type {kind}"
+                outcomes.append(failure or DONE)
+            if not dry_run:
+                topics.make(self.catalogue.configure, outcomes)
+                groups.make(self.groups.configure, outcomes)
+        return outcomes
 
-    def _change_topic(self, name: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
+    def _plan_topic(
+        self, plan: _Planned[Topic, Configs], index: int, name: str, changes: Changes, *, replace: bool
+    ) -> Failure | None:
+        if not name:
+            return INVALID_REQUEST, "Default topic resources are not allowed."
         topic = self._topic(name)
         if not isinstance(topic, Topic):
             return topic
@@ -252,23 +300,17 @@ class ConfigApis:
             configs = Configs(self.settings, own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
-        if not dry_run and own != topic.configs.own:
-            try:
-                self.catalogue.configure(topic, configs)
-            except OSError as error:
-                return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-        return ErrorCode.NONE, None
+        if own != topic.configs.own:
+            plan.add(index, topic, configs)
+        return None
 
-    def _change_group(self, group_id: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
+    def _plan_group(
+        self, plan: _Planned[str, dict[str, str]], index: int, group_id: str, changes: Changes, *, replace: bool
+    ) -> Failure | None:
         if not group_id:
-            return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
+            return INVALID_REQUEST, "Default group resources are not allowed."
         if len(group_id.encode()) > self.settings.group_id_max_bytes:
-            return ErrorCode.INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
-        with self.catalogue.changing():
-            self.groups.refresh()
-            return self._changed_group(group_id, changes, replace=replace, dry_run=dry_run)
-
-    def _changed_group(self, group_id: str, changes: Changes, *, replace: bool, dry_run: bool) -> Failure:
+            return INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
         groups = self.groups
         own = {} if replace else dict(groups.own(group_id))
         try:
@@ -280,15 +322,15 @@ class ConfigApis:
                 else:
                     raise _not_a_list(operation, name)
             groups.check(own)
-            if not dry_run and own != groups.own(group_id):
-                groups.configure(group_id, own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
-        except TooManyGroups:
-            return ErrorCode.POLICY_VIOLATION, f"{len(groups)} groups have settings, max.groups allows no more."
-        except OSError as error:
-            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-        return ErrorCode.NONE, None
+        if own != groups.own(group_id):
+            more = bool(own) - bool(groups.own(group_id))
+            if more > 0 and len(groups) + plan.more >= self.settings.max_groups:
+                count = len(groups) + plan.more
+                return ErrorCode.POLICY_VIOLATION, f"{count} groups have settings, max.groups allows no more."
+            plan.add(index, group_id, own, more)
+        return None
 
     def _topic(self, name: str) -> Topic | Failure:
         reason = why_invalid(name)

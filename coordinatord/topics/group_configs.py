@@ -1,17 +1,18 @@
 """The settings of individual groups, and the small file in which they survive a restart.
 
-Every change replaces `<data>/groups.json` whole and durably, as with topics.json. As in Kafka, a group need not exist
-to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer protocol are
-served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
+Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
+need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
+protocol are served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
+import orjson
+
 from coordinatord.config import Settings
-from coordinatord.log.disk import Disk, read_text, replace_text
+from coordinatord.log.disk import Disk, read_text, replace_json
 from coordinatord.log.errors import LogDamaged, other_version
 from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig
 from coordinatord.topics.configs import Synonym, broker_synonyms, parse, text_of
@@ -68,10 +69,6 @@ BOUNDS = {
     ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
 }
 """The broker's settings between which a group's must be."""
-
-
-class TooManyGroups(Exception):
-    """`max.groups` other groups already have settings."""
 
 
 class GroupConfigs:
@@ -137,21 +134,20 @@ class GroupConfigs:
         if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
             raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
-    def configure(self, group_id: str, own: Mapping[str, str]) -> None:
-        """Replace a group's own settings durably. Raises OSError when that fails, and TooManyGroups."""
-        changed = {name: each for name, each in self._own.items() if name != group_id}
-        if own:
-            if len(changed) >= self._settings.max_groups:
-                raise TooManyGroups
-            changed[group_id] = dict(own)
-        content = {"version": VERSION, "groups": changed}
-        replace_text(self._disk, self._path, json.dumps(content, indent=1) + "\n")
+    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the own settings of these groups durably. Raises OSError when that fails."""
+        changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
+        for group_id, own in changes.items():
+            if not own:
+                del changed[group_id]
+        replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
         self._own = changed
-        self._retention_ms.pop(group_id, None)
-        self._numbers.pop(group_id, None)
-        if own:
-            self._retention_ms[group_id] = self._retention_of(own)
-            self._numbers[group_id] = _numbers(own)
+        for group_id, own in changes.items():
+            self._retention_ms.pop(group_id, None)
+            self._numbers.pop(group_id, None)
+            if own:
+                self._retention_ms[group_id] = self._retention_of(own)
+                self._numbers[group_id] = _numbers(own)
 
     # Describing
 
@@ -185,7 +181,7 @@ class GroupConfigs:
         if text is None:
             return {}
         try:
-            content = json.loads(text)
+            content = orjson.loads(text)
             if content["version"] != VERSION:
                 raise other_version(self._path, content["version"], VERSION)
             groups = {str(group_id): dict(own) for group_id, own in content["groups"].items()}

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+import orjson
+
 from coordinatord.log.disk import Disk, read_text, replace_text
 from coordinatord.log.errors import LogDamaged, other_version
 
@@ -54,7 +56,7 @@ def read_next(disk: Disk, directory: str) -> int:
     if text is None:
         return 0
     try:
-        content = json.loads(text)
+        content = orjson.loads(text)
         following = content["next"]
         if content["version"] != VERSION:
             raise other_version(path, content["version"], VERSION)

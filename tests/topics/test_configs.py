@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinatord.config import Settings
+from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, parse, text_of
 from kafka_wire.api import alter_configs, incremental_alter_configs
@@ -17,7 +18,8 @@ from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequ
 from kafka_wire.errors import ErrorCode
 from tests.topics.world import World, batch
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET = 0
 
 
 @pytest.mark.parametrize(
@@ -290,3 +292,71 @@ def test_the_same_resource_twice_and_other_kinds(world: World) -> None:
     assert alter((TOPIC, "orders"), (TOPIC, "orders")) == [ErrorCode.INVALID_REQUEST] * 2
     assert alter((BROKER, "0"), (BROKER, "7"), (99, "x")) == [ErrorCode.INVALID_REQUEST] * 3
     assert own(world) == {"retention.ms": "1000"}
+
+
+class CountingDisk(SimulatedDisk):
+    """Counts how often a file is replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced: list[str] = []
+
+    def rename(self, source: str, target: str) -> None:
+        self.replaced.append(target.rpartition("/")[2])
+        super().rename(source, target)
+
+
+def test_a_request_writes_each_file_once() -> None:
+    """Whatever the number of its topics and groups."""
+    disk = CountingDisk()
+    world = World(disk, max_groups=100)
+    topics = [f"t{number}" for number in range(60)]
+    for topic in topics:
+        world.create(topic)
+    disk.replaced.clear()
+    flushes = disk.datasyncs
+    alter = incremental_alter_configs
+    resources = [
+        alter.AlterConfigsResource(kind, name, [alter.AlterableConfig(config, SET, value)])
+        for names, kind, config, value in [
+            (topics, TOPIC, "retention.ms", "5000"),
+            ([*topics, "refused"], GROUP, "offsets.retention.minutes", "5"),
+        ]
+        for name in names
+    ]
+    resources[-1].configs[0].value = "0"
+    response = world.call(44, 1, IncrementalAlterConfigsRequest(resources, False))
+    assert [each.error_code for each in response.responses] == [0] * 120 + [ErrorCode.INVALID_CONFIG]
+    assert [(each.resource_type, each.resource_name) for each in response.responses] == [
+        (each.resource_type, each.resource_name) for each in resources
+    ]
+    assert disk.replaced == ["topics.json", "groups.json"]
+    assert disk.datasyncs - flushes == 2
+    world.crash("power")
+    world.open()
+    assert all(world.topics.catalogue.by_name[topic].configs.own == {"retention.ms": "5000"} for topic in topics)
+    assert len(world.topics.group_configs) == 60
+
+    disk.replaced.clear()
+    emptied = [alter_configs.AlterConfigsResource(TOPIC, name, []) for name in topics]
+    assert not any(each.error_code for each in world.call(33, 2, AlterConfigsRequest(emptied, False)).responses)
+    assert disk.replaced == ["topics.json"]
+    assert not any(world.topics.catalogue.by_name[topic].configs.own for topic in topics)
+
+
+def test_a_failed_write_is_the_outcome_of_each_change_in_it() -> None:
+    world = World()
+    world.create("t")
+    world.create("u")
+    world.disk.datasyncs_left = 1  # that of topics.json
+    alter = incremental_alter_configs
+    resources = [
+        alter.AlterConfigsResource(GROUP, "g", [alter.AlterableConfig("offsets.retention.minutes", SET, "5")]),
+        alter.AlterConfigsResource(TOPIC, "t", [alter.AlterableConfig("retention.ms", SET, "5000")]),
+        alter.AlterConfigsResource(GROUP, "h", []),
+        alter.AlterConfigsResource(TOPIC, "u", [alter.AlterableConfig("retention.ms", SET, "5000")]),
+    ]
+    response = world.call(44, 1, IncrementalAlterConfigsRequest(resources, False))
+    assert [each.error_code for each in response.responses] == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0, 0]
+    assert len(world.topics.group_configs) == 0
+    assert world.topics.catalogue.by_name["u"].configs.own == {"retention.ms": "5000"}
