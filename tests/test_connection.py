@@ -541,3 +541,15 @@ def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
             wire.send(request, 4)
         assert wire.transport.closed
         assert [(line["event"], line["api"]) for line in lines] == [("a handler failed", name)]
+
+
+def test_one_log_line_tells_of_all_connections_that_are_too_many() -> None:
+    scene = Scene(max_connections=2)
+    with capture_logs() as logs:
+        first = [scene.wire() for _ in range(5)]
+        assert [each["event"] for each in logs] == ["new connections are refused"]
+        for wire in first[1:]:
+            wire.connection.connection_lost(None)
+        assert not scene.wire().transport.closed
+        assert scene.wire().transport.closed
+        assert len(logs) == 2, "there was room in between"

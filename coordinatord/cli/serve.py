@@ -137,7 +137,7 @@ def sentence(error: OSError, settings: Settings) -> str | None:
     if error.errno == errno.ENOSPC:
         return f"The disk of {settings.log_dirs} is full. Make room and start again; nothing acknowledged was lost."
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "Too many files are open: raise the limit (ulimit -n, LimitNOFILE) and start again."
+        return f"{error.strerror}: raise the limit (ulimit -n, LimitNOFILE) and start again."
     if error.errno in (errno.ELOOP, errno.EISDIR) and error.filename is not None:
         what = "a symbolic link" if error.errno == errno.ELOOP else "a directory"
         return f"{error.filename} is {what}, where there would be a file of ours: move it out of the data directory."

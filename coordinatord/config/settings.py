@@ -122,7 +122,8 @@ class Settings:
         20_000,
         "Client connections at one time; more are closed when they are accepted.",
         minimum=1,
-        ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here",
+        ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here. Never more than the limit of open files less "
+        "512, which the log and the rest need",
     )
     max_connections_per_ip: int = integer(
         2**31 - 1,

@@ -41,6 +41,7 @@ from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
+from coordinatord.net.descriptors import connections_allowed, raise_limit
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
@@ -126,6 +127,7 @@ class Daemon:
     def _assemble_store(self, log_worker: Worker | None) -> None:
         """The data directory and its writer; the timers."""
         settings = self.settings
+        allowed = connections_allowed(settings.max_connections, raise_limit())
         self.data = self._open_data()
         self.writer = LogWriter(
             self.data,
@@ -136,7 +138,7 @@ class Daemon:
             on_flush=self._flushed,
             worker=log_worker,
         )
-        self.connections = Connections(settings.max_connections, self.now_ms, self.metrics)
+        self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
         self.loading = Loading(self.metrics)

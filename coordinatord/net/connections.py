@@ -12,9 +12,13 @@ from coordinatord.observe.metrics import Metrics
 
 log = structlog.get_logger("coordinatord.net")
 
+ROOM = 0.9
+"""There is room again when no more than this share of the allowed connections is open: a crowd that comes and goes
+writes no log line each time."""
+
 
 class Connections:
-    """All connections of this process. `max_connections` is max.connections."""
+    """All connections of this process. `max_connections` is max.connections, or fewer (descriptors.py)."""
 
     def __init__(self, max_connections: int, now_ms: Callable[[], int], metrics: Metrics) -> None:
         self.max_connections = max_connections
@@ -24,22 +28,36 @@ class Connections:
         #: connections whose requests wait for their turn
         self.resuming = 0
         self._accepted = 0
+        #: a log line has said that there are too many
+        self._is_full = False
 
     def __len__(self) -> int:
         return len(self.open)
 
     def connected(self, connection: Connection) -> None:
-        """A client has connected. A connection over the limit is closed."""
+        """A client has connected. A connection over the limit is closed; one log line tells of all until there is room
+        again.
+        """
         connection.last_active_ms = self.now_ms()
         self.open.add(connection)
         self.metrics.connections_accepted += 1
         if len(self.open) > self.max_connections:
-            connection.refuse("limit", f"more than {self.max_connections} connections (max.connections)")
+            self._too_many(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """A client's connection has ended."""
         self.open.discard(connection)
+        if self._is_full and len(self.open) <= self.max_connections * ROOM:
+            self._is_full = False
         self.metrics.connections_closed[connection.closed_for] += 1
+
+    def _too_many(self, connection: Connection) -> None:
+        self.metrics.rejected["limit"] += 1
+        if not self._is_full:
+            self._is_full = True
+            log.warning("new connections are refused", peer=connection.peer, max_connections=self.max_connections)
+        connection.closed_for = "malformed"
+        connection.close()
 
     def refused(self, connection: Connection, kind: str, reason: str, **what: Any) -> None:
         """A connection is being closed because of what its peer sent."""
