@@ -421,6 +421,54 @@ def test_bad_input_closes_its_connection_with_one_line_and_nobody_else_notices(
     assert len(good.answers) == 1
 
 
+def client_hello() -> bytes:
+    """What Python's own TLS client says first."""
+    import ssl
+
+    said = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), said, server_hostname="broker.example")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return said.read()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "reason", "advice"),
+    [
+        (client_hello(), "tls", "TLS client hello", "security.protocol=PLAINTEXT"),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost:9092\r\n\r\n", "http", "HTTP request", "admin.listeners"),
+        (b"POST / HTTP/1.1\r\n\r\n", "http", "HTTP request", "--admin"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http", "HTTP request", "--admin"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 3, 4096])
+def test_a_stranger_is_called_what_it_is_and_told_of_once(
+    said: bytes, kind: str, reason: str, advice: str, chunk: int
+) -> None:
+    scene = Scene(max_frame_bytes=104_857_600)
+    wire = scene.wire()
+    with capture_logs() as lines:
+        for start in range(0, len(said), chunk):
+            wire.connection.data_received(said[start : start + chunk])
+    assert wire.transport.closed
+    assert len(lines) == 1
+    assert reason in lines[0]["reason"]
+    assert advice in lines[0]["advice"]
+    assert lines[0]["peer"] == "127.0.0.1:51234"
+    assert lines[0]["listener"]
+    assert dict(scene.door.metrics.rejected) == {kind: 1}
+
+
+@pytest.mark.parametrize("said", [b"\x16\x04\x01\x02\x00\x01", b"\x16\x03\x01\x02\x00\x02", b"GETS /", b"\x7f\0\0\0"])
+def test_other_impossible_sizes_are_told_as_sizes(said: bytes) -> None:
+    scene = Scene(max_frame_bytes=104_857_600)
+    wire = scene.wire()
+    with capture_logs() as lines:
+        wire.connection.data_received(said)
+    assert "a frame of" in lines[0]["reason"]
+    assert dict(scene.door.metrics.rejected) == {"oversized": 1}
+
+
 def test_a_truncated_body_closes_the_connection() -> None:
     body = request_frame(HEARTBEAT, 4, 1)[4:-1]
     scene = Scene()

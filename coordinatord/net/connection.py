@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from coordinatord.net.answers import CLOSED, PEER, AnswerLine
 from coordinatord.net.door import Door
+from coordinatord.net.strangers import stranger
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames, FrameSplitter
 
@@ -78,7 +79,7 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._splitter.feed(data)
         except DecodeError as error:
-            self.refuse("oversized", str(error))
+            self._refuse_frame(str(error))
             return
         if self._frames or line.stops:
             self._wait(frames, len(data))
@@ -133,6 +134,14 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         if self._transport is not None:
             self._transport.close()
+
+    def _refuse_frame(self, reason: str) -> None:
+        """The peer has announced a frame of an impossible size: perhaps it is no Kafka client."""
+        who = stranger(self._splitter.refused)
+        if who is None:
+            self.refuse("oversized", reason)
+        else:
+            self.refuse(who.kind, who.reason, listener=self.listener, advice=who.advice)
 
     # Turns and back-pressure
 

@@ -150,7 +150,7 @@ class Metrics:
         self.errors: dict[tuple[int, int], int] = {}
         """(API key, error code) -> responses that carried it; see `error`."""
         self.rejected = _Counts()
-        """Invalid requests by kind: "oversized", "truncated", "unknown_api" …; never keyed by the peer's input."""
+        """Invalid requests by kind: "oversized", "tls", "http", "TruncatedError" …; never keyed by the peer's input."""
         self.request_seconds = _HistogramByApi()
         """API key -> time from the last byte of a request until its response is handed to the socket, including parked
         time.

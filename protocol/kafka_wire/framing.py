@@ -15,17 +15,22 @@ _size = struct.Struct(">i").unpack_from
 Frames = list[tuple[bytes, int, int]]
 """Frames as (buffer, start, end) of their content, without the size prefix; not copied."""
 
+REFUSED_BYTES = 16
+"""What is kept of a refused frame, to see what it may have been."""
+
 
 class FrameSplitter:
     """Keeps the beginning of a frame until its end arrives. Memory: at most one frame of `max_frame_bytes`."""
 
-    __slots__ = ("_parts", "_received", "_wanted", "max_frame_bytes")
+    __slots__ = ("_parts", "_received", "_wanted", "max_frame_bytes", "refused")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self._parts: list[bytes] = []
         self._received = 0
         self._wanted = 0
+        #: the first bytes of what was refused, its size among them
+        self.refused = b""
 
     @property
     def held_bytes(self) -> int:
@@ -53,6 +58,7 @@ class FrameSplitter:
         while end - pos >= 4:
             (size,) = _size(data, pos)
             if not 0 <= size <= limit:
+                self.refused = data[pos : pos + REFUSED_BYTES]
                 raise errors.LengthError(f"a frame of {size} bytes, the limit is {limit}")
             start = pos + 4
             stop = start + size
