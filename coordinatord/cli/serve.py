@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coordinatord.cli.options import fail, load_or_exit, settings_options
+from coordinatord.cli.ready_file import CannotTell, ReadyFile
 from coordinatord.config import Listener, Settings
 from coordinatord.observe import announce, logs
 
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     them all. On SIGTERM or Ctrl-C the daemon answers what it can, flushes its log and stops."""
 )
 @settings_options
-def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None) -> None:
+@click.option(
+    "--ready-file",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Written when clients can connect, removed at the end: JSON with listeners, admin, pid.",
+)
+def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | None, **short: str | None) -> None:
     """Run the coordinator until it is stopped.
 
     Without options it listens on 127.0.0.1:9092 and keeps its data in ./data.
@@ -34,16 +41,21 @@ def serve(config: Path | None, assignments: tuple[str, ...], **short: str | None
     logs.configure(settings.logging_format, settings.logging_level)
     for warning in loaded.warnings:
         logs.get_logger().warning(warning)
-    raise SystemExit(run(settings))
+    try:
+        with ReadyFile(ready_file) as ready:
+            status = run(settings, ready)
+    except CannotTell as error:
+        fail(str(error))
+    raise SystemExit(status)
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, ready: ReadyFile) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
     from coordinatord.daemon import process
 
     if settings.workers > 1:
-        return guarded(settings, lambda: _supervise(settings))
-    return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon)))
+        return guarded(settings, lambda: _supervise(settings, ready))
+    return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
@@ -56,7 +68,7 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
-    except (LogError, AdminError) as error:
+    except (LogError, AdminError, CannotTell) as error:
         fail(str(error))
     except Exception as error:
         told = sentence(error, settings) if isinstance(error, OSError) else None
@@ -66,7 +78,7 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
         return 1
 
 
-def _supervise(settings: Settings) -> int:
+def _supervise(settings: Settings, ready: ReadyFile) -> int:
     from coordinatord.daemon import process
     from coordinatord.daemon.worker import Part
     from coordinatord.workers.supervisor import CannotBind, Supervisor, worker_settings
@@ -82,7 +94,7 @@ def _supervise(settings: Settings) -> int:
                 told_host, told_port = supervisor.addresses[endpoint.name][worker]
                 listening = Listener(endpoint.name, *by_name[endpoint.name])
                 addresses.append((listening.address, Listener(endpoint.name, told_host, told_port).address))
-        _tell(settings, addresses, " ".join(admin_urls) or None)
+        _tell(settings, addresses, admin_urls, ready)
 
     try:
         supervisor = Supervisor(settings, serve_worker, announce_all)
@@ -94,21 +106,22 @@ def _supervise(settings: Settings) -> int:
     return supervisor.run()
 
 
-def _announce(settings: Settings, daemon: Daemon) -> None:
+def _announce(settings: Settings, daemon: Daemon, ready: ReadyFile) -> None:
     """Say where clients can come in, now that ports of 0 are real ones."""
     bound = []
     for endpoint, (_name, host, port) in zip(settings.endpoints, daemon.bound, strict=True):
         listening = Listener(endpoint.name, host, port)
         advertised = Listener(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
         bound.append((listening.address, advertised.address))
-    _tell(settings, bound, None if daemon.admin is None else daemon.admin.url)
+    _tell(settings, bound, [] if daemon.admin is None else [daemon.admin.url], ready)
 
 
-def _tell(settings: Settings, bound: list[tuple[str, str]], admin_url: str | None) -> None:
+def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str], ready: ReadyFile) -> None:
+    ready.write(bound, admin_urls)
     announce.listening(
         bound,
         data_dir=settings.data_dir,
-        admin_url=admin_url,
+        admin_url=" ".join(admin_urls) or None,
         people=announce.for_people(settings.logging_format),
     )
 

@@ -1,0 +1,86 @@
+"""`serve --ready-file PATH`: a file that is there while clients can connect, for whoever has started the daemon.
+
+Its one line is a JSON object:
+
+    {"listeners": ["127.0.0.1:40123"], "advertised": ["127.0.0.1:40123"], "admin": ["http://127.0.0.1:1/"], "pid": 7}
+
+Lists have one entry for each listener of each worker, in the order of the workers; `admin` is empty without an admin
+port. `pid` is the process to send SIGTERM to: the supervisor, where there are workers. The file appears whole, under
+its name, when the daemon listens, and is removed when it has stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class CannotTell(Exception):
+    """Why the file cannot be written: a sentence."""
+
+
+class ReadyFile:
+    """Used as a context manager around the daemon's life; `path` None means that nobody wants a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._is_written = False
+
+    def __enter__(self) -> ReadyFile:
+        """Remove what a daemon that was killed has left, since it would be taken for ours. CannotTell."""
+        path = self._path
+        if path is None:
+            return self
+        if not os.access(path.parent, os.W_OK):
+            raise CannotTell(f"{path.parent} is no directory that this user can write: choose another --ready-file.")
+        try:
+            pid = json.loads(path.read_bytes())["pid"]
+        except FileNotFoundError:
+            return self
+        except (OSError, ValueError, KeyError, TypeError):
+            raise CannotTell(f"{path} is there, and no ready file: choose another --ready-file.") from None
+        if not _is_another(pid):
+            path.unlink(missing_ok=True)
+        return self
+
+    def write(self, bound: Sequence[tuple[str, str]], admin_urls: Sequence[str]) -> None:
+        """Clients may come. `bound` is (bound address, advertised address) of each listener. CannotTell."""
+        if self._path is None:
+            return
+        told = {
+            "listeners": [address for address, _advertised in bound],
+            "advertised": [advertised for _address, advertised in bound],
+            "admin": list(admin_urls),
+            "pid": os.getpid(),
+        }
+        aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            aside.write_text(json.dumps(told) + "\n")
+            aside.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise CannotTell(f"{self._path} cannot be written: {error.strerror}.") from error
+        self._is_written = True
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._path is not None and self._is_written:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+
+
+def _is_another(pid: Any) -> bool:
+    """Whether this is another process that runs: in a container, one daemon after another is process 1."""
+    if not isinstance(pid, int) or pid <= 0 or pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
