@@ -269,8 +269,11 @@ class Client:
             done = self._committing.pop(id(each.event), None)
             if done is not None and not done.done():
                 done.set_result(each.error)
-        if result.polled is not None and self._polling is not None and not self._polling.done():
-            self._polling.set_result(result.polled)
+        polled = result.polled
+        if polled is not None and failure is not None and not polled.records and polled.error is None:
+            polled = None  # the poll raises the failure; with records or an error to return, the next one does
+        if polled is not None and self._polling is not None and not self._polling.done():
+            self._polling.set_result(polled)
         if result.closed and self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
         if failure is not None:

@@ -103,7 +103,9 @@ class Connections:
         return (None, None) if chosen is None else ((chosen, False), nodes.address(chosen))
 
     def _close_bootstrap(self) -> None:
-        """The nodes are known by their ids now; Kafka's client lets these connections become idle."""
+        """Once the nodes are known by their ids; Kafka's client lets these connections become idle."""
+        if self.nodes.is_bootstrapping:
+            return
         for connection, wire in list(self._wires.items()):
             if connection[0] < 0 and not any(to == connection for to, _ in self._sent.values()):
                 del self._wires[connection]
@@ -128,6 +130,8 @@ class Connections:
         expires.cancel()
         if connection is not None:
             self.nodes.answered(connection)
+            if connection[0] < 0:
+                self._close_bootstrap()
         if isinstance(response, NoCommonVersion):
             self._loop.call_soon(self._tell, Unsupported(send, str(response)))  # the step that sent it may still run
         elif response is not None:

@@ -78,6 +78,11 @@ class Nodes:
         """Where a node listens; None if it is not known (any more)."""
         return self.known.get(node_id) or self._bootstrap.get(node_id)
 
+    @property
+    def is_bootstrapping(self) -> bool:
+        """Whether only the bootstrap servers are known."""
+        return self.known is self._bootstrap
+
     # What there is
 
     def learned(self, nodes: Mapping[int, Address]) -> None:
@@ -98,7 +103,7 @@ class Nodes:
     def choose(self, now_ms: int) -> int | None:
         """The least loaded node; if there is none, of the bootstrap servers. None: all are in their back-off."""
         chosen = self.least_loaded(now_ms)
-        if chosen is None and self._rebootstraps and self.known is not self._bootstrap:
+        if chosen is None and self._rebootstraps and not self.is_bootstrapping:
             self.rebootstrap()
             chosen = self.least_loaded(now_ms)
         return chosen

@@ -12,8 +12,9 @@ import coordinatord.member.client as client_module
 from coordinatord.member.calls import ConcurrentModificationError, ConsumerClosedError
 from coordinatord.member.client import Client
 from coordinatord.member.events import Woken
-from coordinatord.member.result import Assigned
+from coordinatord.member.result import Assigned, Polled, Result
 from coordinatord.member.state import MemberSettings
+from kafka_wire.records.batch import Record
 from tests.daemon import Daemon, running
 from tests.member.client_stories import prepare, until
 
@@ -173,6 +174,28 @@ async def test_an_exception_of_on_change_comes_out_of_the_poll_and_the_assignmen
     await until(lambda: client.member.heartbeat.last_sent_ms != sent, "heartbeats")
     await client.close()
     assert told == ["Assigned", "Revoked"]
+
+
+@pytest.mark.parametrize("records", [False, True])
+async def test_an_exception_of_on_change_does_not_cost_records(records: bool) -> None:
+    """They and the change came with one step: the poll returns them, and the next one raises."""
+
+    def on_change(_change: Any) -> None:
+        raise LookupError("in the listener")
+
+    client = Client("127.0.0.1:9", MemberSettings("g"), on_change=on_change)
+    client.subscribe(["t"])
+    polling = asyncio.create_task(client.poll(30))
+    await asyncio.sleep(0)
+    found = {T0: [Record(0, 0, None, b"v", [])]} if records else {}
+    client._apply(Result(changes=[Assigned((T0,))], polled=Polled(found)))
+    if records:
+        assert await polling == found
+        polling = asyncio.create_task(client.poll(0))
+    with pytest.raises(LookupError):
+        await polling
+    assert await client.poll(0) == {}
+    client.abort()
 
 
 async def test_on_change_may_call_what_does_not_wait(broker: Daemon) -> None:
