@@ -1,4 +1,4 @@
-"""Many numbers of one type at once, for generated codecs: `UNPACK_MANY["i"][count](buf, pos)`."""
+"""Many numbers of one type at once, for generated codecs: `Unpackers("i")[count](buf, pos)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,3 @@ class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
         if count <= MANY:
             self[count] = made
         return made
-
-
-UNPACK_MANY = {format_: Unpackers(format_) for format_ in "bhHiqd?"}
-"""By the format character of `struct`."""

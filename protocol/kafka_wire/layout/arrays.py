@@ -78,8 +78,8 @@ class Array(Wire):
 
     def _emit_numbers(self, out: DecodeSource, target: str, count: str, format_: str) -> None:
         """Unpack all numbers at once. `unpack_from` raises where they would reach beyond the buffer."""
-        table = out.needs.take("kafka_wire.numbers", "UNPACK_MANY")
-        unpackers = out.needs.constant(f"unpack_many_{format_.replace('?', 't')}", f'{table}["{format_}"]')
+        table = out.needs.take("kafka_wire.numbers", "Unpackers")
+        unpackers = out.needs.constant(f"unpack_many_{format_.replace('?', 't')}", f'{table}("{format_}")')
         size = calcsize(">" + format_)
         out.emit(
             f"{target} = [*{unpackers}[{count}](buf, pos)]", f"pos += {count}" + (f" * {size}" if size > 1 else "")

@@ -27,7 +27,8 @@ class Number(Fixed, FormatField):  # type: ignore[misc]
     annotation = "int"
 
     def __init__(self) -> None:
-        FormatField.__init__(self, ">", self.format.replace("i", "l"))  # the same in big-endian; construct has no "i"
+        # For construct, four bytes are "l" alone; in big-endian that is the same.
+        FormatField.__init__(self, ">", self.format.replace("i", "l").replace("I", "L"))
 
 
 class Int8(Number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from construct import Adapter, Construct, Container, Struct, stream_read, stream_write
@@ -108,9 +109,9 @@ def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:
         return f"{out.needs.take(default.__module__, default.__name__)}()"
     if default == ZERO_UUID and field.type.kind == "uuid":
         return out.needs.take("kafka_wire.schema", "ZERO_UUID")
-    if isinstance(default, str | bytes) and default:
-        raise ValueError(f"no source for the default {default!r} of {field.name}")
-    return repr(default).replace("'", '"')
+    if isinstance(default, str):
+        return json.dumps(default, ensure_ascii=False)
+    return 'b""' if default == b"" else repr(default)
 
 
 def _differs(value: str, default: str) -> str:
