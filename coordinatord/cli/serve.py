@@ -153,7 +153,7 @@ def sentence(error: OSError, settings: Settings) -> str | None:
         return f"{error.strerror}: raise the limit (ulimit -n, LimitNOFILE) and start again."
     if error.errno in (errno.ELOOP, errno.EISDIR) and error.filename is not None:
         what = "a symbolic link" if error.errno == errno.ELOOP else "a directory"
-        return f"{error.filename} is {what}, where there would be a file of ours: move it out of the data directory."
+        return f"{error.filename} is {what}, where coordinatord keeps a file: move it out of the data directory."
     if error.errno in (errno.ENOTDIR, errno.EEXIST) and error.filename is not None:
         return f"{error.filename} is not a directory. Name one with --data-dir."
     return None

@@ -1,4 +1,4 @@
-"""Stands for the log of a partition that another process writes."""
+"""A placeholder for the log of a partition that another process writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafka_wire.records.batch import Records
 
 
 class AbsentLog(PartitionLog):
-    """An empty log that refuses appends: even if a handler does not check, one process alone writes each partition."""
+    """An empty log that refuses appends: even if a handler does not check, only one process writes a partition."""
 
     __slots__ = ()
 

@@ -1,9 +1,9 @@
-"""The data directory: whose it is, which partitions it holds, and what has to be done before they may be used.
+"""The data directory: its owner, its partitions, and the recovery that precedes their use.
 
 Opening takes the lock, checks `meta.properties`, and, unless the last owner stopped cleanly, repeats the journal and
-checks the last segment of every partition (recovery.py). Partitions are directories `<topic>-<partition>`; one that
-is being removed is renamed to `….<id>-delete` first, so that a crash cannot leave half of it behind under its name.
-What else lies there is not ours (ownership.py): it stays.
+checks the last segment of every partition (recovery.py). Partitions are directories `<topic>-<partition>`; a removal
+first renames the directory to `….<id>-delete`, so that a crash cannot leave half a partition under its name. All other
+entries are foreign and stay (ownership.py).
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def default_config(_topic: str) -> LogConfig:
 
 
 def no_catalogue(_disk: Disk, _path: str) -> None:
-    """Nobody says which partitions are ours: all that look like one are."""
+    """Without a catalogue, every directory that looks like a partition is ours."""
 
 
 def _or_nothing(catalogued: ReadCatalogued) -> ReadCatalogued:
-    """In a directory that has no owner yet no partition is ours, whatever it looks like."""
+    """In a directory without an owner, no partition is ours, whatever it looks like."""
     return lambda disk, path: catalogued(disk, path) or Catalogued({}, {})
 
 
 def _untold(_foreign: Foreign) -> None:
-    """Nobody wants to know."""
+    """Ignore a foreign entry."""
 
 
 class DataDirectory:
@@ -57,7 +57,7 @@ class DataDirectory:
     def __init__(
         self, path: str, disk: Disk, lock: Lock | None, cluster_id: str, node_id: int, share: Share | None = None
     ) -> None:
-        """Without a `lock` somebody else holds it for us."""
+        """Without a `lock`, another process holds it for this one."""
         self.path = path
         self.share = share
         self.journal_owner = "" if share is None else owner_of(share.worker)
@@ -65,14 +65,14 @@ class DataDirectory:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        #: what recovery did, partitions that needed nothing left out
+        #: what recovery did, without partitions that needed no repair
         self.recovered: list[PartitionRecovery] = []
         self.was_clean = False
-        #: what recovery-point-offset-checkpoint says: every partition is flushed up to there at least
+        #: from recovery-point-offset-checkpoint: every partition is flushed at least up to this offset
         self.flushed_offsets: dict[TopicPartition, int] = {}
-        #: log start offsets that no segment's name tells
+        #: log start offsets that differ from the first segment's base offset
         self.start_offsets: dict[TopicPartition, int] = {}
-        #: what cleaner-offset-checkpoint says: compacted up to there
+        #: from cleaner-offset-checkpoint: compacted up to this offset
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         self._cleaned_lock = threading.Lock()
         self._flushed_lock = threading.Lock()
@@ -94,11 +94,11 @@ class DataDirectory:
         on_foreign: Callable[[Foreign], object] = _untold,
         disk: Disk | None = None,
     ) -> DataDirectory:
-        """Lock, check and recover. DataDirectoryError when the directory must not be used, LogDamaged when its
-        contents must not.
+        """Lock, check and recover. Raises DataDirectoryError if the directory must not be used, LogDamaged if its
+        content is damaged.
 
         A new directory gets `cluster_id`, or a random one. `catalogued` reads which partitions are ours; `on_foreign`
-        is told of each entry that is not, by any thread.
+        is called for each foreign entry, on any thread.
         """
         disk = disk or OsDisk()
         path = path.rstrip(os.sep) or os.sep
@@ -127,7 +127,7 @@ class DataDirectory:
         on_foreign: Callable[[Foreign], object] = _untold,
         disk: Disk | None = None,
     ) -> DataDirectory:
-        """One worker's part of a directory that its supervisor has opened and handed out (shares.py)."""
+        """Open one worker's share of a directory that its supervisor opened and divided (shares.py)."""
         data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
         data._open_partitions(config_for, catalogued, on_foreign)
         return data
@@ -156,7 +156,7 @@ class DataDirectory:
         judge = ownership.Judge(disk, self.path, catalogued(disk, self.path), flushed)
         judged = judge.judge(entries, None if share is None else share.owns)
         self._refuse_missing(flushed, entries, judged.ours)
-        # Nothing has been changed until here.
+        # Nothing has been changed so far.
         self._put_in_order(judged)
         for found in judged.partitions:
             config, flushed_offset = config_for(found.key[0]), flushed.get(found.key, 0)
@@ -173,31 +173,33 @@ class DataDirectory:
             if key in self.logs and offset <= self.logs[key].end_offset
         }
         if self.cleaned_offsets:
-            self.write_cleaned_offsets()  # of workers, maybe, whose files go now
-        # From here on a crash is an unclean stop, and what the old journals held is flushed.
+            self.write_cleaned_offsets()  # perhaps from workers' files, which are removed now
+        # From here on a crash is an unclean stop. The old journals' data is flushed.
         for name in stale:
             disk.unlink(self._file(name))
         if stale:
             disk.sync_dir(self.path)
 
     def _refuse_missing(self, flushed: Mapping[TopicPartition, int], entries: Sequence[str], ours: set[str]) -> None:
-        """A removed partition's line is taken out before its directory is: who removed this one was not us."""
+        """Raise if a flushed partition is missing. Our own removals delete its line in the checkpoint first, so another
+        program removed it.
+        """
         lost = sorted(key for key, offset in flushed.items() if offset and f"{key[0]}-{key[1]}" not in ours)
         if lost:
             name = f"{lost[0][0]}-{lost[0][1]}"
-            what = "is something else now" if name in entries else "is missing"
+            what = "is not a directory now" if name in entries else "is missing"
             raise DataDirectoryError(
                 f"{self._file(name)} {what} ({len(lost)} such partitions), but offsets below {flushed[lost[0]]} were "
-                f"flushed there: bring it back, or make an empty directory of that name to begin anew"
+                f"flushed there: restore it, or make an empty directory of that name to start with an empty partition"
             )
 
     def _put_in_order(self, judged: Judged) -> None:
-        """Set aside what is a stranger's partition, and finish what we were removing."""
+        """Rename stray partitions, and finish interrupted removals."""
         for foreign in judged.strays:
             self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
         if judged.strays:
             self.disk.sync_dir(self.path)
-        if self.share is None:  # a worker's supervisor has told of them
+        if self.share is None:  # otherwise the supervisor has reported them
             for foreign in judged.left_alone:
                 self._on_foreign(foreign)
         self.remove_trees([self._file(name) for name in judged.unfinished])
@@ -233,7 +235,7 @@ class DataDirectory:
         first = opened.segments[0].base_offset if opened.segments else 0
         start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
         if key in self.start_offsets:
-            # An unflushed log may end below: what comes next there is not what was deleted.
+            # An unflushed log may end below that offset: new records there are not the deleted ones.
             self.start_offsets[key] = start
         log.adopt(opened.segments, start, max(opened.end_offset, first))
         self.logs[key] = log
@@ -245,14 +247,14 @@ class DataDirectory:
         return self.logs.get((topic, partition))
 
     def topics(self) -> dict[str, bytes]:
-        """Topic name -> id of every topic that has a partition here."""
+        """The ids of all topics with a partition here, by name."""
         return {log.topic: log.topic_id for log in self.logs.values()}
 
     def create(
         self, topic: str, partitions: Sequence[int], topic_id: bytes, config: LogConfig, *, lazy: bool = False
     ) -> list[PartitionLog]:
-        """New partitions of a topic, durable on return. With `lazy` a partition's directory is made by its first
-        write.
+        """Create partitions of a topic, durable on return. With `lazy`, the first write creates a partition's
+        directory.
         """
         created = []
         for partition in partitions:
@@ -271,7 +273,7 @@ class DataDirectory:
         return created
 
     def elsewhere(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
-        """Stands for a partition that another process writes: nothing can be appended to it, and it is not kept."""
+        """A placeholder for a partition that another process writes: it refuses appends and is not kept here."""
         directory = self._file(f"{topic}-{partition}")
         log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
         if checkpoint.read_topic_id(self.disk, directory) == topic_id:
@@ -280,22 +282,20 @@ class DataDirectory:
         return log
 
     def make_directory(self, log: Writable) -> None:
-        """A partition's directory with what belongs into it before the first batch. The caller flushes the data
-        directory.
-        """
+        """Create a partition's directory and its first files. The caller flushes the data directory."""
         try:
             self.disk.mkdir(log.directory)
         except FileExistsError:
             if not ownership.is_begun(self.disk, log.directory):
-                foreign = Foreign(log.name, "it has the name of a partition of ours")
+                foreign = Foreign(log.name, "it has the name of one of our partitions")
                 self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
                 self.disk.mkdir(log.directory)
         epochs.write(self.disk, log.directory)
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:
-        """Take partitions out, durably: renamed directories, which the caller passes to remove_trees when it has
-        time.
+        """Remove partitions durably by renaming their directories. Returns these; the caller passes them to
+        remove_trees later.
         """
         self._forget_offsets([(log.topic, log.partition) for log in logs])
         renamed = []
@@ -305,7 +305,7 @@ class DataDirectory:
             log.forget_files()
             if log.on_disk:
                 if checkpoint.read_topic_id(self.disk, log.directory) is None:
-                    checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)  # shows whose it is
+                    checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)  # shows that it is ours
                 target = self._free_name(log)
                 self.disk.rename(log.directory, target)
                 renamed.append(target)
@@ -314,7 +314,7 @@ class DataDirectory:
         return renamed
 
     def _free_name(self, log: PartitionLog) -> str:
-        """What a partition's directory is called until it is gone; something else may have the first such name."""
+        """A free name for a partition's directory until it is removed."""
         number, unique = 0, log.topic_id.hex()
         while True:
             ending = f".{number}" if number else ""
@@ -324,7 +324,7 @@ class DataDirectory:
             number += 1
 
     def remove_trees(self, directories: Sequence[str]) -> None:
-        """Remove partitions that have been renamed; what is not ours in them stays."""
+        """Remove renamed partitions. Foreign files in them stay."""
         for directory in directories:
             others = ownership.remove(self.disk, directory)
             if others:
@@ -332,28 +332,30 @@ class DataDirectory:
                 self._on_foreign(Foreign(os.path.basename(directory), reason))
 
     def write_start_offsets(self) -> None:
-        """Persist log start offsets which lie inside a segment (DeleteRecords)."""
+        """Persist log start offsets that lie inside a segment (DeleteRecords)."""
         checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.LOG_START), dict(self.start_offsets))
 
     def write_recovery_points(self) -> None:
-        """On any thread: that which flushes does it, and this one when partitions are removed."""
+        """Write the recovery points. Called on the flushing thread, and on the event loop's when partitions are
+        removed.
+        """
         with self._flushed_lock:
             checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.RECOVERY_POINT), dict(self.flushed_offsets))
 
     def write_cleaned_offsets(self) -> None:
-        """On any thread: the cleaner's own does it, so that nobody waits."""
+        """Write the cleaner's offsets. Called on the cleaner's thread, so that the event loop does not wait."""
         with self._cleaned_lock:
             checkpoint.write_offsets(self.disk, self._checkpoint(checkpoint.CLEANER), dict(self.cleaned_offsets))
 
     def mark_clean(self) -> None:
-        """Everything is flushed and nothing will be written any more: the next start need not recover. A worker's
-        supervisor says so for all of them.
+        """Mark a clean stop: everything is flushed and nothing more is written, so the next start need not recover. For
+        workers, the supervisor does it once.
         """
         if self.share is None:
             replace_text(self.disk, self._file(checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
 
     def close(self) -> None:
-        """Close files and give up the lock. LogWriter.close() comes before and decides whether the stop was clean."""
+        """Close files and release the lock. Call LogWriter.close() before; it decides whether the stop was clean."""
         self.files.close()
         if self._lock is not None:
             self._lock.release()
@@ -367,7 +369,7 @@ class DataDirectory:
         return self._file(name if self.share is None else shares.checkpoint_name(name, self.share.worker))
 
     def _forget_offsets(self, keys: Sequence[TopicPartition]) -> None:
-        """What the checkpoints say of a removed partition must not be taken for its successor's of the same name."""
+        """Drop a removed partition's offsets from the checkpoints: a new partition may get its name."""
         for offsets, write in (
             (self.flushed_offsets, self.write_recovery_points),
             (self.start_offsets, self.write_start_offsets),
@@ -381,7 +383,7 @@ class DataDirectory:
 
 
 def _acquire(disk: Disk, path: str) -> Lock:
-    """The data directory, existing, writable and ours alone."""
+    """Create the data directory if needed, and lock it."""
     lock_path = f"{path}/{checkpoint.LOCK}"
     try:
         _make_durably(disk, path)
@@ -391,16 +393,16 @@ def _acquire(disk: Disk, path: str) -> Lock:
         owner = (read_text(disk, lock_path) or "").strip()
         who = f"process {owner}" if owner.isdigit() else "another process (a Kafka broker?)"
         raise DataDirectoryError(
-            f"data directory {path} is in use by {who}: stop that, or give this one another directory"
+            f"data directory {path} is in use by {who}: stop that, or give this one another data directory"
         ) from None
     except (FileExistsError, NotADirectoryError):
-        raise DataDirectoryError(f"data directory {path} is not a directory, or lies in a file") from None
+        raise DataDirectoryError(f"data directory {path} is not a directory, or a file is part of its path") from None
     except OSError as error:
         raise DataDirectoryError(f"data directory {path} is not writable: {error.strerror or error}") from None
 
 
 def _make_durably(disk: Disk, path: str) -> None:
-    """The directory and those above it, each name flushed into its parent."""
+    """Create a directory and its parents; each name is flushed in its parent."""
     if disk.is_dir(path):
         return
     parent = os.path.dirname(path) or os.curdir
@@ -411,10 +413,10 @@ def _make_durably(disk: Disk, path: str) -> None:
 
 
 def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) -> dict[str, str]:
-    """meta.properties: made when there is none, otherwise it has to be of our version, node and cluster."""
+    """Write meta.properties if there is none; otherwise check its version, node and cluster. Returns its properties."""
     file = f"{path}/{checkpoint.META_PROPERTIES}"
     if disk.is_dir(f"{path}/{checkpoint.IMPORTING}"):
-        raise DataDirectoryError(f"{path} holds an import that did not end: remove what is in it, and import again")
+        raise DataDirectoryError(f"{path} has an unfinished import: remove its content and import again")
     try:
         properties = checkpoint.read_properties(disk, file)
         if properties is None:
@@ -443,7 +445,7 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
 
 
 def random_id() -> str:
-    """As Kafka's random UUIDs: never one that begins with a dash, which tools would take for an option."""
+    """A random UUID as Kafka makes it: it never begins with a dash, which tools would take for an option."""
     while True:
         text = checkpoint.uuid_text(secrets.token_bytes(16))
         if not text.startswith("-"):

@@ -1,9 +1,8 @@
-"""Everything that the log does to files goes through these two classes, so that a test can put another disk under it.
+"""The log accesses files only through these two classes, so that tests can replace the disk.
 
-`OsDisk` is the operating system's. `SimulatedDisk` (simulated_disk.py) keeps files in memory, forgets what was not
-flushed when it crashes, tears writes and fills up. What may be relied on is what POSIX and Linux file systems give:
-written bytes are durable after `datasync`, a created, renamed or removed name after `sync_dir` of its directory, and
-nothing is before.
+`OsDisk` is the operating system's. `SimulatedDisk` (simulated_disk.py) keeps files in memory, loses unflushed data when
+it crashes, tears writes and fills up. The log relies only on what POSIX and Linux file systems guarantee: written bytes
+are durable after `datasync`, and a created, renamed or removed name after `sync_dir` of its directory.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes: ...
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        """All of `data`, or OSError with an unknown part of it written."""
+        """Write all of `data`. After OSError an unknown part of it is written."""
 
     def size(self) -> int: ...
 
@@ -47,21 +46,23 @@ class Disk(Protocol):
     """A file system. Paths are plain strings; errors are OSError, as os raises them."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """OSError when `path` is no file, or itself a symbolic link: we make none, so it leads to somebody else's."""
+        """Open a file. OSError if `path` is not a file, or is a symbolic link: coordinatord creates none, so the target
+        is foreign.
+        """
 
     def exists(self, path: str) -> bool: ...
 
     def is_dir(self, path: str) -> bool: ...
 
     def kind(self, path: str) -> Kind | None:
-        """What is there; of a symbolic link that it is one, and not what it leads to. None for nothing."""
+        """The kind of an entry; None if there is none. Symbolic links are not followed."""
 
     def listdir(self, path: str) -> list[str]: ...
 
     def makedirs(self, path: str) -> None: ...
 
     def mkdir(self, path: str) -> None:
-        """FileExistsError when there is anything."""
+        """Create a directory. FileExistsError if the name exists."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -72,22 +73,22 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written."""
+        """When a file was last written (epoch ms)."""
 
     def set_modified(self, path: str, modified_ms: int) -> None: ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """The size of the volume that a directory is on, and what of it is free for us: bytes."""
+        """The size of a directory's volume, and the part of it that this user can still use, in bytes."""
 
     def lock(self, path: str, owner: str) -> Lock:
-        """Hold `path` for this process alone and leave `owner` in it; BlockingIOError when another holds it."""
+        """Lock `path` for this process and write `owner` into it. BlockingIOError if another process holds it."""
 
 
 _INDENT = re.compile(rb"\n( +)")
 
 
 def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str | None:
-    """A small file's text, None when it does not exist."""
+    """A small file's text; None if the file does not exist."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -99,7 +100,7 @@ def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str |
 
 
 def replace_text(disk: Disk, path: str, text: str) -> None:
-    """Write a small file whole or not at all, durably."""
+    """Replace a small file atomically and durably."""
     replace_bytes(disk, path, text.encode())
 
 
@@ -112,7 +113,7 @@ def replace_json(disk: Disk, path: str, value: Any) -> None:
 
 
 def replace_bytes(disk: Disk, path: str, data: bytes) -> None:
-    """The same with bytes: aside, flush, rename, flush the directory."""
+    """The same with bytes: write a new file, flush it, rename it, flush the directory."""
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
     try:
@@ -146,7 +147,7 @@ class OsFile:
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         done = os.pwrite(self._fd, data, position)
-        while done < len(data):  # the disk is nearly full: the next attempt says so
+        while done < len(data):  # the disk is nearly full: the next attempt reports it
             done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
 
     def size(self) -> int:
@@ -170,9 +171,7 @@ class OsFile:
 
 
 class OsLock:
-    """A lock file. flock keeps out a second opening by this process, a POSIX record lock keeps out Kafka's own
-    broker.
-    """
+    """A lock file. flock excludes a second opening by this process, a POSIX record lock excludes Kafka's broker."""
 
     __slots__ = ("_fd",)
 
@@ -241,7 +240,7 @@ class OsDisk:
         try:
             os.fsync(fd)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # file systems that have no directories to flush
+            if error.errno != errno.EINVAL:  # file systems that cannot flush directories
                 raise
         finally:
             os.close(fd)
@@ -272,7 +271,7 @@ class OsDisk:
 
 
 class ReadOnlyDisk(OsDisk):
-    """Somebody else's files, which may lie where nothing can be written, and be reached by way of links."""
+    """Files of another program, perhaps on a read-only volume or behind symbolic links."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         assert not create, path
@@ -280,10 +279,10 @@ class ReadOnlyDisk(OsDisk):
 
 
 class FilePool:
-    """At most `limit` open files, the least recently used closed first: thousands of partitions must not use up the
-    descriptors.
+    """At most `limit` open files; the least recently used is closed first. Thousands of partitions must not use up the
+    file descriptors.
 
-    Not thread-safe: the event loop's thread (reads) and the writer's (writes) each have one.
+    Not thread-safe: the event loop's thread (reads) and the writer's (writes) have one each.
     """
 
     def __init__(self, disk: Disk, limit: int) -> None:
@@ -306,7 +305,7 @@ class FilePool:
         return file
 
     def drop(self, path: str) -> None:
-        """Close `path` because it is gone or replaced."""
+        """Close `path` because it was removed or replaced."""
         file = self._files.pop(path, None)
         if file is not None:
             file.close()

@@ -19,12 +19,12 @@ class LogDamaged(LogError):
     def __init__(self, path: str, position: int, reason: str) -> None:
         name = os.path.basename(path)
         if name.endswith(_TEXT) or ".worker-" in name:
-            what_to_do = "it is a text file, which can be mended by hand or taken from a copy of the directory"
+            what_to_do = "it is a text file: correct it by hand, or restore it from a copy of the directory"
         else:
-            what_to_do = f"look at it with `coordinatord log dump {shlex.quote(path)}`"
+            what_to_do = f"inspect it with `coordinatord log dump {shlex.quote(path)}`"
         if path.endswith(".log"):
             repair = f"coordinatord log repair --from-position {position} {shlex.quote(path)}"
-            what_to_do += f", give up what comes after it with `{repair}`"
+            what_to_do += f", and drop everything from there on with `{repair}`"
         super().__init__(f"{path} is damaged at byte {position}: {reason}. Nothing was removed; {what_to_do}.")
         self.path = path
         self.position = position
@@ -38,8 +38,8 @@ class DataDirectoryError(LogError):
 def other_version(path: str, version: object, known: int) -> DataDirectoryError:
     """The refusal of one of our files in a version that this program does not read."""
     return DataDirectoryError(
-        f"{path} has version {version!r} and this program reads version {known}: start the coordinatord that wrote it, "
-        f"or give this one another directory"
+        f"{path} has version {version!r} and this program reads version {known}: start the later one, "
+        f"or give this one another data directory"
     )
 
 

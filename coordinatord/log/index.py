@@ -16,7 +16,7 @@ from coordinatord.log.disk import File
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
-#: The search reads single entries until this many bytes are left, which it reads at once.
+#: The search reads single entries until this many bytes are left, then reads those at once.
 _READ_BYTES = 16 * 1024
 
 

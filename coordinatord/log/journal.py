@@ -21,7 +21,6 @@ flushed before the next one got its first record; its last record says that it i
 `journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` if several processes share the directory, see
 shares.py) is a sequence of records, each starting where the previous one ended. After the last one follow zeros, or the
 file's earlier content, whose records all have lower epochs than the one in the file's name:
-file held before, of which all records have lower epochs than the one in its name:
 ```
  0  4  "CdJ1"
  4  4  record length
@@ -207,14 +206,14 @@ def spare_names(names: Iterable[str], worker: int | None = None) -> list[str]:
 
 
 def journal_names(names: Iterable[str], worker: int | None = None) -> list[str]:
-    """Those of a data directory's names that are journals, each owner's oldest first; or those of one worker."""
+    """Select the journals among a data directory's names, each owner's oldest first: all, or those of one worker."""
     found = [(match[1] or "", name) for name in names if (match := _NAME.fullmatch(name))]
     return [name for owner, name in sorted(found) if worker is None or owner == owner_of(worker)]
 
 
 def refuse_foreign(disk: Disk, directory: str, names: Iterable[str]) -> None:
-    """LogDamaged when a file with the name of a journal, or of a spare one, is none: an opening removes them all. Of
-    what we have begun to write, any byte may be a zero yet.
+    """Raise LogDamaged if a file with the name of a journal or a spare is neither: an opening removes them all. A file
+    that we began to write may still have zeros anywhere.
     """
     for name in names:
         path = f"{directory}/{name}"
@@ -259,9 +258,7 @@ def read_journal(
             record = _read_record(file, position, end)
             if record is None or _epoch(record) < epoch:
                 if _flushed_record_after(file, position, end, epoch):
-                    raise LogDamaged(
-                        path, position, "a journal record is damaged, and one that was written after it is not"
-                    )
+                    raise LogDamaged(path, position, "a journal record is damaged, but a later one is valid")
                 break
             epoch = _epoch(record)
             yield from _entries(record)

@@ -1,8 +1,8 @@
-"""What our files and directories are called, exactly: whatever has another name is somebody else's.
+"""The exact names of our files and directories: entries with other names are foreign.
 
-A data directory has `TOPIC-N` for each partition, in which are segments (`<20 digits>.log` and their indexes),
-snapshots of producers, and the small files of checkpoint.py and epochs.py. Kafka's broker writes the same names, and
-those with an ending more for files that come and go.
+A data directory has `TOPIC-N` for each partition, with segments (`<20 digits>.log` and their indexes), snapshots of
+producers, and the small files of checkpoint.py and epochs.py. Kafka's broker writes the same names; temporary files
+have one more suffix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STRAY_SUFFIX = "-stray"
 TEMPORARY_SUFFIX = ".tmp"
 
 _MAX_NAME = 255
-"""Bytes of a file's name."""
+"""The longest file name in bytes."""
 
 _PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED = re.compile(rf".+\.([0-9a-f]{{32}})(?:\.[0-9]+)?{DELETE_SUFFIX}", re.DOTALL)
@@ -32,7 +32,7 @@ assert all(suffix in _ASIDE.pattern for suffix in (each[1:] for each in (CLEANED
 
 
 def partition_of(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a directory's name; None when it is no partition's, or another is written like that."""
+    """Topic and partition of a directory's name; None if the name is not exactly that of a partition."""
     matched = _PARTITION.fullmatch(name)
     if matched is None or matched[1] in (".", "..") or int(matched[2]) > 0x7FFF_FFFF:
         return None
@@ -40,36 +40,36 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
 
 def aside(topic: str, partition: int, unique: str, suffix: str) -> str:
-    """What a partition's directory is renamed to: `TOPIC-N.UNIQUE-SUFFIX`, a long topic's name cut off, as Kafka's."""
+    """The new name of a partition's directory, as in Kafka: `TOPIC-N.UNIQUE-SUFFIX`; a long topic name is cut."""
     ending = f"-{partition}.{unique}{suffix}"
     return topic[: _MAX_NAME - len(ending)] + ending
 
 
 def deleted_topic(name: str) -> bytes | None:
-    """The id of the topic that a directory belonged to which we were removing, by its name; None for other names."""
+    """The topic id in the name of a directory that we were removing; None for other names."""
     matched = _DELETED.fullmatch(name)
     return bytes.fromhex(matched[1]) if matched else None
 
 
 def segment_base(name: str) -> int | None:
-    """The base offset of the segment that a file belongs to; None for what is no segment's."""
+    """The base offset of the segment that a file belongs to; None if it belongs to none."""
     matched = _SEGMENT.fullmatch(name)
     return int(matched[1]) if matched else None
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:
-    """The base offsets of the segments among a partition's files, rising."""
+    """The base offsets of the segments among a partition's files, ascending."""
     bases = (segment_base(name) for name in names if name.endswith(LOG_SUFFIX))
     return sorted(base for base in bases if base is not None)
 
 
 def is_aside(name: str) -> bool:
-    """Whether it is a segment's file that was being written, was taking others' place, or was being removed."""
+    """Whether this is a segment's file that was being written, swapped in, or removed."""
     return _ASIDE.fullmatch(name) is not None
 
 
 def is_of_a_partition(name: str) -> bool:
-    """Whether we, or Kafka's broker, write a file of this name into a partition's directory."""
+    """Whether coordinatord or Kafka's broker writes files of this name into a partition's directory."""
     if name.removesuffix(TEMPORARY_SUFFIX) in _SMALL:
         return True
     return _OF_A_PARTITION.fullmatch(name) is not None or is_aside(name)

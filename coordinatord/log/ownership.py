@@ -1,17 +1,17 @@
-"""Whose the entries of a data directory are. What somebody else has put there is not removed, emptied or followed.
+"""Which entries of a data directory are ours. Foreign entries are not removed, emptied or followed.
 
-| what lies there | what becomes of it |
+| entry | what a start does |
 |---|---|
-| `TOPIC-N`, a partition that the catalogue has, or of which a checkpoint says that something was flushed | is opened |
-| `TOPIC-N` of such a partition, with nothing in it, or with what we begin with | is removed: a crash has left it |
-| `TOPIC-N` with segments or a topic's id, but no partition of ours | is renamed to `TOPIC-N.<32 hex digits>-stray` |
-| `TOPIC-N.<topic's id>-delete`, and that id is in it | goes: a removal that did not end |
-| symbolic links and other directories, whatever their names | are left alone |
+| `TOPIC-N`, a partition in the catalogue, or one that a checkpoint has flushed offsets of | opens it |
+| `TOPIC-N` of such a partition, empty or with only its first files | removes it: a crash left it |
+| `TOPIC-N` with segments or a topic id, not a partition of ours | renames it to `TOPIC-N.<32 hex digits>-stray` |
+| `TOPIC-N.<topic id>-delete` with that id in it | removes it: an interrupted removal |
+| symbolic links and other directories, whatever their names | leaves them alone |
 
-A stray is what Kafka's LogManager makes of a partition that its cluster does not know (by the topic's id): it keeps the
-files, and its name is free. Where there is no catalogue yet, but an owner, as in a Kafka broker's directory, everything
-with segments or a topic's id is a partition. Of a directory that goes, only files go that have names which we write,
-and the id comes last: it is what shows whose the directory is.
+Kafka's LogManager, too, makes a stray of a partition that its cluster does not know by topic id: the files are kept,
+and the name is free. In a directory with an owner but no catalogue yet, such as a Kafka broker's, everything with
+segments or a topic id is a partition. A removal removes only files with names that we write; the topic id is removed
+last, because it shows whose the directory is.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from coordinatord.log.disk import Disk, read_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
 
 NO_ID = bytes(16)
-"""Of a partition that a Kafka broker made before topics had ids."""
+"""The topic id of a partition that a Kafka broker created before topics had ids."""
 
 _CONTROLLERS = "__cluster_metadata"
-"""The log of Kafka's controllers, which no broker takes for a topic's."""
+"""The log of Kafka's controllers, which brokers do not treat as a topic."""
 
 _MOST_BEGUN_BYTES = 100
 
 
 class Catalogued(NamedTuple):
-    """What the catalogue says: each topic's id and number of partitions; the names of topics that are being deleted."""
+    """The catalogue: each topic's id and number of partitions, and the names of topics that are being deleted."""
 
     topics: Mapping[str, tuple[bytes, int]]
     deleting: Mapping[bytes, str]
 
 
 ReadCatalogued = Callable[[Disk, str], Catalogued | None]
-"""Given the disk and the data directory. None: there is no catalogue."""
+"""Called with the disk and the data directory; returns None if there is no catalogue."""
 
 
 class Foreign(NamedTuple):
-    """An entry that is not ours, why, and where to it was renamed, if it was."""
+    """A foreign entry, the reason, and its new name if it was renamed."""
 
     name: str
     reason: str
@@ -65,29 +65,29 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Judged:
-    """What is to become of the entries of a data directory."""
+    """What to do with the entries of a data directory."""
 
     partitions: list[Found] = field(default_factory=list)
-    #: made, and not filled yet
+    #: directories that were created but not filled
     begun: list[str] = field(default_factory=list)
-    #: of partitions that were being removed
+    #: directories of partitions that were being removed
     unfinished: list[str] = field(default_factory=list)
     strays: list[Foreign] = field(default_factory=list)
     left_alone: list[Foreign] = field(default_factory=list)
 
     @property
     def ours(self) -> set[str]:
-        """Names of directories that are partitions', or will be with the next record."""
+        """Names of directories that are partitions, or will be after the next record."""
         return {*self.begun, *(found.name for found in self.partitions)}
 
 
 class Judge:
-    """Looks at a data directory; changes nothing. LogDamaged where what is ours cannot be understood."""
+    """Judges the entries of a data directory; changes nothing. LogDamaged if one of ours is not valid."""
 
     def __init__(
         self, disk: Disk, path: str, catalogued: Catalogued | None, flushed: Mapping[TopicPartition, int]
     ) -> None:
-        """`flushed`: what the checkpoint of recovery points says, which only we write."""
+        """`flushed`: the recovery points of the checkpoint, which only we write."""
         self._disk = disk
         self._path = path
         self._catalogued = catalogued
@@ -95,7 +95,7 @@ class Judge:
         self._judged = Judged()
 
     def judge(self, entries: Sequence[str], owns: Callable[[str, int], bool] | None) -> Judged:
-        """All entries; or, where several processes share the directory, those that have a name of our partitions."""
+        """Judge all entries; or, if several processes share the directory, those named like a partition of this one."""
         for name in sorted(entries):
             key = names.partition_of(name)
             if owns is not None and (key is None or not owns(*key)):
@@ -117,11 +117,11 @@ class Judge:
         topic_id = names.deleted_topic(name)
         if topic_id is None:
             is_stray = name.endswith(names.STRAY_SUFFIX)
-            self._leave(name, "it is a stray partition" if is_stray else "it is no partition")
+            self._leave(name, "it is a stray partition" if is_stray else "it is not a partition")
         elif self._is_unfinished(f"{self._path}/{name}", topic_id):
             self._judged.unfinished.append(name)
         else:
-            self._leave(name, "its topic's id is not in it")
+            self._leave(name, "it does not have its topic's id")
 
     def _is_unfinished(self, directory: str, topic_id: bytes) -> bool:
         try:
@@ -145,7 +145,7 @@ class Judge:
             if isinstance(error, LogDamaged):
                 self._stray(name, "its topic's id cannot be read")
             else:
-                self._leave(name, f"it cannot be looked into: {error.strerror}")
+                self._leave(name, f"it cannot be read: {error.strerror}")
             return
         reason = self._why_stray(key, topic_id)
         if not looks_like_one and is_ours and is_begun(self._disk, directory):
@@ -158,7 +158,7 @@ class Judge:
             self._judged.partitions.append(Found(key, name, topic_id or NO_ID))
 
     def _is_expected(self, key: TopicPartition) -> bool:
-        """Whether a directory of this name is ours, or was."""
+        """Whether a directory of this name is or was ours."""
         if self._flushed.get(key):
             return True
         if self._catalogued is None:
@@ -169,22 +169,22 @@ class Judge:
     def _why_stray(self, key: TopicPartition, topic_id: bytes | None) -> str | None:
         catalogued = self._catalogued
         if catalogued is None or self._flushed.get(key) or topic_id in catalogued.deleting:
-            return None  # whatever is wrong with it, it is ours
+            return None  # it is ours, even if it is damaged
         entry = catalogued.topics.get(key[0])
         if entry is None:
             return "there is no such topic"
         if key[1] >= entry[1]:
             return f"the topic has {entry[1]} partitions"
-        if topic_id in (None, NO_ID):  # of a broker before there were ids: then it was opened before
+        if topic_id in (None, NO_ID):  # from a broker before topic ids: then it was opened before
             return None if key in self._flushed else "it has no topic's id"
-        return None if topic_id == entry[0] else "it is of another topic's id"
+        return None if topic_id == entry[0] else "it has the id of another topic"
 
     def _stray(self, name: str, reason: str) -> None:
         self._judged.strays.append(Foreign(name, reason))
 
 
 def is_begun(disk: Disk, directory: str) -> bool:
-    """Whether there is nothing in a directory but what we put into it first. Such a one may be filled or removed."""
+    """Whether a directory has only its first files. Such a directory may be filled or removed."""
     return disk.kind(directory) == "directory" and all(
         _is_beginning(disk, f"{directory}/{name}", name) for name in disk.listdir(directory)
     )
@@ -200,7 +200,7 @@ def _is_beginning(disk: Disk, path: str, name: str) -> bool:
 
 
 def remove_begun(disk: Disk, directory: str) -> None:
-    """Undo what a crash has interrupted. What cannot be removed now will be filled."""
+    """Remove a directory whose creation a crash interrupted. If that fails, it will be filled."""
     with contextlib.suppress(OSError):
         if is_begun(disk, directory):
             for name in disk.listdir(directory):
@@ -209,7 +209,7 @@ def remove_begun(disk: Disk, directory: str) -> None:
 
 
 def remove(disk: Disk, directory: str) -> Sequence[str]:
-    """Remove a partition's directory; or, where something in it is not ours, what is, and say what stays."""
+    """Remove a partition's directory. If it has foreign entries, remove only our files and return those entries."""
     others = []
     for name in disk.listdir(directory):
         path = f"{directory}/{name}"
@@ -221,13 +221,13 @@ def remove(disk: Disk, directory: str) -> Sequence[str]:
     if not others:
         with contextlib.suppress(FileNotFoundError):
             disk.unlink(f"{directory}/{checkpoint.PARTITION_METADATA}")
-        with contextlib.suppress(OSError):  # what has come just now is found by the next start
+        with contextlib.suppress(OSError):  # the next start finds an entry that was added meanwhile
             disk.rmdir(directory)
     return others
 
 
 def set_aside(disk: Disk, path: str, foreign: Foreign) -> Foreign:
-    """Rename what has a partition's name as Kafka does; the caller flushes the data directory."""
+    """Rename an entry with a partition's name, as Kafka does. The caller flushes the data directory."""
     key = names.partition_of(foreign.name)
     assert key is not None, "no other name is in anybody's way"
     renamed_to = names.aside(*key, secrets.token_hex(16), names.STRAY_SUFFIX)
@@ -236,10 +236,10 @@ def set_aside(disk: Disk, path: str, foreign: Foreign) -> Foreign:
 
 
 def refuse_others(disk: Disk, path: str, files: Sequence[str]) -> None:
-    """DataDirectoryError where something else than a file has the name of one of ours."""
+    """DataDirectoryError if an entry with the name of one of our files is not a file."""
     for name in files:
         kind = disk.kind(f"{path}/{name}")
         if kind not in (None, "file"):
             raise DataDirectoryError(
-                f"{path}/{name} is a {kind}, where there would be a file of ours: move it out of the data directory"
+                f"{path}/{name} is a {kind}, where coordinatord keeps a file: move it out of the data directory"
             )

@@ -83,7 +83,7 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
     for segment in segments:
         kind = disk.kind(segment.log_path)
         if kind != "file":
-            raise LogDamaged(segment.log_path, 0, f"it is a {kind}, and no file of ours")
+            raise LogDamaged(segment.log_path, 0, f"it is a {kind}, not a file")
     return segments
 
 
@@ -353,7 +353,7 @@ def _recover_last(disk: Disk, segment: Segment, recovery: PartitionRecovery, kno
             for batch in scan(file, path, start, size, next_offset=end_offset):
                 if batch.header.last_offset - segment.base_offset > MAX_INT32:
                     raise LogDamaged(
-                        path, batch.position, f"offset {batch.header.last_offset} does not belong into this segment"
+                        path, batch.position, f"offset {batch.header.last_offset} does not belong to this segment"
                     )
                 index.add(batch.position, batch.header)
                 end_offset = batch.header.next_offset

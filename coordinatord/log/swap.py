@@ -108,13 +108,13 @@ def recover(disk: Disk, directory: str) -> None:
 
 
 def _unlink(disk: Disk, path: str) -> None:
-    """A file of ours: we make no directories in a partition's, and no links."""
+    """Remove one of our files. An entry that is not a file is foreign: we create no directories or links there."""
     if disk.kind(path) == "file":
         disk.unlink(path)
 
 
 def _base(name: str) -> int:
-    """The base offset that the name of a file which is aside begins with."""
+    """The base offset at the beginning of a temporary file's name."""
     return int(name.split(".", 1)[0])
 
 

@@ -1,9 +1,9 @@
 """Versions of data directories, and migration from older ones.
 
-The version is Kafka's, in meta.properties: brokers since KRaft write 1, and so does coordinatord. A change that an
-older program must not touch increments it and adds a step to MIGRATIONS: a function, keyed by the version it starts
-from, that is given the disk, the directory and the properties, changes files, and returns the new properties. A crash
-may interrupt a step, which is then repeated: it must cope with its own partial result.
+The version is Kafka's, in meta.properties: brokers since KRaft write 1, and so does coordinatord. A change of format
+that an older program would misread increments it and adds a step to MIGRATIONS: a function, keyed by the version it
+starts from, that is given the disk, the directory and the properties, changes files, and returns the new properties. A
+crash may interrupt a step, which is then repeated: it must cope with its own partial result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Properties = dict[str, str]
 Migration = Callable[[Disk, str, Properties], Properties]
 
 MIGRATIONS: dict[int, Migration] = {}
-"""By the version that they start from. So far there has been only one version."""
+"""Migrations by the version that they start from. So far there has been only one version."""
 
 
 def brought_up(
@@ -35,12 +35,12 @@ def brought_up(
     file = f"{path}/{checkpoint.META_PROPERTIES}"
     text = properties.get("version", "")
     if not (text.isascii() and text.isdigit()):
-        raise DataDirectoryError(f"{file} has version {text!r}: that is not one")
+        raise DataDirectoryError(f"{file} has version {text!r}, which is not a number")
     version = int(text)
     if version > current:
         raise DataDirectoryError(
-            f"{file} has version {version}, of a later program; this one reads version {current}: start the later one, "
-            f"or give this one another directory"
+            f"{file} has version {version}, of a later coordinatord; this one reads version {current}: start "
+            f"the later one, or give this one another data directory"
         )
     missing = [each for each in range(version, current) if each not in migrations]
     if missing:

@@ -45,7 +45,7 @@ def test_a_later_data_directory_is_not_started(data: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
-    assert f"has version {LATER}, of a later program; this one reads version 1: start the later one" in done.stderr
+    assert f"has version {LATER}, of a later coordinatord; this one reads version 1: start the later one" in done.stderr
     after = golden.digests(data)
     after.pop(".lock", None)
     assert after == before

@@ -292,8 +292,8 @@ def test_an_import_into_a_mount_point_that_did_not_end(
     assert [path.name for path in volume.iterdir()] == ["lost+found"]
     (volume / ".importing").mkdir()
     (volume / "orders-0").mkdir()
-    assert "holds an import that did not end" in run("import", broker, "--data-dir", volume)[2]
-    with pytest.raises(DataDirectoryError, match="holds an import that did not end"):
+    assert "has an unfinished import" in run("import", broker, "--data-dir", volume)[2]
+    with pytest.raises(DataDirectoryError, match="has an unfinished import"):
         DataDirectory.open(str(volume))
 
 

@@ -106,7 +106,7 @@ def test_a_directory_with_a_number_is_no_partition_for_that(tmp_path: Path, cata
         ("backup-2024", {"partition.metadata": b"garbage"}, "its topic's id cannot be read"),
         ("orders-2", {"partition.metadata": metadata(ORDERS), FIRST_SEGMENT: BATCH}, "the topic has 2 partitions"),
         ("orders-2024", {FIRST_SEGMENT: BATCH, "mine": {"x": b"x"}}, "the topic has 2 partitions"),
-        ("orders-1", {"partition.metadata": metadata(OTHER), FIRST_SEGMENT: BATCH}, "it is of another topic's id"),
+        ("orders-1", {"partition.metadata": metadata(OTHER), FIRST_SEGMENT: BATCH}, "it has the id of another topic"),
         ("orders-1", {FIRST_SEGMENT: BATCH + b"torn"}, "it has no topic's id"),
         ("orders-1", {"partition.metadata": metadata(bytes(16))}, "it has no topic's id"),
     ],
@@ -200,7 +200,7 @@ def test_what_was_flushed_and_is_gone_is_missed(used: Path) -> None:
         file.unlink()
     put(used / "orders-0", "mine", b"x")
     before = picture(used)
-    with pytest.raises(DataDirectoryError, match="orders-0 is something else now"):
+    with pytest.raises(DataDirectoryError, match="orders-0 is not a directory now"):
         Start(used)
     after = picture(used)
     assert {path: seen for path, seen in after.items() if path != b"/.lock"} == {
@@ -220,7 +220,7 @@ def test_a_directory_that_cannot_be_looked_into(used: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(OsDisk, "listdir", refuse)
     start = Start(used)
-    assert start.told_of == {"secret-1": "it cannot be looked into: Permission denied"}
+    assert start.told_of == {"secret-1": "it cannot be read: Permission denied"}
     start.stop()
 
 
@@ -279,7 +279,7 @@ def test_what_has_the_name_of_a_new_partition_is_set_aside_when_that_is_needed(
     first = list(start.told)
     start.write(start.orders(1))
     [told] = start.told[len(first) :]
-    assert (told.name, told.reason) == ("orders-1", "it has the name of a partition of ours")
+    assert (told.name, told.reason) == ("orders-1", "it has the name of one of our partitions")
     assert told.renamed_to is not None
     assert picture(used / told.renamed_to) == before
     assert start.orders(1).end_offset == 1
@@ -488,7 +488,7 @@ def test_a_segment_that_is_a_link_is_refused(used: Path, outside: Path, clean: b
     if not clean:
         (used / ".kafka_cleanshutdown").unlink()
     before = picture(outside)
-    with pytest.raises(LogDamaged, match="it is a symbolic link, and no file of ours"):
+    with pytest.raises(LogDamaged, match="it is a symbolic link, not a file"):
         Start(used)
     assert picture(outside) == before
 
@@ -497,7 +497,7 @@ def test_a_partition_that_is_a_link_is_missed(used: Path, tmp_path: Path) -> Non
     (used / "orders-0").rename(tmp_path / "moved")
     (used / "orders-0").symlink_to(tmp_path / "moved")
     before = picture(tmp_path / "moved")
-    with pytest.raises(DataDirectoryError, match="orders-0 is something else now"):
+    with pytest.raises(DataDirectoryError, match="orders-0 is not a directory now"):
         Start(used)
     assert picture(tmp_path / "moved") == before
 
@@ -520,7 +520,7 @@ def test_a_catalogue_that_is_no_file_is_refused_in_a_sentence(used: Path, outsid
     command = [sys.executable, "-m", "coordinatord", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(used)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 1
-    assert f"topics.json is a {kind}, where there would be a file of ours" in refused.stderr
+    assert f"topics.json is a {kind}, where coordinatord keeps a file" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert (picture(used / "topics.json"), picture(outside)) == before
 

@@ -371,6 +371,6 @@ def test_a_damaged_text_file_is_not_to_be_dumped() -> None:
     world.close()
     content = world.disk.content(f"{PATH}/recovery-point-offset-checkpoint")
     content[:] = b"x"
-    with pytest.raises(LogDamaged, match="text file, which can be mended by hand") as damage:
+    with pytest.raises(LogDamaged, match="it is a text file: correct it by hand") as damage:
         World(world.disk)
     assert "log dump" not in str(damage.value)

@@ -17,11 +17,11 @@ FILE = f"{PATH}/{META_PROPERTIES}"
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("2", "has version 2, of a later program; this one reads version 1: start the later one"),
+        ("2", "has version 2, of a later coordinatord; this one reads version 1: start the later one"),
         ("0", "has version 0, which a Kafka broker before KRaft wrote; this program reads version 1"),
-        ("one", "has version 'one': that is not one"),
-        ("-1", "has version '-1': that is not one"),
-        ("", "has version '': that is not one"),
+        ("one", "has version 'one', which is not a number"),
+        ("-1", "has version '-1', which is not a number"),
+        ("", "has version '', which is not a number"),
     ],
 )
 def test_other_versions_are_refused_and_left_as_they_are(version: str, message: str) -> None:
