@@ -7,6 +7,7 @@ A new command: a module with a click command, and a line in COMMANDS.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import click
@@ -97,6 +98,9 @@ def cli() -> None:
 
 def main(*args: Any) -> None:
     """The entry point of `coordinatord` and `python -m coordinatord`."""
+    if sys.platform == "win32":
+        click.echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
+        raise SystemExit(1)
     try:
         cli(*args, prog_name="coordinatord")
     except ImportError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinatord.log import checkpoint, epochs
+from coordinatord.log import checkpoint, epochs, locks
 from coordinatord.log.disk import OsDisk, ReadOnlyDisk
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.names import is_aside, partition_of, segment_base, segment_bases
@@ -93,8 +92,7 @@ def unused(path: Path) -> Iterator[None]:
     except NotADirectoryError:
         raise ExchangeError(f"{path} is not a directory.") from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        locks.hold(fd, shared=True)
     except OSError:
         os.close(fd)
         raise ExchangeError(f"{path} is in use: stop the process that owns it first.") from None

@@ -18,6 +18,8 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from coordinatord.log import locks
+
 Kind = Literal["file", "directory", "symbolic link", "special file"]
 
 
@@ -171,7 +173,7 @@ class OsFile:
 
 
 class OsLock:
-    """A lock file. flock excludes a second opening by this process, a POSIX record lock excludes Kafka's broker."""
+    """A lock file (locks.py)."""
 
     __slots__ = ("_fd",)
 
@@ -258,13 +260,10 @@ class OsDisk:
     def lock(self, path: str, owner: str) -> Lock:
         fd = _open(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.hold(fd)
         except OSError as error:
             os.close(fd)
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise BlockingIOError(error.errno, "is locked", path) from None
-            raise
+            raise type(error)(error.errno, error.strerror, path) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, owner.encode(), 0)
         return OsLock(fd)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinatord.cli import COMMANDS, cli
+from coordinatord.cli import COMMANDS, cli, main
 from coordinatord.cli.serve import sentence
 from coordinatord.config import TABLE, Settings, load
 from coordinatord.log.errors import LogDamaged
@@ -274,3 +274,13 @@ def test_settings_tell_what_is_wrong(run: Run) -> None:
     assert (result.exit_code, result.output) == (2, "coordinatord: No setting's name contains sise.\n")
     assert run("settings", "--set", "x=1").exit_code == 2
     assert "process.roles has no effect here." in run("settings", "--set", "process.roles=broker").output
+
+
+def test_windows_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.\n"
+    )

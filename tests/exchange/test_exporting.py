@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from coordinatord.exchange import exporting
 from coordinatord.exchange.kafka_metadata import read_bootstrap
-from coordinatord.log import epochs
+from coordinatord.log import epochs, locks
 from coordinatord.log.checkpoint import LOG_START, uuid_text
 from coordinatord.log.disk import Disk, OsDisk
 from kafka_wire.records.batch import check_crc, iterate_batches, records
@@ -189,7 +188,7 @@ def test_what_is_refused(ours: Path, broker: Path, tmp_path: Path) -> None:
     (broker / "aside").rename(bootstrap)
     for directory in (ours, broker):
         with (directory / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            locks.hold(lock.fileno())
             assert f"{directory} is in use: stop the process" in refused(broker, "--data-dir", ours)
     log = partition(broker, "__cluster_metadata-0", ORDERS, batch(["x"]))
     assert "has been started already" in refused(broker, "--data-dir", ours)

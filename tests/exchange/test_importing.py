@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from coordinatord.config import load
 from coordinatord.exchange import importing
-from coordinatord.log import DataDirectory, DataDirectoryError, epochs, replay
+from coordinatord.log import DataDirectory, DataDirectoryError, epochs, locks, replay
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.ownership import Foreign
 from coordinatord.topics import catalogue_file
@@ -234,7 +233,7 @@ def test_what_is_refused(broker: Path, target: Path, tmp_path: Path) -> None:
     assert "a cleaning that did not end" in refused(broker, "--data-dir", target)
     swap.unlink()
     with (broker / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        locks.hold(lock.fileno())
         assert "is in use: stop the process" in refused(broker, "--data-dir", target)
     assert list(target.iterdir()) == []
     assert run("import", broker, "--data-dir", target)[0] == 0
