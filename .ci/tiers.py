@@ -75,7 +75,7 @@ AS_C = (
 IN_COMPILED = 'cd build/compiled && PYTHONPATH="$PWD/protocol" ../../'
 
 SET_UP = (
-    Tier("packages", "set-up: Python's, in .venv", ["make .venv/.ci"]),
+    Tier("packages", "set-up: Python's in .venv, and the generated codecs", ["make .venv/.ci generate"]),
     Tier("tools", "set-up: Java, Maven, Node, kcat, Chromium", [TOOLS]),
     Tier(
         "downloads",
