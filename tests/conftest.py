@@ -1,10 +1,10 @@
-"""What all tiers share: which broker the tests with real clients talk to, and a daemon's log beside a failure.
+"""Shared by all tiers: the broker that the tests with real clients use, and the daemon's log in failure reports.
 
 pytest tests/clients                        against coordinatord (the default)
 pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
-pytest tests/clients --broker HOST:PORT     against whatever listens there
-pytest tests/clients --workers 2            against a coordinatord that is two nodes
-pytest tests/group tests/member --rewrite   writes what comes out into the scenario files; review the diff
+pytest tests/clients --broker HOST:PORT     against a broker that runs already
+pytest tests/clients --workers 2            against a coordinatord of two nodes
+pytest tests/group tests/member --rewrite   writes the current results into the scenario files; review the diff
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--broker",
         metavar="coordinatord|kafka|HOST:PORT",
         default=os.environ.get("COORDINATORD_TESTS_BROKER", OURS),
-        help="what the tests with real clients talk to (default: a coordinatord of their own)",
+        help="the broker that the tests with real clients use (default: they start coordinatord)",
     )
     parser.addoption(
         "--workers",
         metavar="N",
         type=int,
         default=int(os.environ.get("COORDINATORD_TESTS_WORKERS", "1")),
-        help="how many workers a coordinatord that the tests with real clients talk to has (default: 1)",
+        help="the number of workers of a coordinatord that the tests with real clients start (default: 1)",
     )
-    parser.addoption("--rewrite", action="store_true", default=False, help="write the scenario files' outputs anew")
+    parser.addoption(
+        "--rewrite", action="store_true", default=False, help="write the current results into the scenario files"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

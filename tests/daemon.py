@@ -5,7 +5,7 @@
         daemon.kill()       # SIGKILL, as a crash
         daemon.start()      # the same port, data directory and settings
 
-What it logs goes to a file, as JSON lines that :meth:`Daemon.events` reads; :meth:`Daemon.log_tail` is for failures.
+Its log goes to a file, as JSON lines that :meth:`Daemon.events` reads; :meth:`Daemon.log_tail` is for failures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.01
-START_ATTEMPTS = 5  # a port that was free when we looked can be taken before the daemon binds it
+START_ATTEMPTS = 5  # another process can take a free port before the daemon binds it
 REPOSITORY = Path(__file__).parents[1]
 
 LOWEST_PORT = 10_240
@@ -38,11 +38,10 @@ EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port(count: int = 1) -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago and that the kernel gives to no outgoing connection; the first
-    of `count` such ports that follow each other.
+    """A TCP port of 127.0.0.1 that was free a moment ago and is not ephemeral; the first of `count` consecutive ones.
 
-    A client that keeps trying to connect while a daemon is down would otherwise take the daemon's port as its own
-    sooner or later, and be connected with itself.
+    The kernel could give an ephemeral port to a client that keeps connecting while the daemon is down: the client would
+    then be connected with itself.
     """
     ephemeral = range(32_768, 61_000)
     if EPHEMERAL_RANGE.exists():
@@ -61,7 +60,7 @@ def free_port(count: int = 1) -> int:
 
 
 def answers_api_versions(port: int, timeout_s: float = 5.0) -> bool:
-    """Whether ApiVersions v0 gets error code 0: twelve bytes there, at least ten back."""
+    """Whether ApiVersions v0 gets error code 0: sends twelve bytes, reads ten."""
     request = struct.pack(">hhih", 18, 0, 1, -1)
     try:
         with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
@@ -73,7 +72,7 @@ def answers_api_versions(port: int, timeout_s: float = 5.0) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it has not just not been waited for."""
+    """Whether a process exists and is not a zombie."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -87,7 +86,7 @@ class StartFailed(RuntimeError):
 
 @dataclass(slots=True)
 class Daemon:
-    """One daemon that can be stopped, killed and started again. `arguments` go behind `serve`, as users type them."""
+    """A daemon that can be stopped, killed and restarted. `arguments` follow `serve`, as users type them."""
 
     directory: Path
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -127,12 +126,12 @@ class Daemon:
         return [*command, *self.arguments]
 
     def start(self) -> float:
-        """Start, and wait until it answers; returns the seconds from the process's start to its first answer."""
+        """Start, and wait until it answers. Returns the seconds from the start of the process to its first answer."""
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
                 return self._start()
             except StartFailed as failure:
-                # Its first start may choose another port; later ones must come back where clients know it.
+                # Its first start may choose another port; later ones must use the port that clients know.
                 if "in use" not in str(failure) or self.starts or attempt == START_ATTEMPTS:
                     raise
                 self.port = free_port(self.workers)
@@ -152,12 +151,12 @@ class Daemon:
         return time.monotonic() - began_s
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """Begin to start, and wait for nothing."""
+        """Start the process without waiting."""
         assert self.process is None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATORD_")}
         with self.log_file.open("ab") as log:
-            # A process group of its own: Ctrl-C is for us, and we end it then.
+            # Its own process group: Ctrl-C is for the test run, which then stops it.
             self.process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -170,7 +169,7 @@ class Daemon:
         return self.process
 
     def stop(self) -> int:
-        """End it in order (SIGTERM); its exit code. One that does not end in time is killed, and that raises."""
+        """Stop it in order (SIGTERM). Returns its exit code. If it does not end in time, kill it and raise."""
         process = self._taken()
         process.send_signal(signal.SIGTERM)
         try:
@@ -181,7 +180,7 @@ class Daemon:
             raise AssertionError(f"no end {STOP_TIMEOUT_S:g} s after SIGTERM:\n{self.log_tail()}") from None
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL), all of its workers too."""
+        """Kill it and its workers (SIGKILL), as a crash would."""
         process = self._taken()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -199,7 +198,7 @@ class Daemon:
         return process
 
     def worker_pid(self, worker: int) -> int:
-        """The process of one of several workers, as it was started last."""
+        """The process id of a worker's last start."""
         pid = self.events("worker started", worker=worker)[-1]["pid"]
         assert isinstance(pid, int)
         return pid
@@ -212,7 +211,7 @@ class Daemon:
         return int(found.group(1)) * 1024
 
     def events(self, name: str | None = None, **fields: object) -> list[dict[str, object]]:
-        """Its log lines since the first start, in order: those of one event, and with these fields."""
+        """Its log lines since the first start, in order; only those of one event and with these fields, if given."""
         found = []
         for line in self.log_file.read_text(errors="replace").splitlines():
             if not line.startswith("{"):
@@ -242,7 +241,7 @@ def running(
     *,
     workers: int = 1,
 ) -> Iterator[Daemon]:
-    """A daemon for the duration of the block, stopped at its end: by SIGTERM, with exit code 0, when all went well."""
+    """A daemon for the duration of the block. At its end SIGTERM must stop it with exit code 0."""
     daemon = Daemon(directory, settings or {}, arguments, workers)
     daemon.start()
     try:

@@ -1,4 +1,4 @@
-"""Scenario files: an intent sentence, what is told to a story, `----`, what came out; blocks apart by blank lines."""
+"""Scenario files: a sentence of intent, then blocks of events, `----` and results, separated by blank lines."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 
 class Story(Protocol):
-    """What the blocks of one file are told to, in order."""
+    """Plays the blocks of one file, in order."""
 
     def play(self, lines: list[str]) -> list[str]:
-        """What comes out, a line per happening."""
+        """Play the events of a block. Returns one line per result."""
 
 
 def replayed(text: str, story: Story) -> str:
-    """The scenario with the outputs that it has now."""
+    """The scenario with its current results."""
     blocks = []
     for block in text.strip().split("\n\n"):
         lines = block.splitlines()
@@ -29,7 +29,7 @@ def replayed(text: str, story: Story) -> str:
 
 
 def check(path: Path, story: Story, request: pytest.FixtureRequest) -> None:
-    """The outputs are still those of the file; with --rewrite they are written into it."""
+    """Check that the results are those in the file; with --rewrite, write them into it."""
     expected = path.read_text()
     actual = replayed(expected, story)
     if request.config.getoption("--rewrite"):

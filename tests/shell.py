@@ -1,4 +1,4 @@
-"""The shell in memory: a router and connections over transports that only remember. No sockets, no event loop.
+"""The shell in memory: a router and connections over transports that record. No sockets, no event loop.
 
 `Wire` is one client: `send` a request message, `answers` are the decoded responses in the order they came.
 """
@@ -28,7 +28,7 @@ from kafka_wire.schema import schema_of
 
 
 class Turns:
-    """Stands in for the loop's `call_soon`: `run` makes the turns happen."""
+    """Replaces the loop's `call_soon`: `run` runs the turns."""
 
     def __init__(self) -> None:
         self.soon: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
@@ -46,7 +46,7 @@ class Turns:
 
 
 class Gate:
-    """Stands in for the log writer's `hold`: epochs become durable when the test says so."""
+    """Replaces the log writer's `hold`: the test decides when epochs become durable."""
 
     def __init__(self) -> None:
         self.flushed_epoch = 0
@@ -76,7 +76,7 @@ class Gate:
 
 
 class Transport:
-    """Remembers what is written."""
+    """Records what is written."""
 
     def __init__(self) -> None:
         self.written = bytearray()
@@ -123,7 +123,7 @@ def request_frame(message: Any, version: int, correlation_id: int, client_id: st
 
 
 def with_behind(frame: bytes, behind: bytes) -> bytes:
-    """The same request with bytes behind its end, which nobody reads."""
+    """The same request with bytes after its end, which are ignored."""
     return (int.from_bytes(frame[:4], "big") + len(behind)).to_bytes(4, "big") + frame[4:] + behind
 
 
@@ -147,13 +147,13 @@ class Wire:
         self.next_id = 1
 
     def frame(self, message: Any, version: int) -> bytes:
-        """The frame of a request, whose answer is expected from now on."""
+        """The frame of a request; its response is expected from now on."""
         correlation_id, self.next_id = self.next_id, self.next_id + 1
         self.sent[correlation_id] = registry.codec(schema_of(type(message)).api_key or 0, version)
         return request_frame(message, version, correlation_id)
 
     def send(self, message: Any, version: int) -> int:
-        """Send one request and let the loop turn; its correlation id."""
+        """Send one request and run the loop. Returns the correlation id."""
         self.connection.data_received(self.frame(message, version))
         self.turns.run()
         return self.next_id - 1
@@ -181,7 +181,7 @@ def make_door(
     now_ms: Callable[[], int] = lambda: 1_000_000,
     shortcuts: Mapping[int, ShortcutMaker] | None = None,
 ) -> Door:
-    """A door whose loop and log are the test's."""
+    """A door whose loop and log the test controls."""
     metrics = Metrics()
     api_versions = ApiVersions(handlers, {})
     return Door(
@@ -197,7 +197,7 @@ def make_door(
 
 
 def read_records(records: Records, now_ms: int = 0) -> list[tuple[bytes, bytes | None]]:
-    """The (key, value) of records that are to be logged, by way of a batch of them."""
+    """The (key, value) of records to be logged, read from a batch of them."""
     builder = BatchBuilder()
     records.put_into(builder, now_ms)
     assert builder.count == records.count

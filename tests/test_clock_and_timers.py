@@ -1,4 +1,4 @@
-"""The clock follows the wall slowly; the timers wake the loop when they are due and not before."""
+"""The clock follows the wall clock slowly; timers wake the loop when they are due and not before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinatord.group.result import TimerKey
 
 
 class FakeTime:
-    """time.time and time.monotonic under the test's hand."""
+    """time.time and time.monotonic, controlled by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall = 1_700_000_000.0
@@ -53,7 +53,7 @@ def test_a_wall_clock_that_is_set_is_followed_slowly(monkeypatch: pytest.MonkeyP
 
 
 class FakeLoop:
-    """call_later on virtual time. `turns` counts what is called soon, one in a turn."""
+    """call_later on virtual time. `turns` counts the callbacks of call_soon, one per turn."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000
@@ -112,7 +112,7 @@ def test_timers_go_off_in_time_and_in_batches() -> None:
 
 
 def test_a_timer_goes_off_at_most_two_milliseconds_late() -> None:
-    """On a loop that has nothing else to do. Clients see Kafka's within two."""
+    """On an idle loop. Kafka's timers, too, are within two milliseconds."""
     loop = FakeLoop()
     late: list[int] = []
     timers = loop.timers(lambda key: late.append(loop.now_ms - int(key.group_id)))
@@ -176,7 +176,7 @@ def key_of(name: str) -> TimerKey:
 
 
 def test_a_round_is_about_what_is_due_when_it_begins_to_read() -> None:
-    """Time goes on while the loop reads, for as long as it takes to stop a process and let it go on."""
+    """Time passes while the loop reads, as when the process is stopped and continued."""
     loop = FakeLoop()
     expired: list[tuple[str, int]] = []
     timers = loop.timers(lambda key: expired.append((key.group_id, loop.turns)))

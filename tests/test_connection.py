@@ -163,7 +163,9 @@ def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
 
 @pytest.mark.parametrize("comes", ["before", "after"])
 def test_no_later_answer_is_taken_for_one_that_never_comes(comes: str) -> None:
-    """The member was removed, or asked again elsewhere: silence, and the end as soon as the client says more."""
+    """The member was removed, or repeated its request elsewhere: no response, and the connection is closed when the
+    client sends another request.
+    """
     scene = Scene()
     wire = scene.wire()
     wire.send(JOIN, 9)
@@ -267,7 +269,7 @@ LARGE = b"r" * 100_000
 
 
 def fetching(scene: Scene) -> None:
-    """Fetches are answered at once, with records that are not copied."""
+    """Fetches are answered at once with records that are not copied."""
 
     def fetch(context: RequestContext, request: Any) -> None:
         scene.seen.append("fetch")
@@ -341,7 +343,7 @@ def test_of_fetches_that_came_together_no_more_is_read_than_the_peer_takes() -> 
 
 
 def large_heartbeats(scene: Scene) -> None:
-    """Answers of 100 KB each that are copied, as those of many partitions with few records are."""
+    """Responses of 100 KB each that are copied, like those of many partitions with few records."""
 
     def heartbeat(context: RequestContext, request: Any) -> bytes:
         scene.seen.append("heartbeat")

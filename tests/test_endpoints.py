@@ -1,6 +1,6 @@
-"""Every API that tells addresses tells those of the listener that the client came in by.
+"""Every API that returns addresses returns those of the client's own listener.
 
-Two workers, so that partitions have leaders elsewhere whose addresses Produce and Fetch tell, too.
+Two workers, so that Produce and Fetch also return the addresses of leaders on another node.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tests.daemon import HOST, Daemon, free_port
 
 WORKERS = 2
 TOLD = {"INSIDE": ("inside.test", 1_000), "OUTSIDE": ("outside.test", 2_000)}
-"""Host and first port that clients are told, by listener: nobody listens there."""
+"""The advertised host and first port by listener; nothing listens there."""
 
 
 def daemon(directory: Path, workers: int, told: dict[str, tuple[str, int]] | None) -> tuple[Daemon, dict[str, int]]:
-    """One that is not started yet, and its first port by listener. `told` None: the addresses as they are."""
+    """A daemon, not started, and its first port by listener. `told` is None: advertise the bound addresses."""
     port = free_port(2 * workers)
     ports = {"INSIDE": port, "OUTSIDE": port + workers}
     told = told or {name: (HOST, each) for name, each in ports.items()}
@@ -55,7 +55,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
 
 @pytest_asyncio.fixture(params=list(TOLD))
 async def line(request: pytest.FixtureRequest, ports: dict[str, int]) -> AsyncIterator[tuple[Line, str]]:
-    """A connection to the first worker by that listener, and the listener's name."""
+    """A connection to the first worker through a listener, and the listener's name."""
     made = await Line.connect(HOST, ports[request.param], "endpoints")
     yield made, request.param
     made.close()
@@ -100,7 +100,7 @@ async def test_find_coordinator(line: tuple[Line, str], key_type: int) -> None:
 
 
 async def topic_of(asked: Line) -> tuple[bytes, dict[int, int]]:
-    """Its id, and the leader of each partition."""
+    """The topic's id, and the leader of each partition."""
     for _ in range(100):
         response = await asked.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)
         [topic] = response.topics
@@ -132,7 +132,7 @@ async def test_produce_and_fetch_tell_the_leaders_of_what_they_refuse(line: tupl
 
 
 async def test_our_client_reads_by_the_second_listener_when_the_first_leads_nowhere(tmp_path: Path) -> None:
-    """As a program beside containers does."""
+    """Like a program outside of the containers."""
     made, found = daemon(tmp_path, 1, None)
     made.settings = {**made.settings}
     outside = f"{HOST}:{found['OUTSIDE']}"

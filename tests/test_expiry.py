@@ -1,4 +1,4 @@
-"""What takes offsets back without being asked: time, by the group's own retention, and the end of their topic."""
+"""Offsets are deleted without a request when the group's own retention has passed and when their topic is deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = (0, -1)
 
 
 def retain(world: World, group: str, minutes: int) -> None:
-    """Give a group a retention of its own."""
+    """Give a group its own retention."""
     config = incremental_alter_configs.AlterableConfig("offsets.retention.minutes", 0, str(minutes))
     resource = incremental_alter_configs.AlterConfigsResource(GROUP, group, [config])
     [answer] = world.call(44, 1, IncrementalAlterConfigsRequest([resource], False)).responses
@@ -36,7 +36,7 @@ def expire(world: World) -> None:
 
 
 def tombstones(world: World) -> set[str]:
-    """The groups whose offsets have been taken back in the log."""
+    """The groups with tombstones for offsets in the log."""
     found = set()
     for index in range(world.topics.offsets_partitions):
         for batch in replay(world.partition(OFFSETS_TOPIC, index).log):
@@ -119,7 +119,7 @@ def test_a_deletion_is_remembered_until_the_tombstones_are_durable(world: World)
 
 
 def test_a_topic_is_deleted_while_groups_are_loaded(world: World) -> None:
-    """Groups that are not there yet hear of it when they are."""
+    """Groups that are not loaded yet delete the offsets when they are loaded."""
     for number in range(8):
         assert world.commit_plainly(5, f"g{number}") == 0
     world.stop()
@@ -142,7 +142,7 @@ def test_a_topic_is_deleted_while_groups_are_loaded(world: World) -> None:
 
 
 def test_what_is_committed_for_a_topic_made_anew_stays(world: World) -> None:
-    """Its name is that of the one that is gone; the deletion is not told again."""
+    """The new topic has the name of the deleted one; the deletion is not repeated."""
     world.commit_plainly(5)
     world.send(20, 5, DeleteTopicsRequest([], ["orders"]))
     world.create("orders")

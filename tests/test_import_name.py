@@ -1,4 +1,4 @@
-"""The wire format's import name is one that nobody else has."""
+"""The import name of the wire format does not collide with users' modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listening sockets: every interface under one port, and errors that say what is wrong."""
+"""Listening sockets: all interfaces on one port, and errors that name the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading as a whole: which partition first, who gets a turn meanwhile, what is told of it, and that it ends."""
+"""Loading as a whole: the order of partitions, turns of other work, progress in log and metrics, and its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTITIONS = 4
 
 
 class FilesLog(EmptyLog):
-    """Reads the files of a world."""
+    """A log over the files of a world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -52,7 +52,7 @@ def groups_of(partition: int, count: int) -> list[str]:
 
 
 def world_with(records: dict[int, int]) -> World:
-    """A log of so many offsets by partition."""
+    """A log with a number of offsets per partition."""
     world = World(SimulatedDisk(1))
     for partition in range(PARTITIONS):
         log = world.log(TOPIC, partition)
@@ -152,7 +152,7 @@ def _loaded(log: PartitionLog) -> tuple[Coordinator, int]:
 
 
 def test_loading_ends_although_nothing_is_left_below_the_end_offset() -> None:
-    """KAFKA-9065: all records are gone, the offsets that they had are not; Kafka looked for them for ever."""
+    """KAFKA-9065: all records were removed, but their offsets remain; Kafka searched for them for ever."""
     world = World(SimulatedDisk(1), config=LogConfig(segment_bytes=200))
     log = world.log(TOPIC)
     for number in range(4):
@@ -174,7 +174,7 @@ def test_loading_ends_although_nothing_is_left_below_the_end_offset() -> None:
 
 
 def test_loading_ends_where_the_log_ended_when_it_began() -> None:
-    """KAFKA-9065 again: what is appended meanwhile is not its business, or it would run after the end for ever."""
+    """KAFKA-9065: records appended meanwhile are not read; otherwise loading could follow the end for ever."""
     world = World(SimulatedDisk(1), config=LogConfig(segment_bytes=300))
     log = world.log(TOPIC)
     world.writer.append(log, build_batch([offset("g", 0)], 1))
@@ -191,7 +191,7 @@ def test_loading_ends_where_the_log_ended_when_it_began() -> None:
 
 
 def test_a_gap_at_the_end_is_not_waited_for() -> None:
-    """A batch whose last records the cleaner has taken still ends at its last offset."""
+    """A batch whose last records the cleaner removed still ends at its last offset."""
     world = World(SimulatedDisk(1))
     log = world.log(TOPIC)
     batch = build_batch([offset("g", 0), offset("g", 1)], 1)

@@ -1,12 +1,11 @@
-"""200 groups of one kafka-python-like member each, and 1,000 connections, for a minute: nobody is expelled by mistake.
+"""200 groups of one kafka-python-like member each, and 1,000 connections, for a minute: no member expires by mistake.
 
-Expelled by mistake is who was never silent for a session: members know when they sent each heartbeat and when it was
-answered, and the coordinator has seen it in between. A member whose own process was kept from sending one is no
-witness.
+A member expired by mistake if it was never silent for a session: members record when each heartbeat was sent and
+answered, and the coordinator saw it in between. Members whose own process was late with a heartbeat do not count.
 
 A member does what kafka-python 3.0.12 does with its defaults: it finds its coordinator, joins, sends a heartbeat every
-3 s on one connection and commits every 5 s, and keeps a fetch waiting on another. The other connections ask for
-metadata now and then. That no group rebalances is what is asserted; delays and memory are printed.
+3 s on one connection and commits every 5 s, and keeps a fetch waiting on another. The other connections request
+metadata now and then. The test asserts that no group rebalances, and prints delays and memory.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ HEARTBEAT_INTERVAL_S = 3.0
 AUTO_COMMIT_INTERVAL_S = 5.0
 FETCH_MAX_WAIT_MS = 500
 METADATA_INTERVAL_S = 20.0
-# kafka-python's default; every tenth member has the shortest that Kafka allows, which forgives least.
+# kafka-python's default; every tenth member has the shortest session that Kafka allows.
 SESSION_TIMEOUT_MS, SHORT_SESSION_TIMEOUT_MS = 45_000, 6_000
 CONNECTING_AT_A_TIME = 50
 SPARE_FILES = 200
@@ -46,7 +45,7 @@ SPARE_FILES = 200
 
 @dataclass(slots=True)
 class Seen:
-    """What the members were told after their groups had become stable."""
+    """The members' responses after their groups became stable."""
 
     heartbeats: Counter[str] = field(default_factory=Counter)
     punctual: Counter[str] = field(default_factory=Counter)  # those of members that were not silent for a session
@@ -57,7 +56,7 @@ class Seen:
 
 
 class Witness(RawMember):
-    """A member that knows since when the coordinator must have heard of it."""
+    """A member that knows when the coordinator last received a request of it."""
 
     heard_s = 0.0
 
@@ -130,7 +129,7 @@ class Crowd:
             self.seen.commits.update(error.name for error in errors.values())
 
     async def fetches(self, line: Line) -> None:
-        """An empty topic: each fetch waits as long as it may."""
+        """Fetch from an empty topic: each fetch waits for its maximum time."""
         partitions = [FetchPartition(number, partition_max_bytes=1 << 20) for number in range(PARTITIONS)]
         request = FetchRequest(
             max_wait_ms=FETCH_MAX_WAIT_MS, min_bytes=1, topics=[FetchTopic(TOPIC, partitions=partitions)]

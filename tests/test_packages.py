@@ -1,4 +1,4 @@
-"""What an installation has besides modules."""
+"""The files of an installation that are not modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHERE = [REPOSITORY / folder for folder in PROJECT["tool"]["setuptools"]["packag
 
 @pytest.mark.parametrize("package", ["coordinatord", "kafka_wire", "pyspark_consumer_offsets"])
 def test_a_package_says_that_it_has_types(package: str) -> None:
-    """mypy takes an installed package without this file for one without annotations."""
+    """mypy ignores the annotations of an installed package without this file."""
     [directory] = [folder / package for folder in WHERE if (folder / package / "__init__.py").exists()]
     assert (directory / "py.typed").read_bytes() == b""
     assert PROJECT["tool"]["setuptools"]["package-data"][package] == ["py.typed"]

@@ -1,4 +1,4 @@
-"""Loading a partition gives what replaying its records one by one gives, however it is cut and whatever is in it."""
+"""Loading a partition has the same result as replaying its records one by one, for any records and any batches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOW_MS = 1_000_000
 
 
 class EmptyLog:
-    """A log that nothing is written to."""
+    """A log without records that refuses appends."""
 
     topic = "__consumer_offsets"
     gate = Gate()
@@ -111,7 +111,7 @@ def durable(group: Group) -> tuple[Any, ...]:
 
 
 class RandomLog:
-    """A log of everything there can be, in random batches."""
+    """A log of all kinds of records, in random batches."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -188,7 +188,7 @@ class RandomLog:
                 (b"\0\0" + key[2:], None),
                 (key + b"!", value),
                 (key[:-1], value),
-                (key, b"\0\5" + value[2:]),  # of a version to come
+                (key, b"\0\5" + value[2:]),  # of a future version
                 (key, value[:-1]),
                 (key, b""),
                 (encode_key(GroupMetadataKey("a")), b"\0\3rubbish"),
@@ -197,7 +197,7 @@ class RandomLog:
 
 
 def loaded(log: PartitionLog) -> tuple[Coordinator, partition_load.PartitionLoad]:
-    """`log`'s groups, before they are made ready to serve."""
+    """The groups of `log`, before they are prepared for serving."""
     into = coordinator()
     load = partition_load.PartitionLoad(into, 0)
     for _ in load.run(replay_log(log)):
@@ -217,11 +217,11 @@ def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, win
         into, load = loaded(log)
         found = {group_id: durable(actor.group) for group_id, actor in load.actors.items()}
         expected = {group_id: durable(group) for group_id, group in plain.groups.items()}
-        # A group that is there and does not exist is one that is not there.
+        # A group that does not `exist` counts as missing.
         assert _existing(found) == _existing(expected), f"seed {seed}"
         assert set(into.actors) == set(_existing(expected)), f"seed {seed}"
         assert into.pending == plain.pending, f"seed {seed}"
-        # What is overwritten within a window is not looked at; record types are never overwritten.
+        # Records overwritten within a window are not decoded; record types are never overwritten.
         assert all(into.unread[what] <= plain.unread[what] for what in into.unread), f"seed {seed}"
         assert _types(into.unread) == _types(plain.unread), f"seed {seed}"
         assert into.partitions.states == [ACTIVE]
@@ -242,7 +242,7 @@ def _existing(groups: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
 
 
 def test_a_group_that_went_over_to_the_consumer_protocol_keeps_its_offsets() -> None:
-    """Kafka ends the classic half by a tombstone and goes on with records of other types."""
+    """Kafka ends the classic group with a tombstone and continues with records of other types."""
     world = World(SimulatedDisk(1))
     log = world.log("__consumer_offsets")
     offset = encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(5, 0, "", 7))

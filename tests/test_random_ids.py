@@ -8,7 +8,7 @@ from coordinatord.coordinator.random_ids import IDS_AT_A_TIME, RandomIds
 
 
 def test_ids_are_random_uuids_and_never_the_same() -> None:
-    """Also where the digits that were fetched together run out."""
+    """Also when the digits that were fetched together are used up."""
     new_id = RandomIds()
     made = [new_id() for _ in range(IDS_AT_A_TIME * 16)]
     assert len(set(made)) == len(made)

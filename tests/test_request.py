@@ -1,4 +1,4 @@
-"""What a request's context keeps while its answer waits."""
+"""What a request's context keeps in memory while its response waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMIT = OffsetCommitRequest("g", topics=TOPICS)
 
 
 def context_of(before: bytes, after: bytes) -> RequestContext:
-    """A commit's context where one read has brought other things, too."""
+    """The context of a commit that was read together with other bytes."""
     body = encode_message(COMMIT, 8)
     wire = Wire(make_door({}, Turns()), Turns())
     codec = registry.codec(schema_of(OffsetCommitRequest).api_key or 0, 8)

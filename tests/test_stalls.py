@@ -1,8 +1,8 @@
-"""A loop that stood still reads what came meanwhile before any timer goes off: nobody is expelled who spoke in time,
-and no connection is closed for being idle.
+"""After a stall the event loop reads all requests that arrived meanwhile before any timer expires: no member that sent
+a heartbeat in time expires, and no such connection is closed as idle.
 
-Once with the daemon as it is, a process that is stopped for longer than its members' sessions (SIGSTOP, as a container
-that is paused or a machine that is moved), and once close up, with both kinds of loops.
+Tested with the daemon's process, stopped for longer than its members' sessions (SIGSTOP, like a paused container or a
+migrated machine), and in detail with both kinds of event loop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SETTINGS = {
 
 
 class Stopped:
-    """Members of a daemon that is stopped, each with a group of its own."""
+    """Members of a stopped daemon, each in its own group."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
@@ -58,7 +58,7 @@ class Stopped:
         await asyncio.gather(*(each.join() for each in self.members.values()))
 
     async def stop(self) -> None:
-        """All have just been heard of."""
+        """Stop the daemon just after it received a heartbeat of each member."""
         assert set(await asyncio.gather(*(each.heartbeat() for each in self.members.values()))) == {ErrorCode.NONE}
         os.kill(self.daemon.pid, signal.SIGSTOP)
 
@@ -71,11 +71,11 @@ class Stopped:
         return member.line.ask(HeartbeatRequest(name, member.generation, member.member_id), HEARTBEAT_VERSION)
 
     def emptied(self) -> set[object]:
-        """The groups that have lost their member."""
+        """The groups whose member expired."""
         return {event["group"] for event in self.daemon.events("group transition", new="Empty")}
 
     async def until_gone(self, name: str) -> None:
-        """The others go on with their heartbeats."""
+        """Wait until a member expires; the others continue their heartbeats."""
         async with asyncio.timeout(PATIENCE_S):
             while name not in self.emptied():
                 await asyncio.gather(*(self.beat(other) for other in self.members if other != name))
@@ -89,13 +89,13 @@ async def heartbeats_in_the_sockets(daemon: Daemon) -> None:
     await scene.join(*plain, "talkative", "behind", *reconnected, "silent")
     await scene.stop()
     answers = [scene.beat(name) for name in plain]
-    # More than a turn's requests on one connection, and at their end the only one of another member.
+    # More requests on one connection than a turn serves; the last one is the only one of another member.
     answers += [scene.beat("talkative") for _ in range(5 * TURN_REQUESTS)]
     scene.members["behind"].line = scene.members["talkative"].line
     answers.append(scene.beat("behind"))
     for name in reconnected:
         scene.members[name].line.close()  # type: ignore[union-attr]
-        scene.members[name].line = await scene.line(name)  # which nobody has accepted yet
+        scene.members[name].line = await scene.line(name)  # not accepted yet
         answers.append(scene.beat(name))
     await asyncio.sleep(STOPPED_S)
     scene.go_on()
@@ -150,7 +150,7 @@ SAID = {
     "by newcomers": {f"newcomer-{number}": 1 for number in range(NEWCOMERS)},
     "by one newcomer": {"newcomer-0": 1},
 }
-"""How many heartbeats, by whom."""
+"""The number of heartbeats by client."""
 
 
 class Bench:
@@ -178,8 +178,8 @@ class Bench:
 
 
 async def heard_before_the_timer(said: dict[str, int]) -> Counter[str]:
-    """The loop is held up in the middle of its reading: what is said meanwhile is in none of the sockets that it reads
-    in this turn, and the next thing that is due is a timer.
+    """Stall the loop while it reads: heartbeats sent meanwhile are in none of the sockets of this turn, and a timer is
+    due next.
     """
     bench = Bench(asyncio.get_running_loop())
     server = await bench.loop.create_server(lambda: Connection(bench.door, "PLAINTEXT"), HOST, 0)

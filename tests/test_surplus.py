@@ -1,7 +1,7 @@
-"""Bytes behind a request's end are left unread, as Kafka leaves them, and change nothing of its answer.
+"""Bytes after the end of a request are ignored, as in Kafka, and do not change its response.
 
-librdkafka, up to 2.16 at least, sends three of them with each request for the metadata of all topics (its issue 5049):
-without an answer to that there is no `list_topics()`, and no subscription by an expression.
+librdkafka, at least up to 2.16, sends three of them with each request for the metadata of all topics (its issue 5049):
+without a response `list_topics()` fails, and so do subscriptions by a regular expression.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ ALL_TOPICS = {
     12: "0003 000c 00000003 0001 63 00" + "00 000000 00 00 00",
     13: "0003 000d 00000003 0001 63 00" + "00 000000 00 00 00",
 }
-"""By version, Metadata of all topics as librdkafka 2.16.0 sends it. It keeps four bytes for the count of topics, and
-leaves three of them when it writes null, which is one here. So these three are read for the fields that follow.
+"""Metadata of all topics by version, as librdkafka 2.16.0 sends it. It reserves four bytes for the count of topics, but
+null takes one here, and the other three stay. So these three are read as the next fields.
 """
 
 BEHIND = {
@@ -50,7 +50,7 @@ BEHIND = {
 }
 
 T_ID = b"the topic's id.."
-"""Stands for the one that it has got."""
+"""A placeholder for the topic's real id."""
 TRANSACTION = {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
 ONE = [{"name": "t", "partitions": [0]}]
 RESOURCE = {"resource_type": 2, "resource_name": "t"}
@@ -101,16 +101,16 @@ REQUESTS: dict[int, dict[str, Any]] = {
 }  # fmt: skip
 
 NOT_COMPARED = {ApiKey.DESCRIBE_LOG_DIRS}
-"""It tells the directory, and how much room there is on its disk: no two runs answer the same."""
+"""Its response has the directory and the free space of its disk, which differ between runs."""
 
 PAIRS = [(api_key, version) for api_key in sorted(REQUESTS) for version in versions_of(api_key)]
-"""In this order they are sent."""
+"""Requests are sent in this order."""
 
 Answers = dict[tuple[int, int], bytes | None]
 
 
 def frame_of(api_key: int, version: int) -> bytes:
-    """A request in order, without its size."""
+    """A valid request, without its size."""
     used = codec(api_key, version)
     known = {field.name for field in schema_of(used.request).fields if version in field.versions}
     given = {name: value for name, value in REQUESTS[api_key].items() if name in known}
@@ -120,7 +120,7 @@ def frame_of(api_key: int, version: int) -> bytes:
 
 
 async def ask(ours: InProcess, frame: bytes) -> bytes | None:
-    """The answer on a connection of its own; None if that is closed instead."""
+    """The response, on a new connection; None if the connection is closed instead."""
     link = (await ours.connect("raw")).link
     link.write(len(frame).to_bytes(4, "big") + frame)
     answer = await link.read_frame()
@@ -142,7 +142,7 @@ async def ask_all(directory: Path, behind: bytes) -> Answers:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
-    """What all requests are answered: under "" without anything behind them, and with each of `BEHIND`."""
+    """The responses to all requests: under "" without surplus bytes, and with each of `BEHIND`."""
     found = {}
     for what, behind in {"": b"", **BEHIND}.items():
         chance = random.Random(1)

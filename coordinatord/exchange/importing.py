@@ -249,15 +249,15 @@ def _write_own_files(
 
 def _check_target(target: Path, sources: Sequence[Path]) -> None:
     if (target / checkpoint.IMPORTING).is_dir():
-        raise ExchangeError(f"{target} holds an import that did not end: remove what is in it and try again.")
+        raise ExchangeError(f"{target} has an unfinished import: remove its content and try again.")
     if target.exists() and (not target.is_dir() or _entries_of(target)):
-        raise ExchangeError(f"{target} is there and not empty: name a directory that is not there yet (--data-dir).")
+        raise ExchangeError(f"{target} exists and is not empty: name a new directory (--data-dir).")
     inside = [source for source in sources if source.resolve() in target.resolve().parents]
     if inside:
-        raise ExchangeError(f"{target} lies in {inside[0]}, which is only to be read: name another (--data-dir).")
+        raise ExchangeError(f"{target} lies in {inside[0]}, which is only read: name another directory (--data-dir).")
     aside = _aside(target.resolve())
     if aside.exists():
-        raise ExchangeError(f"{aside} was left behind by an import that did not end: remove it and try again.")
+        raise ExchangeError(f"{aside} was left by an unfinished import: remove it and try again.")
 
 
 def _entries_of(target: Path) -> list[Path]:
