@@ -146,7 +146,7 @@ def timeline(lives: Sequence[Row], rebalances: Sequence[Row], held: Sequence[Hel
     names = [html.escape(_short(life)) for life in shown]
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=names, range=[-0.6, len(shown) - 0.4])
     left_out = len(lives) - len(shown)
-    title = "Members and the partitions they had" + (f" (the last {len(shown)} of {len(lives)})" if left_out else "")
+    title = "Members and their partitions" + (f" (the last {len(shown)} of {len(lives)})" if left_out else "")
     return Plot(title, figure, height, tuple(legend))
 
 
@@ -284,7 +284,7 @@ def churn(rows: Sequence[Row]) -> Plot:
     if len(times) == 1:  # a single bar would be as wide as the plot
         figure.update_xaxes(range=[_date(times[0] - 6 * HOUR_MS), _date(times[0] + 6 * HOUR_MS)])
     legend = (("came", "#3f7fbf", 1.0), ("went", "#d1495b", 1.0))
-    return Plot("Members that came and went, by hour", figure, 260, legend)
+    return Plot("Members that joined and left, by hour", figure, 260, legend)
 
 
 def cost(rebalances: Sequence[Row]) -> Plot:
@@ -312,4 +312,4 @@ def cost(rebalances: Sequence[Row]) -> Plot:
     figure = _laid_out(figure, 260)
     figure.update_xaxes(title="seconds in which the group waited", rangemode="tozero")
     figure.update_yaxes(showticklabels=False)  # the bars carry their names: saves room on narrow screens
-    return Plot("What rebalances of the groups below cost, by cause", figure, 260)
+    return Plot("Cost of the rebalances of the groups below, by cause", figure, 260)

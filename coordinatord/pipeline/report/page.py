@@ -20,8 +20,9 @@ MAX_BYTES = 10_000_000
 PLOTLY_BYTES = 5_000_000
 
 TIMELINE = (
-    "A row is a member from when it came to when it went, its colour how it ended; a number is how many partitions it "
-    "had from then on. Bands behind are rebalances, coloured by what made them happen. Point at things to read more."
+    "Each row is a member from its first generation to its last; its colour says how it ended. A number is the count "
+    "of partitions that it had from there on. Bands in the background are rebalances, coloured by trigger. Hover for "
+    "details."
 )
 
 DRAW = """
@@ -84,8 +85,8 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
         f"<title>Consumer groups, {when}</title><style>{STYLE}</style>",
         f"<script>{get_plotlyjs()}</script></head><body>",
         f"<h1>Consumer groups</h1><p class=soft>As of {when} UTC, from the offsets log. All times are UTC. "
-        "The groups that need somebody come first, here and in the details below; "
-        "<i>unread</i> counts records that are there and that the group has not read.</p>",
+        "The groups that need attention come first, here and in the details below; "
+        "<i>unread</i> counts records in the log that the group has not read.</p>",
     ]
     sections, left_out = _sections(tables, progress or Progress())
     parts = [
@@ -177,7 +178,7 @@ def _changes(tables: Tables) -> Iterator[str]:
     if not tables.events:
         return
     ended = {_identity(row) for row in tables.events if row["change"] != "began"}
-    yield "<h2>What changed while the log was followed</h2>"
+    yield "<h2>Events while the log was followed</h2>"
     cells = (
         [
             (_moment(row["at_ms"]), "w"),
@@ -198,7 +199,7 @@ def _identity(row: Row) -> tuple[Any, ...]:
 
 def _change(row: Row, *, is_open: bool) -> Cell:
     if is_open:
-        return "<span class='badge bad'>began, goes on</span>", "w"
+        return "<span class='badge bad'>began, not over</span>", "w"
     return f"<span class={'soft' if row['change'] == 'began' else 'good'}>{html.escape(row['change'])}</span>", "w"
 
 
@@ -251,7 +252,7 @@ def _expiring(tables: Tables) -> Iterator[str]:
             soonest[row["group_id"]] = row
     rows = sorted(soonest.values(), key=lambda row: row["expires_ms"])
     if rows:
-        yield "<h2>Offsets that will be forgotten</h2>"
+        yield "<h2>Offsets that will expire</h2>"
         cells = (
             [
                 _text(row["group_id"]),
@@ -283,13 +284,13 @@ def _section(tables: Tables, group: str) -> Iterator[str]:
     if history:
         yield figures.lag(history).html()
     if rebalances:
-        yield "<h3>Rebalances, the last one first</h3>"
+        yield "<h3>Rebalances, latest first</h3>"
         cells = ([*_rebalance_row(row)] for row in reversed(rebalances))
         head = [
             "ended",
             "n:generation",
             "n:took",
-            "what made it happen",
+            "cause",
             "n:members",
             "n:moved",
             "n:missed commits",

@@ -68,7 +68,7 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     if state is None:
         raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
     if any((out / "tables" / name / "_delta_log").exists() for name in OF_ALL):
-        raise SourceError("a report is made of Parquet tables, and these are Delta's: run once with --format parquet")
+        raise SourceError("a report needs Parquet tables, and these are Delta tables: run once with --format parquet")
     tables = Tables(int(state["at_ms"]), int(state["runs"]))
     for name in OF_ALL:
         tables.rows[name] = _rows(out, name)
