@@ -43,6 +43,7 @@ TRIGGERS = {
     Why.METADATA_CHANGED: "#8f6bb3",
     Why.STATIC_MEMBER_RESTARTED: "#b08ac0",
     Why.NOT_SYNCED: "#e07b39",
+    Why.NOT_REVOKED: "#e07b39",
     Why.TOO_MANY_MEMBERS: "#6b7480",
     "subscription changed": "#8f6bb3",
     "topics changed": "#2a9d8f",
