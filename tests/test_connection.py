@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinatord.net.answers import MAX_HELD
+from coordinatord.net.answers import MAX_HELD, MAX_LOGGED_BYTES
 from coordinatord.net.connection import MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.net.request import RequestContext
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
-from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kafka_wire.errors import ErrorCode
 from tests.shell import Gate, Turns, Wire, make_door, request_frame, with_behind
 
@@ -603,3 +603,50 @@ def test_one_log_line_tells_of_all_connections_that_are_too_many() -> None:
         assert not scene.wire().transport.closed
         assert scene.wire().transport.closed
         assert len(logs) == 2, "there was room in between"
+
+
+MEGABYTE = SyncGroupRequest("g", 1, "m", assignments=[SyncGroupRequestAssignment("m", bytes(1 << 20))])
+
+
+def test_bytes_of_requests_that_wait_for_the_log_are_bounded_and_then_nothing_is_read() -> None:
+    scene = Scene(max_frame_bytes=2 << 20)
+    wire = scene.wire()
+    for _ in range(8):
+        wire.send(MEGABYTE, 3)
+    served = MAX_LOGGED_BYTES // (1 << 20)
+    assert len(scene.seen) == served
+    assert not wire.transport.reading
+    scene.gate.flush(1)
+    scene.turns.run()
+    assert len(scene.seen) == served + 1, "as much as there is room for"
+    for epoch in range(2, 9):
+        scene.gate.flush(epoch)
+        scene.turns.run()
+    assert [correlation_id for correlation_id, _ in wire.answers] == list(range(1, 9))
+    assert wire.transport.reading
+
+
+def test_requests_without_an_answer_wait_for_the_log_like_the_others() -> None:
+    """As Produce with acks=0: they are counted, and answers of later requests come after the log has them."""
+    scene = Scene(max_frame_bytes=2 << 20)
+
+    def written(context: RequestContext, request: Any) -> None:
+        scene.seen.append("written")
+        scene.epoch += 1
+        context.drop_at(scene.epoch)
+
+    scene.door.router.routes.handlers[14] = written
+    wire = scene.wire()
+    for _ in range(8):
+        wire.send(MEGABYTE, 3)
+    assert len(scene.seen) == MAX_LOGGED_BYTES // (1 << 20)
+    assert not wire.transport.reading
+    for epoch in range(1, 9):
+        scene.gate.flush(epoch)
+        scene.turns.run()
+    assert len(scene.seen) == 8
+    assert wire.transport.reading
+    assert wire.transport.writes == 0
+    last = wire.send(MEGABYTE, 3)
+    scene.gate.fail()
+    assert (wire.send(HEARTBEAT, 4), wire.answers[0][0]) == (last + 1, last + 1), "an answer of no bytes has no failure"

@@ -99,6 +99,8 @@ class _Epoch:
 
     number: int
     writes: list[SegmentWrite] = field(default_factory=list)
+    #: of the batches that were appended whole
+    bytes: int = 0
     #: log start offsets changed: write the checkpoint with this epoch
     start_offsets: bool = False
     holds: list[tuple[Callback, Callback | None]] = field(default_factory=list)
@@ -152,11 +154,17 @@ class LogWriter:
         """The epoch of an append made now."""
         return self._forming.number
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of produced batches that are not written yet."""
+        return self._forming.bytes + (0 if self._in_flight is None else self._in_flight.bytes)
+
     def append(self, log: PartitionLog, batch: bytearray) -> tuple[int, int]:
         """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log."""
         if self.failed or self._closed:
             raise self._has_stopped()
         base_offset = log.append(batch)
+        self._forming.bytes += len(batch)
         self._dirty[log] = None
         return base_offset, self._schedule()
 

@@ -6,9 +6,10 @@ of the event loop's turn (turn_end.py).
 
 `stops` says why the connection must not serve its next request; 0 means that it may. `PARKED`: a request waits for
 other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if the request
-waits for anything but the log. `LOG`: too many answers are held. `PEER`: the peer does not read. `CLOSED`: the
-connection is closed. So a connection's memory is bounded by one frame of the maximum size, one read, the held answers,
-and the unsent bytes, plus one answer for each of the last two.
+waits for anything but the log. `LOG`: too many answers are held, or answers of requests with too many bytes. `PEER`:
+the peer does not read. `CLOSED`: the connection is closed. So a connection's memory is bounded by one frame of the
+maximum size, one read, the held answers and their requests' bytes, and the unsent bytes, plus one answer or request for
+each of the last three. A request without an answer (acks=0) is held like the others, with an answer of no bytes.
 
 Records of a fetch are not copied: `answer_in_parts` passes the buffer that they were read into straight to the
 transport. So the next fetch is read only when the unsent bytes of the last one are known.
@@ -37,6 +38,10 @@ MAX_HELD: Final = 256
 
 MAX_HELD_BYTES: Final = 64 * 1024
 """The same in bytes: a fetch behind a commit may be answered with megabytes, and one read may bring many fetches."""
+
+MAX_LOGGED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a connection's requests that wait for the log before its next request is served: four batches of a producer
+with Kafka's settings. What they have in the log's memory is about as large. Kafka serves one request at a time."""
 
 MAX_UNSENT_BYTES: Final = 64 * 1024
 """Bytes of answers that a peer may leave unread, beyond those in its socket's buffer, before its next request is
@@ -71,11 +76,12 @@ class HeldAnswers:
     that replaces it if the log fails: None if the answer only queues behind others and does not depend on the log.
     """
 
-    __slots__ = ("began_s", "data", "epoch", "parts")
+    __slots__ = ("began_s", "data", "epoch", "parts", "request_bytes")
 
     def __init__(self, epoch: int, began_s: float) -> None:
         self.epoch = epoch
         self.began_s = began_s
+        self.request_bytes = 0
         self.data = bytearray()
         self.parts: list[tuple[int, Received, Callable[[], Any] | None]] = []
 
@@ -96,8 +102,8 @@ class AnswerLine:
     """See the module's docstring."""
 
     __slots__ = (
-        "_gate", "_held_count", "_intake", "_is_due", "_metrics", "_parked_s", "_transport", "_turn_end",
-        "held", "is_serving", "out", "parked", "stops",
+        "_gate", "_held_count", "_intake", "_is_due", "_logged_bytes", "_metrics", "_parked_s", "_transport",
+        "_turn_end", "held", "is_serving", "out", "parked", "stops",
     )  # fmt: skip
 
     def __init__(self, intake: Intake, gate: Hold, turn_end: TurnEnd, metrics: Metrics) -> None:
@@ -107,6 +113,7 @@ class AnswerLine:
         self._metrics = metrics
         self._transport: Any = None
         self._held_count = 0
+        self._logged_bytes = 0
         self._parked_s = 0.0
         self._is_due = False
         #: encoded answers that wait for nothing
@@ -128,6 +135,7 @@ class AnswerLine:
         self.parked = None
         self.held.clear()
         self._held_count = 0
+        self._logged_bytes = 0
 
     @property
     def is_closed(self) -> bool:
@@ -202,16 +210,34 @@ class AnswerLine:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
         if not self._settle(context):
             return
-        line = self.held
-        # An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
-        # releases all answers of one epoch.
-        if line and line[-1].epoch >= epoch:
-            self._hold(line[-1], context, response, failure)
-            return
-        held = HeldAnswers(epoch, perf_counter())
+        held = self._of_epoch(epoch)
+        is_new = not held.parts
         self._hold(held, context, response, failure)
+        if is_new:
+            self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
+
+    def finish_at(self, context: Received, epoch: int) -> None:
+        """End a request that gets no response, and count it as waiting until the log's `epoch` is durable."""
+        if not self._settle(context):
+            return
+        held = self._of_epoch(epoch)
+        is_new = not held.parts
+        self._count(held, context, None)
+        if is_new:
+            self._gate(epoch, self._durable, self._failed)
+
+    def _of_epoch(self, epoch: int) -> HeldAnswers:
+        """The answers that are held until `epoch` is durable: the last in line, or new ones without parts behind them.
+
+        An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
+        releases all answers of one epoch.
+        """
+        line = self.held
+        if line and line[-1].epoch >= epoch:
+            return line[-1]
+        held = HeldAnswers(epoch, perf_counter())
         line.append(held)
-        self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
+        return held
 
     def finish(self, context: Received) -> None:
         """End a request that gets no response."""
@@ -246,10 +272,20 @@ class AnswerLine:
 
     def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
         encode_response(context, response, held.data, self._metrics)
+        self._count(held, context, failure)
+
+    def _count(self, held: HeldAnswers, context: Received, failure: Any) -> None:
         held.parts.append((len(held.data), context, failure))
         self._held_count += 1
-        if self._held_count >= MAX_HELD or len(held.data) > MAX_HELD_BYTES:
+        _, start, end = context.where
+        held.request_bytes += end - start
+        self._logged_bytes += end - start
+        if self._is_full or len(held.data) > MAX_HELD_BYTES:
             self.stops |= LOG
+
+    @property
+    def _is_full(self) -> bool:
+        return self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES
 
     def _settle(self, context: Received) -> bool:
         """Mark a request as ended. Returns False if the connection is closed."""
@@ -272,7 +308,7 @@ class AnswerLine:
         if self.out or self.is_serving or self.stops & CLOSED:
             self.out += held.data
             self._flush_soon()
-        else:  # one write: these answers go alone
+        elif held.data:  # one write: these answers go alone
             metrics.bytes_sent += len(held.data)
             self._transport.write(held.data)
         self._intake.has_room()
@@ -287,7 +323,7 @@ class AnswerLine:
     def _first_in_line(self) -> HeldAnswers:
         held = self.held.popleft()
         self._held_count -= len(held.parts)
-        is_full = self._held_count >= MAX_HELD or any(len(other.data) > MAX_HELD_BYTES for other in self.held)
-        if not is_full:
+        self._logged_bytes -= held.request_bytes
+        if not self._is_full and not any(len(other.data) > MAX_HELD_BYTES for other in self.held):
             self.stops &= ~LOG
         return held

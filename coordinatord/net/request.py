@@ -4,7 +4,7 @@ A handler gets a `RequestContext` and the decoded request. It returns the respon
 that is faster than the message), or None when
 
 - it has called `answer_at`: the response waits for the log (the durability gate), or
-- it has called `drop`: there is no response (Produce with acks 0), or
+- it has called `drop` or `drop_at`: there is no response (Produce with acks 0), or
 - it keeps the context and will call `reply` later: the request is parked. Later requests of the same connection wait
   behind a parked one, as Kafka mutes the channel while it processes a request.
 
@@ -63,8 +63,8 @@ class RequestContext(Received):
         """Answer once the log's `epoch` is durable, or with the response that `failure` makes if the log fails first.
         The decoded request is not kept: `failure` must hold what it needs of it.
         """
-        self._body = NO_BODY
         self.line.answer_at(self, epoch, response, failure)
+        self._body = NO_BODY
 
     def abandon(self) -> None:
         """End a parked request that is never answered: the group has dropped it."""
@@ -73,3 +73,8 @@ class RequestContext(Received):
     def drop(self) -> None:
         """End this request without a response."""
         self.line.finish(self)
+
+    def drop_at(self, epoch: int) -> None:
+        """The same, if it has written to the log: it counts as waiting until the log's `epoch` is durable."""
+        self.line.finish_at(self, epoch)
+        self._body = NO_BODY

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 _ATTRIBUTES_AT = 21
 """Position of the attributes (int16) in a batch."""
 
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of batches that wait for the log, of all connections; with more, a Produce request waits unserved, and nothing
+is read behind it. So a slow disk costs this much, and one request of each producer. A group that commits does not wait
+behind producers."""
+
 TELLS_LEADER_FROM = 10
 """First version whose response can name a partition's leader (KIP-951)."""
 
@@ -157,6 +162,7 @@ class Producing:
         self.nodes = nodes
         self.now_ms = now_ms
         self.verifies = verifies
+        self.max_waiting_bytes = MAX_WAITING_BYTES
         self.transactions: TransactionCoordinator = Nobody()
 
     def handlers(self) -> dict[int, Any]:
@@ -168,7 +174,16 @@ class Producing:
     def produce(
         self, context: RequestContext, request: ProduceRequest, told: Told | None = None
     ) -> ProduceResponse | None:
-        """None when the response waits for the log or for another node, or when acks=0."""
+        """None when the response waits for the log or for another node, or when acks=0. While too much waits for the
+        log, the request waits, too, and its connection is not read.
+        """
+        if self.writer.waiting_bytes > self.max_waiting_bytes and told is None:
+            self.writer.hold(  # the decoded request is not kept, its bytes are
+                self.writer.epoch,
+                lambda: self._resume(context, context.request),
+                lambda: self._give_up(context, context.request),
+            )
+            return None
         transactional = _transactional(request, context.api_version)
         if transactional is None:
             return self._append_all(context, request, {})
@@ -187,9 +202,15 @@ class Producing:
         self.writer.hold(
             participation.epoch,
             lambda: self._resume(context, request),
-            lambda: context.reply(_refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR)),
+            lambda: self._give_up(context, request),
         )
         return None
+
+    def _give_up(self, context: RequestContext, request: ProduceRequest) -> None:
+        """The log has failed."""
+        response = self._answer(context, request, _refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR), 0)
+        if response is not None:
+            context.reply(response)
 
     def _resume(self, context: RequestContext, request: ProduceRequest, told: Told | None = None) -> None:
         response = self.produce(context, request, told)
@@ -301,13 +322,16 @@ class Producing:
                 for partition in topic.partition_responses
                 if partition.error_code
             }
-            context.drop()
+            if epoch <= self.writer.flushed_epoch:
+                context.drop()
+            else:
+                context.drop_at(epoch)
             if errors:
                 context.connection.refuse("refused", f"error with acks=0: {', '.join(sorted(errors))}", api="Produce")
             return None
         if epoch <= self.writer.flushed_epoch:
             return response
-        context.answer_at(epoch, response, lambda: _refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR))
+        context.answer_at(epoch, response, lambda: _not_written(response))
         return None
 
     def _partition(self, topic: Topic, data: PartitionProduceData, version: int, acks: int, now_ms: int) -> _Done:
@@ -420,6 +444,15 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None =
             for topic in request.topic_data
         ]
     )
+
+
+def _not_written(response: ProduceResponse) -> ProduceResponse:
+    """The same response if the log has failed. It does not keep the request, which has the records."""
+    for topic in response.responses:
+        topic.partition_responses = [
+            _error(each.index, ErrorCode.KAFKA_STORAGE_ERROR) for each in topic.partition_responses
+        ]
+    return response
 
 
 def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:

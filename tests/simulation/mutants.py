@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant("durable-an-epoch-early", LOG + "writer:LogWriter.hold",
            "if epoch <= self.flushed_epoch:", "if epoch <= self.flushed_epoch + 1:",
            "a comparison is off by one: answers leave while their flush is under way"),
-    Mutant("wait-for-an-earlier-flush", "coordinatord.net.answers:AnswerLine.answer_at",
+    Mutant("wait-for-an-earlier-flush", "coordinatord.net.answers:AnswerLine._of_epoch",
            "if line and line[-1].epoch >= epoch:", "if line:",
            "an answer leaves with one before it that waits for less"),
     Mutant("failed-flush-counts", LOG + "writer:LogWriter._executed",

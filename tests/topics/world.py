@@ -59,6 +59,8 @@ class Context:
         self.response: Any = None
         self.answers = 0
         self.dropped = False
+        #: served, and its response waits for the log
+        self.waits = False
         self._world = world
 
     @property
@@ -84,10 +86,15 @@ class Context:
     reply_in_parts = reply
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        self.waits = True
         self._world.writer.hold(epoch, lambda: self.reply(response), lambda: self.reply(failure()))
 
     def drop(self) -> None:
         self.dropped = True
+
+    def drop_at(self, epoch: int) -> None:
+        self.waits = True
+        self.drop()
 
 
 @dataclasses.dataclass(eq=False)
