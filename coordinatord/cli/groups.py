@@ -159,7 +159,7 @@ def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]
     if not records:
         yield (
             "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
-            "unless rebalance.ledger.enable is false."
+            "unless rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
         )
     for record in reversed(records):
         yield ""

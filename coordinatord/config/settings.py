@@ -292,6 +292,12 @@ class Settings:
         "Record each rebalance, with its cause and who was late, in memory and in the topic __rebalances.",
         ours="not in Kafka",
     )
+    rebalance_ledger_topic_enable: bool = boolean(
+        True,
+        "Write the record of each rebalance to the topic __rebalances. Without it, `groups why` shows nothing new, and "
+        "the pipeline infers causes; the log and the admin port still have them.",
+        ours="not in Kafka",
+    )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
         ("classic",),
         "Rebalance protocols that are served.",

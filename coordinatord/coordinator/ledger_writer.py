@@ -38,13 +38,16 @@ class LedgerWriter:
         writer: LogWriter,
         now_ms: Callable[[], int],
         on_failure: Callable[[BaseException], object],
+        to_topic: bool = True,
     ) -> None:
+        """Without `to_topic` records are made, for the admin page, and not written."""
         self._loop = loop
         self._topics = topics
         self._data = data
         self._writer = writer
         self._now_ms = now_ms
         self._on_failure = on_failure
+        self._to_topic = to_topic
         self._unwritten: dict[int, list[tuple[str, Callable[[], bytes]]]] = {}  # (group id, record) by partition
 
     def append(self, group: Group, record: Callable[[], bytes]) -> None:
@@ -67,7 +70,7 @@ class LedgerWriter:
         if self._writer.failed is not None:
             unwritten.clear()
             return
-        if LEDGER_TOPIC not in self._topics.catalogue.by_name:
+        if self._to_topic and LEDGER_TOPIC not in self._topics.catalogue.by_name:
             try:
                 self._topics.create_ledger_topic()
             except OSError as error:
@@ -86,7 +89,7 @@ class LedgerWriter:
                     break
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
-            log = self._data.get(LEDGER_TOPIC, partition)
+            log = self._data.get(LEDGER_TOPIC, partition) if self._to_topic else None
             # None if the topic was imported with fewer partitions.
             if log is not None:
                 try:

@@ -161,7 +161,15 @@ class Daemon:
         """The group coordinator; its ledger."""
         settings = self.settings
         self.ledger: ledger.Ledger | None = None
-        self.ledger_writer = LedgerWriter(self.loop, self.topics, self.data, self.writer, self.now_ms, self.log_failed)
+        self.ledger_writer = LedgerWriter(
+            self.loop,
+            self.topics,
+            self.data,
+            self.writer,
+            self.now_ms,
+            self.log_failed,
+            settings.rebalance_ledger_topic_enable,
+        )
         if settings.rebalance_ledger_enable:
             self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
         self.surroundings = Surroundings(

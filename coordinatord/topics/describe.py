@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.topics.catalogue import Catalogue, Topic
-from coordinatord.topics.names import INTERNAL, RESERVED, why_invalid
+from coordinatord.topics.names import INTERNAL, RESERVED, UNLISTED, why_invalid
 from coordinatord.topics.partition import Partition
 from kafka_wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kafka_wire.api.describe_producers import (
@@ -87,12 +87,14 @@ class Describing:
     # Metadata
 
     def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-        """An empty list requests all topics in v0, null in later versions. v12+ may request topics by id."""
+        """An empty list requests all topics in v0, null in later versions. v12+ may request topics by id.
+        All topics are those that Kafka has, too (`UNLISTED`).
+        """
         self.catalogue.refresh()
         version = context.api_version
         asked = request.topics
         if asked is None or (not asked and version == 0):
-            topics = [self._topic(topic) for topic in self.catalogue]
+            topics = [self._topic(topic) for topic in self.catalogue if topic.name not in UNLISTED]
         elif error := _why_unclear(asked, version):
             topics = [MetadataResponseTopic(error, each.name or "", each.topic_id) for each in asked]
             return MetadataResponse(topics=topics, error_code=error)
@@ -207,7 +209,7 @@ class Describing:
         cursor = request.cursor
         first = cursor.topic_name if cursor is not None else ""
         fetch_all = not request.topics
-        names = list(self.catalogue.by_name) if fetch_all else [topic.name for topic in request.topics]
+        names = list(self.catalogue.by_name.keys() - UNLISTED) if fetch_all else [each.name for each in request.topics]
         if cursor is not None and (cursor.partition_index < 0 or (not fetch_all and first not in names)):
             return DescribeTopicPartitionsResponse(
                 topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name) for name in names]

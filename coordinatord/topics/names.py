@@ -14,6 +14,11 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC, LEDGER_TOPIC})
 """Topics marked `is_internal`: clients may read but not write them."""
 
+UNLISTED = frozenset({LEDGER_TOPIC})
+"""Topics that Kafka does not have: a client that asks for all topics gets what it would get from Kafka. By their names
+they are found as ever.
+"""
+
 RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
 """Topics that clients cannot create, extend or delete here. Kafka's controller protects only the last one; here the
 coordinator itself owns their partitions, and replacing them would lose every group."""

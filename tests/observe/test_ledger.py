@@ -6,12 +6,13 @@ import asyncio
 import dataclasses
 import json
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from structlog.testing import capture_logs
 
 from coordinatord.cli import cli
@@ -30,7 +31,6 @@ from kafka_wire.api.describe_groups import DescribedGroup
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 from tests.group.world import World, subscription
 from tests.reference.raw_client import RawClient
@@ -38,7 +38,7 @@ from tests.reference.raw_client import RawClient
 MEMBER_ID_REQUIRED = 79
 NO_RECORD = (
     "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
-    "unless rebalance.ledger.enable is false."
+    "unless rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
 )
 
 
@@ -300,8 +300,11 @@ def test_groups_why_tells_it_in_plain_words(daemon: Daemon) -> None:
 
     consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest")
     try:
-        wait_until(lambda: consumer.partitions_for_topic("__rebalances"), "its partitions")
-        partitions = consumer.partitions_for_topic("__rebalances")
+        assert "__rebalances" not in consumer.topics()
+        admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
+        [described] = admin.describe_topics(["__rebalances"])
+        admin.close()
+        partitions = [each["partition_index"] for each in described["partitions"]]
         consumer.assign([TopicPartition("__rebalances", partition) for partition in partitions])
         consumer.seek_to_beginning()
         found: list[Any] = []
@@ -386,6 +389,21 @@ def test_without_the_ledger(tmp_path: Path) -> None:
     assert run.exit_code == 0
     assert run.output.startswith("Group orders is ")
     assert run.output.endswith(f"{NO_RECORD}\n")
+
+
+def test_without_the_topic(tmp_path: Path) -> None:
+    """The log line and the admin page are there; the topic is not."""
+    settings = {"rebalance.ledger.topic.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+    with running(tmp_path, settings, ["--admin", "127.0.0.1:0"]) as daemon:
+        asyncio.run(rebalance(daemon.port, ["deploy"]))
+        [listening] = daemon.events("listening")
+        with urllib.request.urlopen(f"{listening['admin']}rebalances", timeout=30) as page:
+            recent = json.load(page)["recent"]
+        run = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
+        assert [line["client_reason"] for line in daemon.events("rebalance")][:1] == ["deploy"]
+    assert [record["trigger"]["reason"] for record in recent][-1:] == ["deploy"]
+    assert run.output.endswith(f"{NO_RECORD}\n")
+    assert list((tmp_path / "data").glob("__rebalances-*")) == []
 
 
 def _two_members(world: World, **fields: Any) -> tuple[str, str]:

@@ -53,6 +53,28 @@ def test_all_topics_and_none(world: World) -> None:
             assert {topic.name: topic.is_internal for topic in listed} == {"orders": False, "__consumer_offsets": True}
 
 
+def test_a_topic_that_kafka_does_not_have_is_found_by_its_name_alone(world: World) -> None:
+    """Its own listTopics tests count the topics; deletion tests delete all that are listed."""
+    world.create("orders")
+    world.topics.create_ledger_topic()
+    topic_id = world.topics.catalogue.by_name["__rebalances"].topic_id
+    everything = {"orders", "__consumer_offsets"}
+    assert {topic.name for topic in ask(world, 0).topics} == everything
+    for version in range(1, 14):
+        listed = world.call(3, version, MetadataRequest(None)).topics
+        assert {topic.name for topic in listed} == everything
+        [named] = ask(world, version, "__rebalances").topics
+        assert (named.error_code, named.name, len(named.partitions)) == (0, "__rebalances", 2)
+    [by_id] = world.call(3, 12, MetadataRequest([MetadataRequestTopic(topic_id, None)])).topics
+    assert by_id.name == "__rebalances"
+
+    def described(request: DescribeTopicPartitionsRequest) -> list[str]:
+        return [topic.name for topic in world.call(75, 0, request).topics]
+
+    assert set(described(DescribeTopicPartitionsRequest())) == everything
+    assert described(DescribeTopicPartitionsRequest([TopicRequest("__rebalances")])) == ["__rebalances"]
+
+
 def test_topics_that_do_not_exist(world: World) -> None:
     response = ask(world, 13, "missing", "no such name", "__transaction_state")
     assert [(topic.error_code, topic.name, topic.is_internal) for topic in response.topics] == [

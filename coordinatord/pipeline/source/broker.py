@@ -69,6 +69,20 @@ def connected(options: Options) -> AbstractContextManager[Any]:
     return connected(options.bootstrap, options.broker, options.patience_s)
 
 
+def partitions_of(consumer: Any, topic: str) -> set[int] | None:
+    """The numbers of a topic's partitions; None when there is no such topic, or when this user may not see it
+    (`unauthorized_topics` tells). Asked by name: a list of all topics omits those that the user may not see, and
+    coordinatord's own.
+    """
+    from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+
+    cluster = consumer._manager.cluster
+    with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
+        consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
+    numbers: set[int] | None = cluster.partitions_for_topic(topic)
+    return numbers
+
+
 def not_allowed(options: Options) -> str:
     """The message to a user without the ACL."""
     user = options.broker.get("sasl_plain_username")
@@ -94,17 +108,12 @@ class BrokerTail:
 
     def _offsets(self, which: str) -> Position:
         from kafka import TopicPartition
-        from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
         topic = self.options.topic
         with connected(self.options) as consumer:
-            cluster = consumer._manager.cluster
-            # By name: a list of all topics omits those that the user may not see. Errors are handled below.
-            with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
-                consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
-            if topic in cluster.unauthorized_topics:
+            numbers = partitions_of(consumer, topic)
+            if topic in consumer._manager.cluster.unauthorized_topics:
                 raise SourceError(not_allowed(self.options))
-            numbers = cluster.partitions_for_topic(topic)
             if not numbers:
                 raise SourceError(f"{self.options.bootstrap} has no topic {topic}: no group has committed there yet")
             chosen = [n for n in sorted(numbers) if self.options.partitions is None or n in self.options.partitions]

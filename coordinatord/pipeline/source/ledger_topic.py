@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from coordinatord.pipeline.source.broker import connected, fetch
+from coordinatord.pipeline.source.broker import connected, fetch, partitions_of
 from coordinatord.pipeline.source.options import Options
 from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
 from kafka_wire.errors import DecodeError
@@ -70,7 +70,7 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
 
     options = replace(options, topic=LEDGER_TOPIC)
     with connected(options) as consumer:
-        numbers = sorted(each for each in consumer.partitions_for_topic(LEDGER_TOPIC) if _is_wanted(options, each))
+        numbers = sorted(each for each in partitions_of(consumer, LEDGER_TOPIC) or () if _is_wanted(options, each))
         if not numbers:
             return  # a plain Kafka cluster, or a user who may not read the ledger
         places = [TopicPartition(LEDGER_TOPIC, number) for number in numbers]
