@@ -4,6 +4,7 @@
 read as a call of `dict`. Nothing is evaluated but literals, names that the story knows, and these functions:
 
     subscription(topic, ...)           what a consumer puts into JoinGroup (consumer protocol v0)
+    owning(topic, 0, 1, ...)           the same of a consumer of one topic that owns partitions of it (v1)
     assignment(topic, 0, 1, ...)       what it gets from SyncGroup: partitions of one topic
     header(key, version, flexible)     a request header, for frames that are wrong on purpose
     repeat(value, n)                   a string or bytes n times
@@ -28,6 +29,11 @@ _STRING_OR_BRACE = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|([{}])""
 
 def subscription(*topics: str) -> bytes:
     return struct.pack(">h", 0) + encode_message(ConsumerProtocolSubscription(list(topics)), 0)
+
+
+def owning(topic: str, *partitions: int) -> bytes:
+    owned = [TopicPartition(topic, list(partitions))]
+    return struct.pack(">h", 1) + encode_message(ConsumerProtocolSubscription([topic], owned_partitions=owned), 1)
 
 
 def assignment(topic: str, *partitions: int) -> bytes:
@@ -69,6 +75,7 @@ FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "subscription": subscription,
+    "owning": owning,
     "assignment": assignment,
     "header": header,
     "repeat": repeat,

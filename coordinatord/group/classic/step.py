@@ -96,7 +96,8 @@ def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
     key = event.key
     if key.kind == SESSION:
         return _session_timed_out(group, key, now_ms)
-    assert key.kind in (JOIN, SYNC)
+    if key.kind not in (JOIN, SYNC) or key.member_id:
+        return NOTHING  # of the consumer group that this was
     deadline_ms = group.join_deadline_ms if key.kind == JOIN else group.sync_deadline_ms
     if deadline_ms == NEVER:
         return NOTHING

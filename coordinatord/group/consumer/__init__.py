@@ -16,6 +16,9 @@ timeouts.py    what happens when they have passed; what a load starts anew
 commits.py     who may commit and fetch offsets
 describe.py    ConsumerGroupDescribe
 upgrade.py     a group becomes a consumer group
+downgrade.py   a consumer group becomes a classic one
+classic_members.py  classic requests to a consumer group
+embedded.py    what classic consumers put into their requests
 expressions.py subscriptions by regular expression
 syntax.py      which expressions Kafka takes
 metadata_hash.py the hash by which a group notices that its topics changed

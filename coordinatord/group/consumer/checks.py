@@ -164,7 +164,7 @@ def expression_refusal(expression: str | None) -> Refusal | None:
     except InvalidExpression as error:
         return Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}.",
+            str(error),
         )
     return None
 

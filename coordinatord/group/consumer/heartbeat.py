@@ -48,7 +48,7 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     result = Result()
     refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
     if refusal is None and request.member_epoch < 0:
-        refusal = leave(group, request, surroundings, result)
+        refusal = leave(group, request, surroundings, now_ms, result)
     elif refusal is None:
         refusal = _refusal(group, request, surroundings)
         if refusal is None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coordinatord.group.consumer.checks import Refusal, static_refusal, unknown_member
+from coordinatord.group.consumer.downgrade import become_classic_group, may_become_classic
 from coordinatord.group.consumer.epochs import raise_epoch
 from coordinatord.group.consumer.records import (
     current_record,
@@ -22,15 +23,15 @@ from coordinatord.group.consumer.records import (
 from coordinatord.group.consumer.sessions import forget
 from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember, Surroundings
 from coordinatord.group.replay import write
-from coordinatord.group.result import Dropped, Result
+from coordinatord.group.result import Dropped, Result, Trigger
 from coordinatord.group.state import Group
-from coordinatord.group.states import Cause
+from coordinatord.group.states import Cause, Why
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_wire.errors import ErrorCode
 
 
 def leave(
-    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings, result: Result
+    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings, now_ms: int, result: Result
 ) -> Refusal | None:
     """A heartbeat of epoch -1 or -2."""
     consumer, group_id = group.consumer, group.group_id
@@ -53,7 +54,7 @@ def leave(
     if instance_id is not None and request.member_epoch == LEAVING_FOR_NOW:
         _leave_for_now(group, member, result)
         return None
-    fence(group, consumer, surroundings, [member], Cause.LEFT, result)
+    fence(group, consumer, surroundings, [member], Cause.LEFT, now_ms, result)
     return None
 
 
@@ -70,11 +71,20 @@ def fence(
     surroundings: Surroundings,
     members: Sequence[ConsumerMember],
     cause: str,
+    now_ms: int,
     result: Result,
 ) -> None:
-    """Remove members, with one new epoch for all."""
+    """Remove members, with one new epoch for all. If only classic members are left, the group becomes a classic one."""
     group_id = group.group_id
     if not members:
+        return
+    result.changes += [Dropped(member.member_id, member.instance_id, cause) for member in members]
+    staying = len(consumer.members) - len(members)
+    if consumer.are_all_classic_without(members) and may_become_classic(group, surroundings, staying):
+        text = f"Downgrade group {group_id} from consumer to classic for member leaving."
+        trigger = Trigger(Why.MEMBER_LEFT, text, members[0].member_id)
+        gone = {member.member_id for member in members}
+        become_classic_group(group, consumer, surroundings, gone, consumer.epoch, trigger, now_ms, result)
         return
     counts = Counter(member.expression for member in members if member.expression)
     unused = [each for each, count in counts.items() if consumer.expressions[each] == count]
@@ -82,7 +92,6 @@ def fence(
         for record in member_tombstones(group_id, member.member_id):
             write(group, *record, result)
         forget(group_id, consumer, member.member_id, result)
-        result.changes.append(Dropped(member.member_id, member.instance_id, cause))
     for expression in unused:
         write(group, *expression_tombstone(group_id, expression), result)
     raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), result)

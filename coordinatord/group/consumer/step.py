@@ -9,6 +9,7 @@ from coordinatord.group import events
 from coordinatord.group.bury import bury
 from coordinatord.group.classic.joining import join
 from coordinatord.group.classic.members import join_error
+from coordinatord.group.consumer import classic_members
 from coordinatord.group.consumer.heartbeat import heartbeat
 from coordinatord.group.consumer.records import group_tombstones
 from coordinatord.group.consumer.state import ConsumerState
@@ -19,7 +20,7 @@ from coordinatord.group.replay import write
 from coordinatord.group.result import NOTHING, Result, Transition
 from coordinatord.group.state import Group
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_wire.api.leave_group import LeaveGroupResponse, MemberResponse
+from kafka_wire.api.leave_group import LeaveGroupResponse
 from kafka_wire.api.offset_delete import OffsetDeleteRequest
 from kafka_wire.api.sync_group import SyncGroupResponse
 from kafka_wire.errors import ErrorCode
@@ -52,15 +53,20 @@ def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
 
 
 def _join(group: Group, event: events.Join, now_ms: int) -> Result:
-    """A group without members becomes a classic group."""
-    consumer = group.consumer
+    """A group without members becomes a classic group. One with members takes classic ones, too."""
+    consumer, surroundings = group.consumer, group.surroundings
     assert consumer is not None
+    settings, session_ms = group.settings, event.request.session_timeout_ms
+    if not settings.min_session_timeout_ms <= session_ms <= settings.max_session_timeout_ms:
+        return Result(reply=join_error(ErrorCode.INVALID_SESSION_TIMEOUT, event.request.member_id))
     if consumer.members:
-        return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if surroundings is None:
+            return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return classic_members.join(group, consumer, surroundings, event, now_ms)
     if event.request.member_id:
         return Result(reply=join_error(ErrorCode.UNKNOWN_MEMBER_ID, event.request.member_id))
     before = Result()
-    for record in group_tombstones(group.group_id, (), consumer.resolved):
+    for record in group_tombstones(group.group_id, (), list(consumer.resolved)):
         write(group, *record, before)
     result = join(group, event, now_ms)
     result.records[:0] = before.records
@@ -68,19 +74,24 @@ def _join(group: Group, event: events.Join, now_ms: int) -> Result:
 
 
 def _sync(group: Group, event: events.Sync, now_ms: int) -> Result:
-    return Result(reply=SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    consumer, surroundings = group.consumer, group.surroundings
+    if consumer is None or surroundings is None:
+        return Result(reply=SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    return classic_members.sync(group, consumer, surroundings, event, now_ms)
 
 
 def _heartbeat(group: Group, event: HeartbeatRequest, now_ms: int) -> Result:
-    return Result(reply=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    consumer, surroundings = group.consumer, group.surroundings
+    if consumer is None or surroundings is None:
+        return Result(reply=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    return classic_members.heartbeat(group, consumer, surroundings, event, now_ms)
 
 
 def _leave(group: Group, event: events.Leave, now_ms: int) -> Result:
-    error = ErrorCode.UNKNOWN_MEMBER_ID
-    if event.single:
-        return Result(reply=LeaveGroupResponse(error_code=error))
-    responses = [MemberResponse(each.member_id, each.group_instance_id, error) for each in event.members]
-    return Result(reply=LeaveGroupResponse(members=responses))
+    consumer, surroundings = group.consumer, group.surroundings
+    if consumer is None or surroundings is None:
+        return Result(reply=LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    return classic_members.leave(group, consumer, surroundings, event, now_ms)
 
 
 HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {

@@ -31,7 +31,7 @@ def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings,
     result = Result()
     cause, why = _CAUSES[key.kind]
     result.trigger = Trigger(why, f"{cause}: member {key.member_id}", key.member_id)
-    fence(group, consumer, surroundings, [member], cause, result)
+    fence(group, consumer, surroundings, [member], cause, now_ms, result)
     return result
 
 
