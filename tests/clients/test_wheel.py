@@ -107,7 +107,7 @@ def run(command: Sequence[str | Path], cwd: Path, environment: dict[str, str]) -
 
 
 def built(python: Path, directory: Path, environment: dict[str, str]) -> Path:
-    """The wheel of a copy of the sources: nothing that an earlier build left behind gets into it."""
+    """The wheel of a copy of the sources, as in a fresh clone: nothing that an earlier build generated is in it."""
     copy = directory / "sources"
     copy.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
@@ -117,6 +117,9 @@ def built(python: Path, directory: Path, environment: dict[str, str]) -> Path:
             shutil.copytree(source, copy / name, ignore=ignore)
         else:
             shutil.copy(source, copy / name)
+    for path in (copy / "protocol" / "kafka_wire" / "generated").iterdir():
+        if path.name != "__init__.py":
+            path.unlink()
     run([python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", directory / "dist", "."], copy, environment)
     shutil.rmtree(copy)
     (wheel,) = (directory / "dist").glob("coordinatord-*.whl")
@@ -188,7 +191,7 @@ def test_the_wheel_has_every_module_and_nothing_else(tmp_path: Path, environment
 
 
 def files(folder: str) -> Iterator[Path]:
-    """The modules of a folder, and its marks of typed packages."""
+    """The modules of a folder, also generated ones, its marks of typed packages, and what the codecs were made from."""
     for path in (REPOSITORY / folder).rglob("*"):
-        if path.suffix == ".py" or path.name == "py.typed":
+        if path.suffix == ".py" or path.name in ("py.typed", "made_from.txt"):
             yield path
