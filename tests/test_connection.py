@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from coordinatord.net.answers import MAX_HELD, MAX_LOGGED_BYTES
 from coordinatord.net.connection import MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.net.request import RequestContext
+from coordinatord.observe.logger import captured
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -411,7 +411,7 @@ def test_bad_input_closes_its_connection_with_one_line_and_nobody_else_notices(
 ) -> None:
     scene = Scene()
     bad, good = scene.wire(), scene.wire()
-    with capture_logs() as lines:
+    with captured() as lines:
         bad.connection.data_received(frame)
     assert bad.transport.closed
     assert len(lines) == 1
@@ -449,7 +449,7 @@ def test_a_stranger_is_called_what_it_is_and_told_of_once(
 ) -> None:
     scene = Scene(max_frame_bytes=104_857_600)
     wire = scene.wire()
-    with capture_logs() as lines:
+    with captured() as lines:
         for start in range(0, len(said), chunk):
             wire.connection.data_received(said[start : start + chunk])
     assert wire.transport.closed
@@ -465,7 +465,7 @@ def test_a_stranger_is_called_what_it_is_and_told_of_once(
 def test_other_impossible_sizes_are_told_as_sizes(said: bytes) -> None:
     scene = Scene(max_frame_bytes=104_857_600)
     wire = scene.wire()
-    with capture_logs() as lines:
+    with captured() as lines:
         wire.connection.data_received(said)
     assert "a frame of" in lines[0]["reason"]
     assert dict(scene.door.metrics.rejected) == {"oversized": 1}
@@ -556,7 +556,7 @@ def test_a_handler_that_fails_is_logged_in_full_and_closes_its_connection() -> N
 
     scene.door.router.routes.handlers[12] = broken
     wire = scene.wire()
-    with capture_logs() as lines:
+    with captured() as lines:
         wire.send(HEARTBEAT, 4)
     assert [line["log_level"] for line in lines] == ["error"]
     assert wire.transport.closed
@@ -568,7 +568,7 @@ def test_an_answer_that_cannot_be_encoded_closes_its_connection_behind_those_tha
         protocol_name="", member_id="m" * 40_000
     )
     wire = scene.wire()
-    with capture_logs() as lines:
+    with captured() as lines:
         wire.connection.data_received(b"".join(wire.frame(*each) for each in ((HEARTBEAT, 4), (JOIN, 3), (JOIN, 3))))
     assert [line["log_level"] for line in lines] == ["error"]
     assert wire.transport.closed
@@ -587,7 +587,7 @@ def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
     door = make_door({12: fail, 11: fail}, turns, shortcuts={12: lambda codec: Failing()})
     for request, name in ((HEARTBEAT, "Heartbeat"), (JOIN, "JoinGroup")):
         wire = Wire(door, turns)
-        with capture_logs() as lines:
+        with captured() as lines:
             wire.send(request, 4)
         assert wire.transport.closed
         assert [(line["event"], line["api"]) for line in lines] == [("a handler failed", name)]

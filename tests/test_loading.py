@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from structlog.testing import capture_logs
 
 from coordinatord.cluster.placement import partition_for
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch, replay
 from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.observe.logger import captured
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime import loading
 from coordinatord.runtime.loading import Loading
@@ -92,7 +92,7 @@ async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.Monkey
     into, metrics = coordinator(world), Metrics()
     each = Loading(metrics)
     seen: list[tuple[float, int]] = []
-    with capture_logs() as lines:
+    with captured() as lines:
         task = asyncio.create_task(each.run(into))
         while not task.done():
             await asyncio.sleep(0)

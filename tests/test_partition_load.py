@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from coordinatord.coordinator import partition_load
 from coordinatord.coordinator.groups import Coordinator
@@ -17,6 +16,7 @@ from coordinatord.group.state import Group, GroupSettings
 from coordinatord.log import LogConfig, LogDamaged, PartitionLog
 from coordinatord.log import replay as replay_log
 from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.observe.logger import captured
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import ACTIVE, LOADING, Partitions
 from coordinatord.runtime.runtime import Runtime
@@ -264,7 +264,7 @@ def test_what_is_not_read_is_told_once_with_its_name() -> None:
     records = [(b"\0\x0b\0\1g", b"\0\0"), (b"\0\x0b\0\1h", b"\0\0"), (b"\0\x63", b"")]
     world.writer.append(log, build_batch(records, 1))
     world.settle()
-    with capture_logs() as said:
+    with captured() as said:
         into, _ = loaded(log)
     assert into.unread == {"record type 11": 2, "record type 99": 1}
     assert [line["what"] for line in said] == ["record type 11 (ShareGroupMetadata)", "record type 99"]

@@ -14,6 +14,7 @@ from coordinatord.cli.options import fail, load_or_exit, settings_options
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
 from coordinatord.config import Listener, Settings
 from coordinatord.observe import announce, logs
+from coordinatord.observe.logger import get_logger
 
 if TYPE_CHECKING:
     from coordinatord.daemon.daemon import Daemon
@@ -40,7 +41,7 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
     settings = loaded.settings
     logs.configure(settings.logging_format, settings.logging_level)
     for warning in loaded.warnings:
-        logs.get_logger().warning(warning)
+        get_logger().warning(warning)
     try:
         with ReadyFile(ready_file) as ready:
             status = run(settings, ready)
@@ -74,7 +75,7 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
         told = sentence(error, settings) if isinstance(error, OSError) else None
         if told is not None:
             fail(told)
-        logs.get_logger().exception("the daemon failed")
+        get_logger().exception("the daemon failed")
         return 1
 
 

@@ -13,8 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import structlog
-
+from coordinatord.observe.logger import get_logger
 from kafka_wire import registry
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import FrameSplitter
@@ -34,7 +33,7 @@ MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 Answered = Callable[[Any], object]
 
-log = structlog.get_logger("coordinatord.workers")
+log = get_logger("coordinatord.workers")
 
 
 class Peers:

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import structlog
-
 from coordinatord.coordinator.partition_load import PartitionLoad
 from coordinatord.group.classic.step import step
 from coordinatord.group.consumer.state import ConsumerState, Surroundings
@@ -28,6 +26,7 @@ from coordinatord.group.states import STABLE
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.net.request import RequestContext
 from coordinatord.observe.ledger import Ledger
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.logs import Teller
 from coordinatord.runtime.actors import Actor, Actors
 from coordinatord.runtime.log import Log
@@ -117,7 +116,7 @@ class GroupActor(Actor["Coordinator"]):
         return response
 
 
-log = structlog.get_logger("coordinatord.coordinator")
+log = get_logger("coordinatord.coordinator")
 
 
 class Coordinator(Actors[GroupActor]):

@@ -20,14 +20,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
-import structlog
-
 from coordinatord.group.classic.step import restore
 from coordinatord.group.events import TopicDeleted
 from coordinatord.group.replay import NO_PRODUCER_ID, replay, replay_marker, replay_offset
 from coordinatord.group.result import Dropped, Result
 from coordinatord.group.state import Group
 from coordinatord.log.loader import ReplayedBatch
+from coordinatord.observe.logger import get_logger
 from kafka_wire.errors import DecodeError, TrailingBytesError
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, group_of
@@ -35,7 +34,7 @@ from kafka_wire.records.newest import Newest, Odd, gather
 from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
-log = structlog.get_logger("coordinatord.coordinator")
+log = get_logger("coordinatord.coordinator")
 
 SLICE_RECORDS: Final = 1_000
 """Records or keys between two yields: about a millisecond."""

@@ -50,7 +50,7 @@ from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
 from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.observe.health import Health
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.recovery import tell_of_recovery
 from coordinatord.runtime.loading import Loading

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from coordinatord.config import Settings
 from coordinatord.daemon.daemon import Daemon
 from coordinatord.daemon.worker import Part
-from coordinatord.observe.logs import gather, get_logger
+from coordinatord.observe.logger import get_logger
+from coordinatord.observe.logs import gather
 
 
 async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from coordinatord.net.connection import Connection
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 
-log = structlog.get_logger("coordinatord.net")
+log = get_logger("coordinatord.net")
 
 ROOM = 0.9
 """There is room again when no more than this share of the allowed connections is open: a crowd that comes and goes

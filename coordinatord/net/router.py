@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
 
-import structlog
-
 from coordinatord.net.api_versions import unsupported_version
 from coordinatord.net.connection import Connection
 from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Handler, Route, Routes, ShortcutMaker
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
@@ -35,7 +34,7 @@ CORRELATION_AT: Final = 4
 HEAD_BYTES: Final = 10
 """Bytes of API key, version, correlation id, and the length of the client id."""
 
-log = structlog.get_logger("coordinatord.net")
+log = get_logger("coordinatord.net")
 
 
 class Router:

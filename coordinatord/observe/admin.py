@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from coordinatord.config import Listener
 from coordinatord.observe.health import Health
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coordinatord.observe.compiled import is_compiled
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 
 
 def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: str | None, people: bool) -> None:

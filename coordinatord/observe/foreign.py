@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinatord.log.ownership import Foreign
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 
 
 def tell_of_foreign(foreign: Foreign) -> None:

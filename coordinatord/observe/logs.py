@@ -1,9 +1,8 @@
 """Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
 
-All our code logs through structlog; lines that libraries log through the standard library get the same format. A line
-of a disabled level costs 0.8 µs through a module's logger and 0.15 µs through one that was bound (`log.bind()`) after
-`configure`; on a hot path, keep a bound one. Lines that are logged by the thousand have a `Teller`: the same line in
-half the time.
+These are the lines of the command line, which calls `configure`; a library's go through the standard library
+(logger.py). Here, structlog makes them, and lines that libraries log through the standard library get the same format.
+Lines that are logged by the thousand have a `Teller`: the same line in half the time.
 
 With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
 lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
@@ -24,6 +23,9 @@ from typing import Any, TextIO
 
 import orjson
 
+from coordinatord.observe import logger as loggers
+from coordinatord.observe.logger import get_logger
+
 
 def _import_structlog() -> Any:
     """Import structlog without rich. It imports rich whenever rich is installed, for tracebacks that we do not print:
@@ -40,7 +42,8 @@ def _import_structlog() -> Any:
     return structlog
 
 
-structlog = _import_structlog()
+structlog: Any = None
+"""Imported by `configure`: a library does without."""
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -176,21 +179,23 @@ class Teller:
     after logging is configured.
     """
 
-    __slots__ = ("_ending", "_event", "_info", "_is_on", "_processors", "_say")
+    __slots__ = ("_ending", "_event", "_is_fast", "_logger", "_made", "_say")
 
     def __init__(self, name: str, event: str) -> None:
-        logger = get_logger(name).bind()
         self._event = event
-        self._info: Callable[..., object] = logger.info
-        self._processors: list[Any] = structlog.get_config()["processors"]
-        self._is_on = isinstance(logger._logger, _Lines) and logger.is_enabled_for(logging.INFO)
-        self._say: Callable[[str], object] = logger._logger.info if self._is_on else logger.info
+        self._logger = get_logger(name)
+        self._made = made = self._logger.made
+        self._say: Callable[[str], object] = _nothing
+        self._is_fast = False
+        if _is_json(made) and made.is_enabled_for(logging.INFO):
+            self._is_fast = True
+            self._say = made._logger.info
         origin = _origin({"event": event}, name, "info")
         self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
 
     def __call__(self, fields: dict[str, Any]) -> None:
         """`fields` has at least one entry and must not be used by the caller afterwards."""
-        if self._is_on and self._processors[0] is _to_json:
+        if self._is_fast and self._logger.made is self._made:
             began_us, time = _millisecond
             now_us = time_ns() // 1_000
             if not 0 <= now_us - began_us < 1_000:
@@ -202,23 +207,29 @@ class Teller:
             if 2 < len(told) <= MAX_TEXT and told.isascii():
                 self._say(f'{told[:-1].decode()}{self._ending}{time}{_MICROSECONDS[now_us - began_us]}"}}')
                 return
-        self._info(self._event, **fields)
+        self._logger.info(self._event, **fields)
+
+
+def _is_json(made: Any) -> bool:
+    """Whether a logger is one that `configure` has made, for lines of JSON."""
+    return isinstance(getattr(made, "_logger", None), _Lines) and made._processors[0] is _to_json
+
+
+def _nothing(_line: str) -> None:
+    """Says nothing."""
 
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Configure all logging of the process by the settings logging.format and logging.level."""
-    global _output, _worker
+    global _output, _worker, structlog
     _worker = None
+    structlog = _import_structlog()
     stream = sys.stderr if stream is None else stream
     _output.gather(None)
     _output = output = _Output(stream)
     console = form == "console" or (form == "auto" and stream.isatty())
-    structlog.configure(
-        processors=_rendering(console, colors=stream.isatty()),
-        wrapper_class=_wrapper(_LEVELS[level]),
-        logger_factory=lambda *names: _Lines(output, *names),
-        cache_logger_on_first_use=True,
-    )
+    processors, wrapper = _rendering(console, colors=stream.isatty()), _wrapper(_LEVELS[level])
+    loggers.making(lambda name: wrapper(_Lines(output, name), processors, {}))
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Routed)]:
         root.removeHandler(handler)
@@ -235,13 +246,6 @@ def tell_worker(worker: int) -> None:
     """Add the worker's number to every line from now on."""
     global _worker
     _worker = worker
-
-
-def get_logger(name: str = "") -> Any:
-    """`log.info("listening", host=…, port=…)`. A module may get its logger at import: the logger takes the
-    configuration that is current at its first line, and keeps it.
-    """
-    return structlog.get_logger(name) if name else structlog.get_logger()
 
 
 def _rendering(console: bool, colors: bool) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinatord.log.recovery import PartitionRecovery
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 
 
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:

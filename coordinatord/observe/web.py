@@ -20,7 +20,7 @@ from prometheus_client.exposition import make_wsgi_app
 
 from coordinatord.observe.exposition import ShellCollector, registry
 from coordinatord.observe.health import Health
-from coordinatord.observe.logs import get_logger
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES

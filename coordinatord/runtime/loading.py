@@ -17,14 +17,13 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-import structlog
-
 from coordinatord.log.loader import ReplayedBatch
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.log import Log
 from coordinatord.runtime.partitions import Partitions
 
-log = structlog.get_logger("coordinatord.runtime")
+log = get_logger("coordinatord.runtime")
 
 SLICE_S = 0.003
 """How long loading may occupy the event loop before other work runs. Checked about every thousand records."""

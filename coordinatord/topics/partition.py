@@ -12,11 +12,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from coordinatord.log.disk import Disk
 from coordinatord.log.errors import LogError
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.observe.logger import get_logger
 from coordinatord.topics import snapshots
 from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.configs import Configs
@@ -26,7 +25,7 @@ from kafka_wire.records.batch import BatchHeader, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
 from kafka_wire.records.key_values import key_values
 
-log = structlog.get_logger("coordinatord.topics")
+log = get_logger("coordinatord.topics")
 
 UNREADABLE: Final = (OSError, LogError, DecodeError)
 """The exceptions of reading a log whose disk or files are damaged."""

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-import structlog
-
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
+from coordinatord.observe.logger import get_logger
 from coordinatord.runtime.actors import Actor, Actors
 from coordinatord.runtime.log import Log
 from coordinatord.runtime.partitions import Partitions
@@ -35,7 +34,7 @@ from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import KeyValues
 from kafka_wire.records.transactions import decode_key, decode_value, encode_key, encode_value
 
-log = structlog.get_logger("coordinatord.transactions")
+log = get_logger("coordinatord.transactions")
 
 RETRY_MS: Final = 1_000
 """The delay before a retry: of a marker for a partition that is being loaded, or of an abort that needs a producer id

@@ -11,9 +11,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import structlog
-
 from coordinatord.cluster.nodes import Nodes
+from coordinatord.observe.logger import get_logger
 from coordinatord.topics.names import TRANSACTION_TOPIC
 from coordinatord.topics.produce import Errors, Participation
 from coordinatord.transactions.coordinator import Transactions
@@ -41,7 +40,7 @@ WRITE_MARKERS = 27, 2
 NO_EPOCH = -1
 """The coordinator epoch of our own coordinator, above every other one. Clients cannot send it."""
 
-log = structlog.get_logger("coordinatord.transactions")
+log = get_logger("coordinatord.transactions")
 
 
 class Peers(Protocol):

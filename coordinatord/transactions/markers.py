@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import structlog
-
+from coordinatord.observe.logger import get_logger
 from coordinatord.topics.markers import Marker, TransactionalAppends
 from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.transactions.result import Markers
 from coordinatord.transactions.state import TopicPartition
 from kafka_wire.errors import ErrorCode
 
-log = structlog.get_logger("coordinatord.transactions")
+log = get_logger("coordinatord.transactions")
 
 RETRIED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 

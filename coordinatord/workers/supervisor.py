@@ -32,6 +32,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.net.listening import bound
 from coordinatord.observe import logs
 from coordinatord.observe.foreign import tell_of_foreign
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.recovery import tell_of_recovery
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue
@@ -53,7 +54,7 @@ LOCK_FILE = ".workers-lock"
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
-log = logs.get_logger("coordinatord.supervisor")
+log = get_logger("coordinatord.supervisor")
 
 
 class CannotBind(Exception):

@@ -22,6 +22,7 @@ from coordinatord.config import TABLE, Settings, load
 from coordinatord.log.errors import LogDamaged
 from coordinatord.observe import logs
 from coordinatord.observe.admin import AdminError
+from coordinatord.observe.logger import captured
 
 Run = Callable[..., Result]
 
@@ -178,23 +179,17 @@ def test_ctrl_c_before_the_daemon_minds_it_is_quiet(run: Run, served: types.Simp
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_a_mistake_of_ours_is_logged_with_its_traceback(
-    run: Run, served: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[str] = []
-    monkeypatch.setattr(logs, "get_logger", lambda: types.SimpleNamespace(exception=written.append))
+def test_a_mistake_of_ours_is_logged_with_its_traceback(run: Run, served: types.SimpleNamespace) -> None:
     served.outcome = raising(ZeroDivisionError())
-    assert run("serve").exit_code == 1
-    assert written == ["the daemon failed"]
+    with captured() as lines:
+        assert run("serve").exit_code == 1
+    assert [(line["event"], line["exc_info"]) for line in lines] == [("the daemon failed", True)]
 
 
-def test_warnings_about_settings_are_log_lines(
-    run: Run, served: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warned: list[str] = []
-    monkeypatch.setattr(logs, "get_logger", lambda: types.SimpleNamespace(warning=warned.append))
-    assert run("serve", "--set", "process.roles=broker").exit_code == 0
-    assert warned == ["process.roles has no effect here."]
+def test_warnings_about_settings_are_log_lines(run: Run, served: types.SimpleNamespace) -> None:
+    with captured() as lines:
+        assert run("serve", "--set", "process.roles=broker").exit_code == 0
+    assert [(line["event"], line["log_level"]) for line in lines] == [("process.roles has no effect here.", "warning")]
 
 
 @pytest.mark.parametrize(

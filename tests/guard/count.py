@@ -15,19 +15,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
-import logging
 import sys
 import tempfile
 from contextlib import aclosing
 from pathlib import Path
 from types import FrameType
 
-import structlog
-
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
 from coordinatord.daemon.daemon import Daemon
 from coordinatord.observe.health import HealthState
+from coordinatord.observe.logger import silent
 from tests.guard.script import WARM_UP, Entry, Stage
 
 ROOT = str(Path(__file__).parents[2])
@@ -118,11 +116,6 @@ async def _count(entry: Entry, data_dir: str, calls: Calls) -> Figures:
 def count(entry: Entry) -> tuple[Figures, dict[str, int]]:
     """A script's figures, and which functions were called how often in one of its rounds."""
     calls = Calls()
-    with tempfile.TemporaryDirectory() as directory:
-        before = structlog.get_config()
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-        try:
-            figures = asyncio.run(_count(entry, f"{directory}/data", calls))
-        finally:
-            structlog.configure(**before)
+    with tempfile.TemporaryDirectory() as directory, silent():
+        figures = asyncio.run(_count(entry, f"{directory}/data", calls))
     return figures, calls.seen

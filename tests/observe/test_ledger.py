@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from structlog.testing import capture_logs
 
 from coordinatord.cli import cli
 from coordinatord.cli.groups import look_up, story, told
@@ -26,6 +25,7 @@ from coordinatord.group.events import Join, Leave
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Trigger
 from coordinatord.group.states import Cause, Why
 from coordinatord.observe import ledger as ledger_module
+from coordinatord.observe.logger import captured
 from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.api.describe_groups import DescribedGroup
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -236,7 +236,7 @@ def test_members_that_are_not_named_any_more_are_counted(monkeypatch: pytest.Mon
 
 def test_there_is_one_log_line() -> None:
     world = World(initial_rebalance_delay_ms=0)
-    with capture_logs() as lines:
+    with captured() as lines:
         world.tell_of_rebalance = ledger_module.lines()
         world.ledger = world.new_ledger()
         leader, absent = _two_members(world)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import structlog
 
-from coordinatord.observe import logs
+from coordinatord.observe import logger, logs
 from coordinatord.observe.announce import for_people, listening
 
 
@@ -29,7 +28,7 @@ def _as_it_was() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    logger.making()
 
 
 @pytest.fixture
@@ -231,7 +230,7 @@ def test_a_teller_is_silent_where_its_level_is_off_and_heard_by_who_listens() ->
     logs.tell_worker(1)
     logs.configure("json", "info", stream)  # of another process, from here on
     teller = logs.Teller("x", "told")
-    with structlog.testing.capture_logs() as lines:
+    with logger.captured() as lines:
         teller({"group": "g"})
     assert lines == [{"event": "told", "group": "g", "log_level": "info"}]
     assert stream.getvalue() == ""

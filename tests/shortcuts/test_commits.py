@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from coordinatord.group.events import EndTransaction, TxnCommit, Unload
+from coordinatord.observe.logger import captured
 from coordinatord.shortcuts import commits
 from coordinatord.shortcuts.commits import KEPT_MS
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
@@ -405,7 +405,7 @@ def test_a_request_that_is_cut_off_is_refused_as_any() -> None:
         reasons = []
         for world in worlds:
             wire = world.wire()
-            with capture_logs() as lines:
+            with captured() as lines:
                 wire.connection.data_received(size.to_bytes(4, "big") + frame[:size])
             assert wire.connection.closed
             wire.connection.connection_lost(None)

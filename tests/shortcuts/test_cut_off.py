@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
+from coordinatord.observe.logger import captured
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.handlers.test_handlers import commit_request, stable
 from tests.handlers.world import World
@@ -52,7 +52,7 @@ def test_it_is_refused_in_a_sentence(remembered: Callable[[], Remembered], behin
     for size in range(len(whole)):
         world, wire, _, _ = remembered()
         wire.transport.written.clear()
-        with capture_logs() as lines:
+        with captured() as lines:
             wire.connection.data_received(size.to_bytes(SIZE, "big") + whole[:size] + bytes(behind))
             world.turns.run()
         assert wire.connection.closed
@@ -64,7 +64,7 @@ def test_it_is_refused_in_a_sentence(remembered: Callable[[], Remembered], behin
 def test_the_whole_one_is_taken(remembered: Callable[[], Remembered]) -> None:
     world, wire, request, version = remembered()
     wire.transport.written.clear()
-    with capture_logs() as lines:
+    with captured() as lines:
         wire.send(request, version)
         world.turns.run()
     assert not wire.connection.closed

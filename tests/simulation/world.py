@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import structlog
-
 from coordinatord.cluster.placement import partition_for
 from coordinatord.config import Settings
 from coordinatord.coordinator.groups import GroupActor
@@ -26,6 +24,7 @@ from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.send import ANY_NODE, Send
 from coordinatord.net.router import Router
+from coordinatord.observe.logger import silent
 from coordinatord.simulation.engine import START_MS, Engine
 from coordinatord.topics.names import OFFSETS_TOPIC
 from tests.simulation.clocks import machine_clock_hidden
@@ -353,12 +352,9 @@ def simulated(machine: Machine) -> Iterator[None]:
         else:
             raise Violated(f"a handler of {codec.name} failed for {connection.client_id}: {error!r}")
 
-    configured = structlog.get_config()
     Router.failed = staticmethod(failed)  # type: ignore[assignment]
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     try:
-        with machine_clock_hidden(machine.world.load_ms), chance_of(machine):
+        with silent(), machine_clock_hidden(machine.world.load_ms), chance_of(machine):
             yield
     finally:
         Router.failed = staticmethod(before)  # type: ignore[assignment]
-        structlog.configure(**configured)

@@ -1,0 +1,180 @@
+"""The loggers of our modules: `log.info("listening", host=…, port=…)`, an event and its fields.
+
+Where coordinatord is a library, a line goes to the standard library's logger of the same name, below `coordinatord`,
+and is silent until somebody asks: `logging.basicConfig(level=logging.INFO)`, say. The daemon's command line has lines
+of its own (`logs.configure`). A logger asks at each line which of these it is, so a module may get its logger when it
+is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ROOT = "coordinatord"
+
+logging.getLogger(ROOT).addHandler(logging.NullHandler())  # without it, warnings would be printed
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+
+class StandardLogger:
+    """A logger of the standard library, with fields: they follow the event in the message, and are in the record's
+    attribute `fields`.
+    """
+
+    __slots__ = ("_context", "_logger")
+
+    def __init__(self, name: str, context: dict[str, Any] | None = None) -> None:
+        self._logger = logging.getLogger(name or ROOT)
+        self._context = context or {}
+
+    def bind(self, **context: Any) -> StandardLogger:
+        """The same logger, whose lines have these fields, too."""
+        return StandardLogger(self._logger.name, {**self._context, **context})
+
+    def is_enabled_for(self, level: int) -> bool:
+        return self._logger.isEnabledFor(level)
+
+    def log(self, level: int, event: str, exc_info: Any = None, **fields: Any) -> None:
+        if self._logger.isEnabledFor(level):
+            fields = {**self._context, **fields}
+            told = "".join(f" {name}={value!r}" for name, value in fields.items())
+            self._logger.log(level, "%s%s", event, told, exc_info=exc_info, extra={"fields": fields}, stacklevel=3)
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self.log(logging.DEBUG, event, **fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.log(logging.INFO, event, **fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.log(logging.WARNING, event, **fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.log(logging.ERROR, event, **fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        self.log(logging.CRITICAL, event, **fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """With the exception that is being handled."""
+        self.log(logging.ERROR, event, **{"exc_info": True, **fields})
+
+
+Make = Callable[[str], Any]
+"""A logger's name -> what it logs with: the methods of StandardLogger."""
+
+_make: Make = StandardLogger
+
+
+def making(make: Make = StandardLogger) -> Make:
+    """From now on all loggers log with what `make` returns, by default with the standard library's. Returns what it was
+    until now.
+    """
+    global _make
+    before, _make = _make, make
+    return before
+
+
+class Logger:
+    """A module's logger: what its methods are is looked up at each line."""
+
+    __slots__ = ("_made", "_made_by", "name")
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self._made: Any = None
+        self._made_by: Make | None = None
+
+    @property
+    def made(self) -> Any:
+        """What it logs with now. Whoever keeps this saves the look-up, and does not notice when it changes."""
+        if self._made_by is not _make:
+            self._made, self._made_by = _make(self.name), _make
+        return self._made
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self.made, method)
+
+
+def get_logger(name: str = "") -> Any:
+    """The logger of a module, which may get it when it is imported."""
+    return Logger(name)
+
+
+class _Kept:
+    """A logger whose lines are kept in a list."""
+
+    def __init__(self, lines: list[dict[str, Any]], context: dict[str, Any]) -> None:
+        self._lines = lines
+        self._context = context
+
+    def bind(self, **context: Any) -> _Kept:
+        return _Kept(self._lines, {**self._context, **context})
+
+    def is_enabled_for(self, _level: int) -> bool:
+        return True
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        self._keep(logging.getLevelName(level).lower(), event, fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        self._keep("error", event, {"exc_info": True, **fields})
+
+    def __getattr__(self, method: str) -> Any:
+        if method not in _LEVELS:
+            raise AttributeError(method)
+        return lambda event, **fields: self._keep(method, event, fields)
+
+    def _keep(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        self._lines.append({**self._context, **fields, "event": event, "log_level": level})
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[list[dict[str, Any]]]:
+    """For tests: the lines of all loggers during the block, as their fields with `event` and `log_level`. They go
+    nowhere else.
+    """
+    lines: list[dict[str, Any]] = []
+    before = making(lambda _name: _Kept(lines, {}))
+    try:
+        yield lines
+    finally:
+        making(before)
+
+
+class _Silent:
+    """Logs nothing."""
+
+    def bind(self, **_context: Any) -> _Silent:
+        return self
+
+    def is_enabled_for(self, _level: int) -> bool:
+        return False
+
+    def log(self, _level: int, _event: str, **_fields: Any) -> None:
+        """Nothing."""
+
+    def _nothing(self, _event: str, **_fields: Any) -> None:
+        """Nothing."""
+
+    debug = info = warning = error = critical = exception = _nothing
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """No logger says anything during the block, nor computes what it would say."""
+    before = making(lambda _name: _Silent())
+    try:
+        yield
+    finally:
+        making(before)
