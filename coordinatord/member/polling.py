@@ -1,18 +1,18 @@
-"""The six steps of a poll; each call goes through them as far as it can.
+"""The six steps of a poll. Each event runs the steps as far as they can go.
 
-1. coordinate: find the coordinator, join and sync, commit what is due
-2. positions: the committed offset, else by the reset policy
-3. kept records: if there are any, the poll returns them, but first the next fetches are sent
-4. fetches
-5. wait for the network, or a deadline: the step ends, and the next event continues
+1. coordinate: find the coordinator, join and sync, auto-commit when it is due
+2. set positions: from committed offsets, otherwise by the reset policy
+3. buffered records: if there are any, send the next fetches and return the records
+4. send fetches
+5. wait for the network or a deadline: this call ends, and the next event continues the poll
 6. back to 1
 
 The client of 2017 returned no records after step 5 if a rejoin was needed. Kafka 4.3 has no such check: step 1 drops
-the records of revoked partitions, so eager members have none to return, and cooperative ones read on from those that
-they keep. The client without a thread has the check. Its step 1 also waits for the join to end, whatever the poll's
-timeout is.
+the records of revoked partitions, so eager members have none to return, and cooperative members continue to read the
+partitions that they keep. The client without a heartbeat thread (`single_threaded`) has the check. Its step 1 also
+waits for the join to end, whatever the poll's timeout is.
 
-While the coordinator is unknown, kept records are returned only when the poll's time is up, as in Kafka.
+While the coordinator is unknown, buffered records are returned only when the poll's timeout has passed, as in Kafka.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
             _return(member, Polled(handed), now_ms, result)
             return
         if not blocked and member.settings.fetches:
-            look_up(member, now_ms, result)  # a kept response may say that an offset is out of range
+            look_up(member, now_ms, result)  # a buffered response may say that an offset is out of range
     if member.failure is not None:
         error, what = member.failure
         member.failure = None
@@ -74,7 +74,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _coordinate(member: Member, now_ms: int, result: Result) -> bool:
-    """Steps 1 and 2; False if the poll must wait here. It does not wait for a join (KIP-429)."""
+    """Steps 1 and 2. Returns False if the poll must wait here. A poll does not wait for a join (KIP-429)."""
     if not ensure_coordinator(member, now_ms, result):
         return False
     if not ensure_active_group(member, now_ms, result):
@@ -90,7 +90,7 @@ def _return(member: Member, polled: Polled, now_ms: int, result: Result) -> None
 
 
 def _close(member: Member, now_ms: int, result: Result) -> None:
-    """Commit, give up all partitions, leave, and stop."""
+    """Wait for a commit that `begin_close` started, give up all partitions, leave, and wait for the responses."""
     closing = member.closing
     assert closing is not None
     member.wake_at(member.close_deadline_ms)
@@ -111,15 +111,14 @@ def _close(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _awaited(member: Member) -> int:
-    """How many requests a close still waits for, if time permits (awaitPendingRequests): LeaveGroup, and commits.
-
-    Kafka's consumer waits for JoinGroup and SyncGroup as well, whose responses are of no use to anybody.
+    """The number of requests to the coordinator that a close waits for, until its timeout (awaitPendingRequests): all
+    except JoinGroup and SyncGroup, whose responses are useless to a closed member. Kafka waits for these, too.
     """
     return sum(type(each.request) not in (JoinGroupRequest, SyncGroupRequest) for each in member.in_flight)
 
 
 def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result) -> None:
-    """Give up all partitions, and leave."""
+    """Give up all partitions and leave the group. `leave` as in events.Close."""
     owned = member.assignment
     if owned:
         in_order = member.state is STABLE and member.generation.generation_id >= 0
@@ -134,13 +133,13 @@ def wake_up(member: Member, now_ms: int, result: Result) -> None:
     if sync is not None and member.closing is None:
         member.sync_commit = None
         if sync.send is not None:
-            sync.send.context = None  # whether it is committed, nobody will be told
+            sync.send.context = None  # the call ends here: nobody is told the result of the commit
     if member.in_poll:
         _return(member, Polled({}), now_ms, result)
 
 
 def begin_close(member: Member, now_ms: int, result: Result) -> None:
-    """With auto-commit, commit the consumed offsets first, while there is time."""
+    """Start a close. With auto-commit, first commit the consumed offsets, for at most the close's timeout."""
     assert member.closing is not None
     member.close_deadline_ms = now_ms + member.closing.timeout_ms
     member.in_poll = False
