@@ -4,7 +4,7 @@
     loading ──▶ active  its actors are served
        └─────▶ failed   it cannot be read
 
-The errors are those of Kafka's coordinators: clients wait only for a partition that is being loaded.
+The errors are those of Kafka's coordinators: clients retry at this node only while a partition is loading.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FAILED: Final = 3
 
 
 class Partitions:
-    """The states of a topic's partitions."""
+    """The state of each partition of one topic: `states[partition]`."""
 
     __slots__ = ("_owns", "states")
 
     def __init__(self, count: int, owns: Callable[[int], bool] = lambda _partition: True) -> None:
-        """All partitions that this node `owns` are to be loaded. A topic that does not exist yet has none."""
+        """Partitions that this node `owns` begin as LOADING. `count` is 0 while the topic does not exist."""
         self._owns = owns
         self.states = self._all(count, LOADING)
 
@@ -42,11 +42,11 @@ class Partitions:
         return len(self.states)
 
     def of(self, name: str) -> int:
-        """The partition of an id. The topic must exist."""
+        """The partition that a group id or transactional id belongs to. The topic must exist."""
         return partition_for(name, len(self.states))
 
     def availability(self, partition: int) -> ErrorCode:
-        """NONE if this node serves the partition's actors; otherwise the error that a request gets."""
+        """NONE if this node serves the partition's actors; otherwise the error code for the response."""
         state = self.states[partition]
         if state == ACTIVE:
             return ErrorCode.NONE
