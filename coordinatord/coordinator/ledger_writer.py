@@ -1,8 +1,8 @@
-"""Writes the rebalance ledger's records to their topic: soon, in batches, and never many in one turn of the event loop.
+"""Writes the rebalance ledger's records to their topic: soon, in batches, with a time limit per turn of the event loop.
 
-No response waits for the ledger, and a write per record would cost more than the record. So records wait for a quarter
-of a second and are written with one append per partition; the records of ten thousand groups that end within a second
-take as many turns as needed.
+No response waits for the ledger, and one append per record would cost more than the record itself. So records wait for
+a quarter of a second and are written with one append per partition. If ten thousand groups complete a rebalance within
+a second, their records are written over as many turns as needed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from coordinatord.topics.names import LEDGER_TOPIC
 from kafka_wire.records.batch import KeyValues
 
 DELAY_S = 0.25
-"""How long a record may wait for others. A crash loses these records; their log lines are written already."""
+"""How long records are collected. A crash loses the collected records; their log lines are written already."""
 
 TURN_S = 0.001
-"""How long a turn encodes and writes records. A record of a few members takes 10 µs, one of thousands 2 ms."""
+"""The time limit of a turn. Encoding a record of a few members takes 10 µs, of thousands of members 2 ms."""
 
 
 class LedgerWriter:
-    """A Ledger writes through `append`."""
+    """Collects and writes records. Ledger calls `append` for each; `record` encodes the record when it is written."""
 
     def __init__(
         self,
@@ -51,19 +51,19 @@ class LedgerWriter:
         self._unwritten: dict[int, list[tuple[str, Callable[[], bytes]]]] = {}  # (group id, record) by partition
 
     def append(self, group: Group, record: Callable[[], bytes]) -> None:
-        """Write a record soon."""
+        """Write a record within `DELAY_S`, or as soon after as turns allow."""
         if not self._unwritten:
             self._loop.call_later(DELAY_S, self._write)
         partition = partition_for(group.group_id, self._topics.offsets_partitions)
         self._unwritten.setdefault(partition, []).append((group.group_id, record))
 
     def flush(self) -> None:
-        """Write all waiting records now."""
+        """Write all collected records now."""
         while self._unwritten:
             self._write()
 
     def _write(self) -> None:
-        """Write waiting records. The first rebalance creates the topic, as Kafka creates its internal topics."""
+        """Write collected records for one turn. The first record creates the topic, as with Kafka's internal topics."""
         unwritten = self._unwritten
         if not unwritten:
             return
@@ -90,7 +90,7 @@ class LedgerWriter:
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
             log = self._data.get(LEDGER_TOPIC, partition) if self._to_topic else None
-            # None if the topic was imported with fewer partitions.
+            # None if the topic was imported with fewer partitions: the records are dropped.
             if log is not None:
                 try:
                     self._writer.append_records(log, KeyValues(made), now_ms)

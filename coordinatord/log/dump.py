@@ -1,7 +1,7 @@
 """A log's files as text: batches, records, index entries, journal writes.
 
 `describe(path)` takes a segment, an index, a journal, or a partition's directory (all its segments), and yields lines.
-Damage is described where it is found, never fixed.
+A line reports damage where it is found. Nothing is repaired.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kafka_wire.records.control import decode_key
 #: (key, value) of a record -> its text
 Decoder = Callable[[bytes | None, bytes | None], str]
 
-#: A value longer than this is shown by its first bytes and its length.
+#: Of a longer value the first bytes and the length are shown.
 SHOWN_BYTES = 80
 
 
 def describe(
     path: str, *, with_records: bool = True, decoder: Decoder | None = None, disk: Disk | None = None
 ) -> Iterator[str]:
-    """Lines about the file or partition directory at `path`. Damage ends them with one that says where and what."""
+    """Lines about the file or partition directory at `path`. At damage, the last line of a file says where and what."""
     disk = disk or ReadOnlyDisk()
     if disk.is_dir(path):
         for name in sorted(disk.listdir(path)):
@@ -56,7 +56,7 @@ def describe(
 
 
 def plain(key: bytes | None, value: bytes | None) -> str:
-    """Key and value of unknown meaning: as text if they are text, otherwise in hexadecimal."""
+    """A key and a value without a known format: as text if printable, otherwise in hexadecimal."""
     return f"key {_shown(key)} value {_shown(value)}"
 
 

@@ -1,4 +1,4 @@
-"""Appends the markers that end transactions to partitions: control batches, which consumers skip.
+"""Appends markers to partitions. A marker ends a transaction; it is a control batch, which consumers skip.
 
 The outcome of a transaction is decided elsewhere (`coordinatord.transactions`, or the sender of a WriteTxnMarkers
 request); this module only decides whether the partition accepts the marker.
@@ -22,8 +22,8 @@ from kafka_wire.records.control import ControlType, read_end_marker
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A marker's content. `coordinator_epoch` is None for this node's own transaction coordinator: no other coordinator
-    is ahead of it.
+    """A marker's content. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such a
+    marker takes the latest coordinator epoch that the partition knows, so it is never fenced.
     """
 
     producer_id: int
@@ -42,12 +42,12 @@ class TransactionalAppends:
         self.now_ms = now_ms
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition; None when it does not exist."""
+        """The partition, or None if it does not exist."""
         return self.catalogue.partition(topic, index)
 
     def watch(self, partition: Partition, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
-        """Pass through all batches of a partition that is being loaded, and rebuild its producer state from them, so
-        that the partition need not be read a second time.
+        """Yield the batches of a partition that is being loaded, and rebuild its producer state from them, so that the
+        log is read only once.
         """
         producers = Producers(partition.log.log_start_offset)
         aborted = []
@@ -71,7 +71,7 @@ class TransactionalAppends:
         partition.loaded(producers, aborted)
 
     def append_marker(self, partition: Partition, marker: Marker) -> int | ErrorCode:
-        """The log epoch that makes the marker durable, or the error why it was not written."""
+        """Append a marker. Returns the log epoch that makes it durable, or the error that a refused marker gets."""
         producers = partition.producers
         coordinator_epoch = marker.coordinator_epoch
         if coordinator_epoch is None:
@@ -98,7 +98,7 @@ class TransactionalAppends:
         self, partition: Partition, records: Records, now_ms: int, producer_id: int, producer_epoch: int
     ) -> int:
         """Append one transactional batch without sequence numbers, as a group coordinator writes offsets. The caller
-        has checked the epoch. Returns the log's epoch; LogFailed when the log has failed.
+        has checked the producer epoch. Returns the log epoch that makes the batch durable. Raises LogFailed.
         """
         builder = BatchBuilder()
         records.put_into(builder, now_ms)
