@@ -21,7 +21,7 @@ HELP = {
     "listen": ("HOST:PORT", "Where clients connect. :9092 is every interface, port 0 any free port."),
     "advertise": ("HOST:PORT", "The address that clients are told to connect to, if it differs."),
     "data-dir": ("DIR", "Where the log is kept."),
-    "admin": ("HOST:PORT", "Serve /metrics, /healthz and /readyz there."),
+    "admin": ("HOST:PORT", "Serve /metrics, /healthz, /readyz and /rebalances over HTTP."),
     "workers": (
         "N",
         "Processes that share the work. Each is a node with its own port: the first port and the next N-1.",

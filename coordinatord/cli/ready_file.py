@@ -1,12 +1,12 @@
-"""`serve --ready-file PATH`: a file that is there while clients can connect, for whoever has started the daemon.
+"""`serve --ready-file PATH`: a file that exists while clients can connect. Scripts that start the daemon wait for it.
 
 Its one line is a JSON object:
 
     {"listeners": ["127.0.0.1:40123"], "advertised": ["127.0.0.1:40123"], "admin": ["http://127.0.0.1:1/"], "pid": 7}
 
 Lists have one entry for each listener of each worker, in the order of the workers; `admin` is empty without an admin
-port. `pid` is the process to send SIGTERM to: the supervisor, where there are workers. The file appears whole, under
-its name, when the daemon listens, and is removed when it has stopped.
+port. `pid` is the process to send SIGTERM to; with several workers it is the supervisor. The file is written under
+another name and renamed when the daemon listens, so a reader never sees a part of it. A stop removes the file.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from typing import Any
 
 
 class CannotTell(Exception):
-    """Why the file cannot be written: a sentence."""
+    """The file cannot be written. The message says why, in a sentence."""
 
 
 class ReadyFile:
-    """Used as a context manager around the daemon's life; `path` None means that nobody wants a file."""
+    """A context manager around the daemon's run. With `path` None it writes no file."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._is_written = False
 
     def __enter__(self) -> ReadyFile:
-        """Remove what a daemon that was killed has left, since it would be taken for ours. CannotTell."""
+        """Remove the file of a daemon that was killed: a reader would take it for this daemon's. Raises CannotTell."""
         path = self._path
         if path is None:
             return self
         if not os.access(path.parent, os.W_OK):
-            raise CannotTell(f"{path.parent} is no directory that this user can write: choose another --ready-file.")
+            raise CannotTell(f"{path.parent} is not a directory that this user can write: choose another --ready-file.")
         try:
             pid = json.loads(path.read_bytes())["pid"]
         except FileNotFoundError:
             return self
         except (OSError, ValueError, KeyError, TypeError):
-            raise CannotTell(f"{path} is there, and no ready file: choose another --ready-file.") from None
+            raise CannotTell(f"{path} exists and is no ready file: choose another --ready-file.") from None
         if not _is_another(pid):
             path.unlink(missing_ok=True)
         return self
 
     def write(self, bound: Sequence[tuple[str, str]], admin_urls: Sequence[str]) -> None:
-        """Clients may come. `bound` is (bound address, advertised address) of each listener. CannotTell."""
+        """Write the file. `bound` has (bound address, advertised address) of each listener. Raises CannotTell."""
         if self._path is None:
             return
         told = {
@@ -74,7 +74,7 @@ class ReadyFile:
 
 
 def _is_another(pid: Any) -> bool:
-    """Whether this is another process that runs: in a container, one daemon after another is process 1."""
+    """Whether `pid` is a running process other than this one. In a container each daemon in turn is process 1."""
     if not isinstance(pid, int) or pid <= 0 or pid == os.getpid():
         return False
     try:

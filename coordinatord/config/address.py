@@ -1,4 +1,4 @@
-"""Listeners as Kafka writes them, `PLAINTEXT://host:port`, and the plain `host:port` that people type.
+"""Parses listeners: Kafka's form, `PLAINTEXT://host:port`, and plain `host:port`.
 
 An empty host means every interface, as in Kafka; port 0 means any free port.
 """
@@ -11,7 +11,7 @@ import socket
 from coordinatord.config.kinds import Unacceptable, listed, shown
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
-"""Hosts that mean "every interface": good to listen on, nothing that a client could connect to."""
+"""Hosts that mean "every interface": a server can listen there, a client cannot connect there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Listener:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to listen, and what to tell clients about it."""
+    """Where to listen, and the address that clients are told."""
 
     name: str
     host: str
@@ -75,7 +75,7 @@ def parse_listeners(value: object) -> tuple[Listener, ...]:
 
 
 def parse_admin_listener(value: object) -> tuple[Listener, ...]:
-    """None or one, `http://host:port` or `host:port`."""
+    """At most one listener, `http://host:port` or `host:port`."""
     listeners = tuple(parse_listener(entry, "HTTP") for entry in listed(value))
     if len(listeners) > 1:
         raise Unacceptable("takes one address only")
@@ -96,8 +96,8 @@ def parse_protocol_map(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def endpoints(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> tuple[Endpoint, ...]:
-    """Pair what is bound with what is advertised. Without a word about it, Kafka advertises the bound host, and for
-    every interface this machine's name.
+    """Pair each listener with its advertised address, by listener name. As in Kafka, a listener without one advertises
+    the bound host, or the machine's name if it is bound to every interface.
     """
     told = {listener.name: listener for listener in advertised}
     pairs = []

@@ -394,7 +394,7 @@ class Settings:
         (),
         parse_admin_listener,
         "HOST:PORT, or empty for none",
-        "Where /metrics, /healthz and /readyz are served over HTTP. Port 0 is any free port.",
+        "Where /metrics, /healthz, /readyz and /rebalances are served over HTTP. Port 0 is any free port.",
         ours="not in Kafka; named as in Kafka Connect",
     )
     logging_format: str = choice(
