@@ -1,7 +1,7 @@
-"""Whether the generated modules belong to the declarations and the generator that are there.
+"""Checks that the generated modules were made from the present declarations and generator.
 
-`kafka_wire.generate` stores a digest of all that it reads; `kafka_wire.generated` compares it once, when the first of
-the modules is imported. That takes a millisecond, in an installation as in a checkout: no other state is trusted, and a
+`kafka_wire.generate` stores a digest of all files that it reads. `kafka_wire.generated` compares the digest once, when
+the first generated module is imported; that takes a millisecond. An installation does this as a checkout does, so a
 stale module is never used.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 GENERATED = PACKAGE / "generated"
 DIGEST = GENERATED / "made_from.txt"
-"""Written last: while modules are being written they are stale."""
+"""Written after all modules: until then they count as stale."""
 
 DECLARATIONS = ("api", "records")
-"""Folders of modules of which some declare messages."""
+"""Folders in which some modules declare messages."""
 GENERATOR = ("schema.py", "generate.py", "layout/*.py")
 
 DECLARES = b"\n@message("
-"""What a module of declarations has in it."""
+"""The bytes that mark a module of declarations."""
 
 
 class NotGenerated(ImportError):
@@ -44,7 +44,7 @@ def declared_modules() -> list[str]:
 
 
 def digest() -> str:
-    """Of everything that decides what the generated modules say."""
+    """SHA-256, in hexadecimal, of all files that decide the content of the generated modules."""
     made = hashlib.sha256()
     generator = {
         path.relative_to(PACKAGE).as_posix(): path.read_bytes()
@@ -66,7 +66,7 @@ def stored() -> str | None:
 
 
 def check() -> None:
-    """Raise NotGenerated with a sentence that says what to do."""
+    """Raise NotGenerated, with a sentence that says what to do, if the modules are missing or stale."""
     found = stored()
     if found == digest():
         return

@@ -1,4 +1,4 @@
-"""Bytes behind their length: strings, bytes and records, each plain or compact."""
+"""Length-prefixed values: strings, bytes and records, each plain or compact."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kafka_wire.schema import Type
 
 
 class Blob(Wire):
-    """Bytes after their length; None where the length is that of null and null is allowed."""
+    """Bytes after their length. A nullable blob with the length of null is None."""
 
     plain: PlainLength = LONG
     annotation = "bytes"
     empty: str | None = None
-    """The literal of an empty value, where nullable ones are often empty."""
+    """The source literal of an empty value, for types whose nullable values are often empty."""
     decoded = encoded = ""
-    """What turns bytes into a value, and back, in source."""
+    """Source appended to an expression: it turns bytes into the value, and the value into bytes."""
 
     def __init__(self, length: Length, nullable: bool) -> None:
         super().__init__()
@@ -57,11 +57,11 @@ class Blob(Wire):
         return obj
 
     def value_of(self, data: bytes) -> Any:
-        """The value that bytes stand for."""
+        """The value that `data` encodes."""
         return data
 
     def bytes_of(self, value: Any) -> bytes:
-        """The bytes that stand for a value."""
+        """The encoded value, without its length."""
         data: bytes = value
         return data
 
@@ -98,7 +98,7 @@ class Blob(Wire):
                 self.emit_content(out, data)
 
     def _emit_compact(self, out: EncodeSource, value: str, data: str, size: str, nullable: bool) -> None:
-        """Read the value without writing anything, then the length with the fixed-size values before it."""
+        """Emit source that encodes the value, then writes its length together with the fixed-size fields before it."""
         if not nullable:
             out.put(f"{data} = {value}{self.encoded}")
             out.put(f"{size} = len({data}) + 1")
@@ -113,7 +113,7 @@ class Blob(Wire):
         self.length.emit_encode(out, size)
 
     def emit_content(self, out: EncodeSource, data: str) -> None:
-        """Append the bytes that a variable holds."""
+        """Emit source that appends the variable `data` to the output."""
         out.emit(f"{out.sink} += {data}")
 
 
@@ -138,7 +138,7 @@ class String(Blob):
 
 
 class Records(Blob):
-    """Batches of records: perhaps megabytes, which are not copied where the output supports that."""
+    """Batches of records, up to megabytes. If the output is a `Parts`, it keeps them without a copy."""
 
     kind, annotation = "records", "bytes | memoryview"
 
