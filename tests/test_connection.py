@@ -595,7 +595,7 @@ def test_a_handler_that_fails_closes_its_connection_and_is_told_of() -> None:
 
 def test_one_log_line_tells_of_all_connections_that_are_too_many() -> None:
     scene = Scene(max_connections=2)
-    with capture_logs() as logs:
+    with captured() as logs:
         first = [scene.wire() for _ in range(5)]
         assert [each["event"] for each in logs] == ["new connections are refused"]
         for wire in first[1:]:

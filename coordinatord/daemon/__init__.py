@@ -2,6 +2,7 @@
 
 daemon.py      the parts and how they are put together; start, run, stop
 process.py     the event loop and the signals around it
+limits.py      the settings that groups and transactions take
 watches.py     state that metrics read
 compaction.py  when the log cleaner works
 worker.py      what a worker is given by its supervisor, and the line between them

@@ -30,10 +30,10 @@ from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.compaction import Compaction
+from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.watches import watch
 from coordinatord.daemon.worker import Part, take_up_line
 from coordinatord.group.consumer.state import Surroundings
-from coordinatord.group.state import GroupSettings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
@@ -66,7 +66,7 @@ from coordinatord.transactions.apis.transactions import TransactionApis
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from coordinatord.transactions.markers import PartitionMarkers
-from coordinatord.transactions.state import SERVER_VERSION, TransactionSettings
+from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api_key import ApiKey
 
 EXPIRY_SLICE_S = 0.001
@@ -179,14 +179,7 @@ class Daemon:
             self.runtime,
             self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
             self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
-            group_settings=GroupSettings(
-                min_session_timeout_ms=settings.group_min_session_timeout_ms,
-                max_session_timeout_ms=settings.group_max_session_timeout_ms,
-                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                max_size=settings.group_max_size,
-                offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-                max_pending_members=settings.group_max_pending_members,
-            ),
+            group_settings=group_settings(settings),
             max_groups=settings.max_groups,
             new_id=RandomIds(),
             ledger=self.ledger,
@@ -202,10 +195,7 @@ class Daemon:
             self.runtime,
             self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
             self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
-            settings=TransactionSettings(
-                max_timeout_ms=settings.transaction_max_timeout_ms,
-                id_expiration_ms=settings.transactional_id_expiration_ms,
-            ),
+            settings=transaction_settings(settings),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
             markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
