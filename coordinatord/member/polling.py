@@ -2,7 +2,7 @@
 
 1. coordinate: find the coordinator, join and sync, auto-commit when it is due
 2. set positions: from committed offsets, otherwise by the reset policy
-3. buffered records: if there are any, send the next fetches and return the records
+3. kept records (fetched, not yet returned): if there are any, send the next fetches and return the records
 4. send fetches
 5. wait for the network or a deadline: this call ends, and the next event continues the poll
 6. back to 1
@@ -12,7 +12,7 @@ the records of revoked partitions, so eager members have none to return, and coo
 partitions that they keep. The client without a heartbeat thread (`single_threaded`) has the check. Its step 1 also
 waits for the join to end, whatever the poll's timeout is.
 
-While the coordinator is unknown, buffered records are returned only when the poll's timeout has passed, as in Kafka.
+While the coordinator is unknown, kept records are returned only when the poll's timeout has passed, as in Kafka.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
             _return(member, Polled(handed), now_ms, result)
             return
         if not blocked and member.settings.fetches:
-            look_up(member, now_ms, result)  # a buffered response may say that an offset is out of range
+            look_up(member, now_ms, result)  # a kept response may say that an offset is out of range
     if member.failure is not None:
         error, what = member.failure
         member.failure = None
