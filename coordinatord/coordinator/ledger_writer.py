@@ -90,7 +90,7 @@ class LedgerWriter:
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
             log = self._data.get(LEDGER_TOPIC, partition) if self._to_topic else None
-            # None if the topic was imported with fewer partitions: the records are dropped.
+            # None if the topic is switched off, or was imported with fewer partitions: the records are dropped.
             if log is not None:
                 try:
                     self._writer.append_records(log, KeyValues(made), now_ms)
