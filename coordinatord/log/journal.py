@@ -41,10 +41,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from coordinatord.log.disk import Disk, File
 from coordinatord.log.errors import LogDamaged
+from kafka_wire.records.crc import crc32c
 
 PREFIX = "journal-"
 #: The journal's size at which segments are flushed and a new one begins.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from coordinatord.log.config import MAX_BATCH_BYTES
 from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
@@ -25,6 +23,7 @@ from kafka_wire.records.batch import (
     check_crc,
     read_header,
 )
+from kafka_wire.records.crc import crc32c
 
 #: Kafka's offsets.load.buffer.size
 LOAD_BUFFER_BYTES = 5 * 1024 * 1024

@@ -1,8 +1,8 @@
 """Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
 
 These are the lines of the command line, which calls `configure`; a library's go through the standard library
-(logger.py). Here, structlog makes them, and lines that libraries log through the standard library get the same format.
-Lines that are logged by the thousand have a `Teller`: the same line in half the time.
+(logger.py). structlog makes those for people. Lines that libraries log through the standard library get the same
+format. Lines that are logged by the thousand have a `Teller`: the same line in half the time.
 
 With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
 lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
@@ -17,6 +17,7 @@ import json
 import logging
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from time import gmtime, strftime, time_ns
 from typing import Any, TextIO
@@ -41,9 +42,6 @@ def _import_structlog() -> Any:
             del sys.modules[name]
     return structlog
 
-
-structlog: Any = None
-"""Imported by `configure`: a library does without."""
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -132,40 +130,68 @@ class _Lines:
 
 
 class _Routed(logging.Handler):
-    """Passes the records of the standard library's loggers to structlog."""
+    """Passes the records of the standard library's loggers on to ours."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             event = record.getMessage()
             fields: dict[str, Any] = {"exc_info": record.exc_info} if record.exc_info else {}
-            # Libraries may define their own levels; structlog has the five standard ones.
+            # Libraries may define their own levels; ours has the five standard ones.
             level = min(record.levelno // 10 * 10, logging.CRITICAL)
             get_logger(record.name).log(level, event, **fields)
         except Exception:
             self.handleError(record)
 
 
-def _wrapper(level: int) -> type[Any]:
-    """structlog's level-filtering logger, with an `info` that does not copy the fields twice."""
-    filtering: type[Any] = structlog.make_filtering_bound_logger(level)
-    if level > logging.INFO:
-        return filtering
+class _JsonLogger:
+    """Logs JSON lines from `level` on. structlog's logger would do, and its import a tenth of a start; only the lines
+    for people need more of it.
+    """
 
-    class Wrapper(filtering):  # type: ignore[misc]
-        def info(self, event: str, *args: Any, **fields: Any) -> None:
-            if args or self._context:
-                super().info(event, *args, **fields)
-                return
-            fields["event"] = event
-            logger, line = self._logger, fields
-            try:
-                for process in self._processors:
-                    line = process(logger, "info", line)
-            except structlog.DropEvent:
-                return
-            logger.info(line)
+    __slots__ = ("_context", "_level", "_logger")
 
-    return Wrapper
+    def __init__(self, logger: _Lines, level: int, context: dict[str, Any] | None = None) -> None:
+        self._logger = logger
+        self._level = level
+        self._context = context or {}
+
+    def bind(self, **context: Any) -> _JsonLogger:
+        return _JsonLogger(self._logger, self._level, {**self._context, **context})
+
+    def is_enabled_for(self, level: int) -> bool:
+        return level >= self._level
+
+    def _tell(self, method: str, event: str, fields: dict[str, Any]) -> None:
+        if self._context:
+            fields = {**self._context, **fields}
+        fields["event"] = event
+        getattr(self._logger, method)(_to_json(self._logger, method, fields))
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        if level >= self._level:
+            self._tell(logging.getLevelName(level).lower(), event, fields)
+
+    def debug(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.DEBUG:
+            self._tell("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.INFO:
+            self._tell("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.WARNING:
+            self._tell("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._tell("error", event, fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        self._tell("critical", event, fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """With the exception that is being handled."""
+        self._tell("error", event, {"exc_info": True, **fields})
 
 
 _output = _Output(sys.stderr)
@@ -212,7 +238,7 @@ class Teller:
 
 def _is_json(made: Any) -> bool:
     """Whether a logger is one that `configure` has made, for lines of JSON."""
-    return isinstance(getattr(made, "_logger", None), _Lines) and made._processors[0] is _to_json
+    return isinstance(made, _JsonLogger)
 
 
 def _nothing(_line: str) -> None:
@@ -221,15 +247,17 @@ def _nothing(_line: str) -> None:
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Configure all logging of the process by the settings logging.format and logging.level."""
-    global _output, _worker, structlog
+    global _output, _worker
     _worker = None
-    structlog = _import_structlog()
     stream = sys.stderr if stream is None else stream
     _output.gather(None)
     _output = output = _Output(stream)
     console = form == "console" or (form == "auto" and stream.isatty())
-    processors, wrapper = _rendering(console, colors=stream.isatty()), _wrapper(_LEVELS[level])
-    loggers.making(lambda name: wrapper(_Lines(output, name), processors, {}))
+    loggers.making(
+        _console(output, _LEVELS[level], colors=stream.isatty())
+        if console
+        else lambda name: _JsonLogger(_Lines(output, name), _LEVELS[level])
+    )
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Routed)]:
         root.removeHandler(handler)
@@ -248,13 +276,15 @@ def tell_worker(worker: int) -> None:
     _worker = worker
 
 
-def _rendering(console: bool, colors: bool) -> list[Any]:
-    if console:
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
-        )
-        return [_add_origin, _cut, _visible, renderer]
-    return [_to_json]
+def _console(output: _Output, level: int, colors: bool) -> loggers.Make:
+    """structlog's loggers, for people."""
+    structlog = _import_structlog()
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    processors = [_add_origin, _cut, _visible, renderer]
+    wrapper: type[Any] = structlog.make_filtering_bound_logger(level)
+    return lambda name: wrapper(_Lines(output, name), processors, {})
 
 
 def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -299,7 +329,7 @@ def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
     """One JSON object per line, in ASCII: it contains nothing that a terminal would interpret."""
     _add_origin(logger, method, event)
     if "exc_info" in event:
-        event = structlog.processors.format_exc_info(logger, method, event)
+        _format_exception(event)
     try:
         line = orjson.dumps(event, default=repr)
     except TypeError:  # integers beyond 64 bits, lone surrogates
@@ -307,6 +337,16 @@ def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
     if line and len(line) <= MAX_TEXT and line.isascii():
         return line.decode()
     return json.dumps(_cut(logger, method, event), separators=(",", ":"), default=repr)
+
+
+def _format_exception(event: dict[str, Any]) -> None:
+    """`exc_info`, which is an exception, a triple, or true for the one that is being handled, as text."""
+    info = event.pop("exc_info")
+    if isinstance(info, tuple):
+        info = info[1]
+    error = info if isinstance(info, BaseException) else sys.exc_info()[1] if info else None
+    if error is not None:
+        event["exception"] = "".join(traceback.format_exception(error)).rstrip("\n")
 
 
 def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:

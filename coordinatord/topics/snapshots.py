@@ -14,9 +14,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from coordinatord.topics.producers import Producer, RememberedBatch
+from kafka_wire.records.crc import crc32c
 
 SUFFIX = ".snapshot"
 VERSION = 1

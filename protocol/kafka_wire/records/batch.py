@@ -29,12 +29,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from crc32c import crc32c
-
 from kafka_wire.errors import DecodeError, EncodeError, LengthError, TextError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from kafka_wire.records.control import ControlType, decode_key, encode_end_marker, encode_key
+from kafka_wire.records.crc import crc32c
 from kafka_wire.records.varint import VARINT
 
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -1,0 +1,40 @@
+"""CRC-32C, as batches, journals and snapshots have it: `crc32c(data, start=0)` of the package crc32c.
+
+The package's own `__init__` reads its version from its metadata and builds a command line: fifty modules, among them
+`email` and `argparse`, a tenth of a daemon's start. So the extension below it is loaded alone, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+
+Crc = Callable[..., int]
+
+
+def _extension() -> ModuleType | None:
+    """The module `crc32c._crc32c`; None where the package is built otherwise."""
+    package = PathFinder.find_spec("crc32c")
+    if package is None or package.submodule_search_locations is None:
+        return None
+    found = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+    if found is None or found.loader is None:
+        return None
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def _load() -> Crc:
+    function: Crc | None = getattr(_extension(), "crc32c", None)
+    if function is None:
+        import crc32c
+
+        function = crc32c.crc32c
+    return function
+
+
+crc32c: Crc = _load()
+"""The checksum of bytes; `crc32c(more, before)` goes on where `before` ended."""
