@@ -24,7 +24,8 @@ class TopicsImage:
 
     @property
     def version(self) -> int:
-        """The catalogue's number of changes."""
+        """The catalogue's number of changes, those of other workers among them."""
+        self._catalogue.refresh()
         version = self._catalogue.change
         if version != self._version:
             self._look(version)

@@ -45,6 +45,10 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     surroundings = group.surroundings
     assert surroundings is not None, "without them nobody serves this request"
     request = event.request
+    if group.consumer is not None:
+        steady = _steady(group, group.consumer, surroundings, event, now_ms)
+        if steady is not None:
+            return steady
     result = Result()
     refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
     if refusal is None and request.member_epoch < 0:
@@ -56,6 +60,51 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     if refusal is not None:
         return refused(refusal)
     return result
+
+
+def _steady(
+    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, event: ConsumerHeartbeat, now_ms: int
+) -> Result | None:
+    """Nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any other."""
+    request = event.request
+    member = consumer.members.get(request.member_id)
+    session = consumer.sessions.get(request.member_id)
+    if (
+        member is None
+        or session is None
+        or request.member_epoch != member.epoch
+        or not (consumer.epoch == consumer.assignment_epoch == member.epoch > 0)
+        or member.state is not MemberState.STABLE
+        or member.classic is not None
+        or consumer.expressions
+        or consumer.topics_version != surroundings.topics.version
+        or (request.instance_id is not None and request.instance_id != member.instance_id)
+        or request.rack_id is not None
+        or request.rebalance_timeout_ms != NOT_SET
+        or request.subscribed_topic_names is not None
+        or request.subscribed_topic_regex is not None
+        or request.server_assignor is not None
+        or event.client_id != member.client_id
+        or event.client_host != member.client_host
+    ):
+        return None
+    group_id, limits = group.group_id, surroundings.limits
+    timeout_ms = limits.session_timeout_ms(group_id)
+    if now_ms + timeout_ms < session.timer_ms:
+        return None  # the timeout is shorter than before: the timer has to be set again
+    session.timeout_ms, session.deadline_ms = timeout_ms, now_ms + timeout_ms
+    interval_ms = limits.heartbeat_interval_ms(group_id)
+    known: Result | None = session.steady
+    if known is not None and (known.reply.member_epoch, known.reply.heartbeat_interval_ms) == (
+        member.epoch,
+        interval_ms,
+    ):
+        return known
+    reply = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
+    )
+    session.steady = made = Result(reply=reply)
+    return made
 
 
 def refused(refusal: Refusal) -> Result:

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from coordinatord.group.consumer.metadata_hash import group_hash
 from coordinatord.group.consumer.topics import Topic, Topics
@@ -127,6 +127,7 @@ class Session:
     revoke_epoch: int = 0  # the deadline above is void when the member has left this epoch
     join_deadline_ms: int = NEVER  # of a classic member: to rejoin
     sync_deadline_ms: int = NEVER  # of a classic member: to sync
+    steady: Any = None  # the last Result of a heartbeat that brought nothing new
 
 
 class Limits(Protocol):

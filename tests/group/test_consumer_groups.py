@@ -1,0 +1,289 @@
+"""Groups of the consumer protocol, by random programs: see consumer_world.py for what holds after each step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from coordinatord.group import events
+from coordinatord.group.classic.step import HANDLERS
+from coordinatord.group.consumer.state import ConsumerState, MemberState
+from coordinatord.group.consumer.step import HANDLERS as CONSUMER_HANDLERS
+from kafka_wire.errors import ErrorCode
+from tests.group.consumer_world import Client, World, compacted, durable, replayed
+
+TOPICS = ("a", "b", "c")
+
+
+class Program:
+    """A random history of a group, its clients and its topics."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.world = World(interval_ms=self.chance.choice([0, 1_000]))
+        self.clients: list[Client] = []
+        self.away: list[Client] = []  # static members that have left for now
+        self.made = 0
+        self.world.topics.put("a", self.chance.randint(1, 8))
+
+    def run(self, steps: int) -> None:
+        what: list[Callable[[], object]] = [
+            *[self.heartbeat] * 12, *[self.join] * 3, self.leave, self.die, self.static, self.topics, self.resubscribe,
+            *[self.wait] * 3, self.restart, self.strange,
+        ]  # fmt: skip
+        for _ in range(steps):
+            self.chance.choice(what)()
+            self.check()
+
+    def check(self) -> None:
+        """NoDoubleClientAssignment: no two clients that are members believe that they own a partition."""
+        members = {} if self.world.group.consumer is None else self.world.consumer.members
+        owned = [
+            (topic_id, partition)
+            for client in self.clients
+            if client.member_id in members and client.epoch > 0
+            for topic_id, partitions in client.owned.items()
+            for partition in partitions
+        ]
+        assert len(owned) == len(set(owned)), "two clients own a partition"
+
+    def converge(self) -> None:
+        """EventuallyConverges: when everybody heartbeats, all is assigned and the group is stable."""
+        for client in self.away:
+            self.world.heartbeat(client.member_id, -1, instance_id=client.instance_id)
+        self.away.clear()
+        self.world.advance(120_000)  # whoever is not among the clients is out now, and they are, too
+        for _ in range(40):
+            for client in self.clients:
+                client.send()
+                self.check()
+            self.world.advance(1_000)
+        if not self.clients:
+            return
+        consumer = self.world.consumer
+        assert consumer.state is ConsumerState.STABLE, consumer
+        known = self.world.topics.by_name
+        wanted = {
+            (known[name].topic_id, partition)
+            for client in self.clients
+            for name in client.topics
+            if name in known
+            for partition in range(known[name].partitions)
+        }
+        owned = [(t, p) for client in self.clients for t, parts in client.owned.items() for p in parts]
+        assert sorted(owned) == sorted(wanted)
+
+    # What may happen
+
+    def heartbeat(self) -> None:
+        if self.clients:
+            lost, full = self.chance.random() < 0.1, self.chance.random() < 0.1
+            self.chance.choice(self.clients).send(lost=lost, full=full)
+
+    def join(self) -> None:
+        if len(self.clients) >= 6:
+            return
+        self.made += 1
+        instance_id = f"i{self.made}" if self.chance.random() < 0.3 else None
+        client = Client(self.world, f"m{self.made}", self._topics(), instance_id)
+        client.send(lost=self.chance.random() < 0.1)
+        self.clients.append(client)
+
+    def leave(self) -> None:
+        if self.clients and self.chance.random() < 0.5:
+            client = self._gone()
+            self.world.heartbeat(client.member_id, -1, instance_id=client.instance_id)
+
+    def die(self) -> None:
+        if self.clients and self.chance.random() < 0.3:
+            self._gone()
+
+    def static(self) -> None:
+        """A static member leaves for now, or comes back under another id."""
+        if self.away and self.chance.random() < 0.7:
+            old = self.away.pop()
+            self.made += 1
+            client = Client(self.world, f"m{self.made}", old.topics, old.instance_id)
+            client.send()
+            self.clients.append(client)
+            return
+        for client in self.clients:
+            if client.instance_id is not None and client.epoch > 0:
+                answer = self.world.heartbeat(client.member_id, -2, instance_id=client.instance_id)
+                self.clients.remove(client)
+                if not answer.error_code:
+                    self.away.append(client)
+                return
+
+    def topics(self) -> None:
+        topics, name = self.world.topics, self.chance.choice(TOPICS)
+        known = topics.find(name)
+        if known is None:
+            topics.put(name, self.chance.randint(1, 8))
+        elif self.chance.random() < 0.3:
+            topics.delete(name)
+        else:
+            topics.put(name, known.partitions + 1)
+
+    def resubscribe(self) -> None:
+        if self.clients:
+            client = self.chance.choice(self.clients)
+            client.topics = self._topics()
+            client.send(full=True)
+
+    def wait(self) -> None:
+        self.world.advance(self.chance.choice([10, 1_000, 5_000, 31_000]))
+
+    def restart(self) -> None:
+        self.world.restart(compacted(self.world.log, self.chance))
+
+    def strange(self) -> None:
+        """Somebody says what no client would."""
+        members = ["nobody"] if self.world.group.consumer is None else [*self.world.consumer.members, "nobody"]
+        member_id = self.chance.choice(members)
+        answer = self.world.heartbeat(
+            member_id,
+            self.chance.randint(1, 30),
+            instance_id=self.chance.choice([None, "i1", "i2"]),
+            subscribed_topic_names=self.chance.choice([None, ["c"]]),
+        )
+        for client in self.clients:
+            if client.member_id == member_id and not answer.error_code:
+                client.topics = ("c",) if answer.member_epoch and "c" in self._subscribed(member_id) else client.topics
+                client.owned, client.epoch = {}, 0  # it cannot know what was answered in its name
+                client.send()
+
+    # Within
+
+    def _subscribed(self, member_id: str) -> frozenset[str]:
+        return self.world.consumer.members[member_id].topics
+
+    def _topics(self) -> tuple[str, ...]:
+        return tuple(self.chance.sample(TOPICS, self.chance.randint(1, len(TOPICS))))
+
+    def _gone(self) -> Client:
+        client = self.chance.choice(self.clients)
+        self.clients.remove(client)
+        return client
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed: int) -> None:
+    program = Program(seed)
+    program.run(150)
+    program.converge()
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_a_log_is_read_alike_wherever_it_is_cut_and_however_it_was_compacted(seed: int) -> None:
+    program = Program(seed)
+    program.run(100)
+    world, chance = program.world, random.Random(seed)
+    for cut in range(len(world.log) + 1):
+        log = world.log[:cut]
+        whole = durable(replayed(world.new_group(), log))
+        for _ in range(3):
+            assert durable(replayed(world.new_group(), compacted(log, chance))) == whole, f"cut at {cut}"
+
+
+def test_every_kind_of_event_has_a_handler() -> None:
+    assert CONSUMER_HANDLERS.keys() == HANDLERS.keys()
+
+
+def test_what_a_member_gives_up_goes_to_another_only_then() -> None:
+    world = World(interval_ms=0)
+    world.topics.put("a", 4)
+    one, two = Client(world, "one", ("a",)), Client(world, "two", ("a",))
+    one.send()
+    two.send()
+    assert not two.owned
+    assert world.consumer.members["two"].state is MemberState.UNRELEASED_PARTITIONS
+    one.send()
+    assert world.consumer.members["one"].state is MemberState.UNREVOKED_PARTITIONS
+    two.send()
+    assert not two.owned
+    one.send()  # it says that it has given up two of them
+    two.send()
+    assert [sum(map(len, client.owned.values())) for client in (one, two)] == [2, 2]
+    assert world.consumer.state is ConsumerState.STABLE
+
+
+def test_a_member_that_gives_nothing_up_is_fenced() -> None:
+    world = World(interval_ms=0)
+    world.topics.put("a", 4)
+    one, two = Client(world, "one", ("a",)), Client(world, "two", ("a",))
+    one.send()
+    two.send()
+    for _ in range(7):
+        world.advance(5_000)
+        one.says_owned = False
+        if not world.heartbeat("one", one.epoch).error_code:
+            continue
+        break
+    assert "one" not in world.consumer.members
+    two.send()
+    assert sum(map(len, two.owned.values())) == 4
+
+
+def test_a_burst_of_joins_costs_two_assignments() -> None:
+    world = World()
+    world.topics.put("a", 10)
+    clients = [Client(world, f"m{number}", ("a",)) for number in range(20)]
+    epochs = set()
+    for client in clients:
+        client.send()
+        world.advance(20)
+        epochs.add(world.consumer.assignment_epoch)
+    world.advance(1_000)
+    for _ in range(3):
+        for client in clients:
+            client.send()
+            epochs.add(world.consumer.assignment_epoch)
+    assert len(epochs) == 2
+    assert world.consumer.state is ConsumerState.STABLE
+
+
+def test_expressions_are_resolved_in_a_step_of_their_own() -> None:
+    world = World(interval_ms=0)
+    world.topics.put("a", 2)
+    world.topics.put("ab", 1)
+    fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": [], "subscribed_topic_regex": "a.*"}
+    assert world.heartbeat("one", 0, **fields).assignment.topic_partitions == []
+    world.advance(1)
+    assert world.consumer.resolved["a.*"].topics == {"a", "ab"}
+    answer = world.heartbeat("one", 1)
+    assert len(answer.assignment.topic_partitions) == 2
+    world.topics.put("abc", 1)
+    world.heartbeat("one", answer.member_epoch)
+    assert not world.consumer.is_resolving, "not more often than every ten seconds"
+    world.advance(10_001)
+    world.heartbeat("one", answer.member_epoch)
+    world.advance(1)
+    assert world.consumer.resolved["a.*"].topics == {"a", "ab", "abc"}
+    assert world.heartbeat("two", 0, **{**fields, "subscribed_topic_regex": "("}).error_code == (
+        ErrorCode.INVALID_REGULAR_EXPRESSION
+    )
+    world.restart()
+    world.tell(events.Delete())
+    world.heartbeat("one", -1)
+    assert not world.consumer.resolved
+
+
+def test_a_step_that_is_refused_changes_nothing() -> None:
+    world = World(max_size=1)
+    world.topics.put("a", 2)
+    world.join("one", "a")
+    before, version = durable(world.group), world.group.version
+    for answer in (
+        world.join("two", "a"),
+        world.heartbeat("one", 9),
+        world.heartbeat("one", 1, instance_id="i"),
+        world.heartbeat("one", 2, subscribed_topic_regex="("),
+        world.heartbeat("one", -2),
+        world.heartbeat("two", -1),
+        world.heartbeat("one", 2, server_assignor="none"),
+    ):
+        assert answer.error_code
+    assert (durable(world.group), world.group.version) == (before, version)
