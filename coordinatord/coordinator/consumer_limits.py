@@ -1,14 +1,23 @@
-"""The settings of consumer groups: the group's own where it has them, else the node's."""
+"""What consumer groups see of their node: its topics, and its settings where the group has none of its own."""
 
 from __future__ import annotations
 
+from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
+from coordinatord.group.consumer.state import Surroundings
+from coordinatord.topics import Topics
 from coordinatord.topics.group_configs import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
     GroupConfigs,
 )
+from coordinatord.topics.image import TopicsImage
+
+
+def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> Surroundings:
+    """Of the groups of a node."""
+    return Surroundings(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
 
 
 class ConsumerLimits:

@@ -25,7 +25,7 @@ from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
-from coordinatord.coordinator.consumer_limits import ConsumerLimits
+from coordinatord.coordinator.consumer_limits import surroundings
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
@@ -33,7 +33,6 @@ from coordinatord.daemon.compaction import Compaction
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.watches import watch
 from coordinatord.daemon.worker import Part, take_up_line
-from coordinatord.group.consumer.state import Surroundings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
@@ -58,7 +57,6 @@ from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics, catalogue_file
-from coordinatord.topics.image import TopicsImage
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
@@ -172,9 +170,7 @@ class Daemon:
         )
         if settings.rebalance_ledger_enable:
             self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
-        self.surroundings = Surroundings(
-            TopicsImage(self.topics.catalogue, self.nodes), ConsumerLimits(settings, self.topics.group_configs)
-        )
+        self.surroundings = surroundings(settings, self.topics, self.nodes)
         self.coordinator = Coordinator(
             self.runtime,
             self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
@@ -256,12 +252,7 @@ class Daemon:
 
     def _handlers(self) -> dict[int, Any]:
         settings = self.settings
-        consumer_groups = ConsumerGroups(
-            self.coordinator,
-            self.surroundings,
-            max_group_id_bytes=settings.group_id_max_bytes,
-            max_metadata_bytes=settings.group_max_member_metadata_bytes,
-        )
+        consumer_groups = ConsumerGroups(self.coordinator, self.surroundings, settings)
         membership = Membership(
             self.coordinator,
             max_group_id_bytes=settings.group_id_max_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.config import Settings
 from coordinatord.coordinator.apis.admin import ALL_GROUP_OPERATIONS
 from coordinatord.group.consumer.describe import describe_consumer
 from coordinatord.group.consumer.state import Surroundings
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
 class ConsumerGroups:
     """The handlers."""
 
-    def __init__(
-        self, coordinator: Coordinator, surroundings: Surroundings, *, max_group_id_bytes: int, max_metadata_bytes: int
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, surroundings: Surroundings, settings: Settings) -> None:
         self.coordinator = coordinator
         self.surroundings = surroundings
-        self.max_group_id_bytes = max_group_id_bytes
-        self.max_metadata_bytes = max_metadata_bytes
+        self.max_group_id_bytes = settings.group_id_max_bytes
+        self.max_metadata_bytes = settings.group_max_member_metadata_bytes
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
