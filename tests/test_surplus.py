@@ -96,6 +96,11 @@ REQUESTS: dict[int, dict[str, Any]] = {
     61: {"topics": [{"name": "t", "partition_indexes": [0]}]},
     65: {"transactional_ids": ["x"]},
     66: {"state_filters": ["Ongoing"]},
+    68: {
+        "group_id": "new", "member_id": "m", "rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    },
+    69: {"group_ids": ["new"]},
     74: {"resource_types": [2]},
     75: {"topics": [{"name": "t"}]},
 }  # fmt: skip

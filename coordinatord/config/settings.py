@@ -299,10 +299,10 @@ class Settings:
         ours="not in Kafka",
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
-        ("classic",),
+        ("classic", "consumer"),
         "Rebalance protocols that are served.",
         allowed=("classic", "consumer", "streams", "share"),
-        ours="Kafka serves classic, consumer and streams; here classic is served and consumer on request",
+        ours="Kafka serves streams, too",
     )
 
     # ---- Offsets -----------------------------------------------------------------------------------------------------
