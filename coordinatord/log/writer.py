@@ -139,6 +139,8 @@ class LogWriter:
             background = worker if worker is not None or flush == "never" else ThreadWorker("log-flusher")
         self._worker = worker or ThreadWorker()
         self._background = background or self._worker
+        #: a thread of its own is begun when there is work for it
+        self._aside = worker
         self._flusher = Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._forming = _Epoch(1)
         self._in_flight: _Epoch | None = None
@@ -262,6 +264,14 @@ class LogWriter:
         # RuntimeError: the loop was closed before the writer; nothing waits for the call any more
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
+
+    def aside(self, job: Callable[[], Callback]) -> None:
+        """Run `job` on another thread than the event loop's, behind no flush, and then what it returns on the loop's.
+        For work on what is to be appended; `job` raises nothing.
+        """
+        if self._aside is None:
+            self._aside = ThreadWorker("record-checks")
+        self._aside.submit(lambda: self._tell(job()))
 
     def _is_idle(self) -> bool:
         return self._in_flight is None
@@ -415,6 +425,8 @@ class LogWriter:
         if self._closed:
             return
         self._closed = True
+        if self._aside is not None and self._aside is not self._worker:
+            self._aside.stop()
         self._worker.stop()
         if self._background is not self._worker:
             self._background.stop()

@@ -1,6 +1,6 @@
 """Produce v3-v13.
 
-One batch per partition is validated (kafka_wire.records.produced), checked against its producer's sequence, and
+One batch per partition is validated (produce_checks.py), checked against its producer's sequence, and
 appended, independently of the other partitions. The response waits until the log has made the batches durable, with
 acks=1 as with acks=all, since there is one replica; a retry waits for the original batch. acks=0 gets no response; as
 in Kafka, an error then closes the connection, which is all that such a producer can notice.
@@ -21,10 +21,19 @@ from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.partition import UNREADABLE, Partition
+from coordinatord.topics.produce_answers import (
+    ADDS_PARTITIONS_FROM,
+    appended,
+    led_elsewhere,
+    not_written,
+    refuse_all,
+    refused_transactional,
+    refused_with,
+    rejected_records,
+)
+from coordinatord.topics.produce_checks import Checked, ToCheck, checked_aside, checked_now
 from coordinatord.topics.producers import Refused
 from kafka_wire.api.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -34,16 +43,14 @@ from kafka_wire.api.produce import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records.amend import recompress
 from kafka_wire.records.batch import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
-    read_header,
 )
-from kafka_wire.records.produced import Rejected, validate_produced
+from kafka_wire.records.produced import Rejected
 
 if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
@@ -55,23 +62,6 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of batches that wait for the log, of all connections; with more, a Produce request waits unserved, and nothing
 is read behind it. So a slow disk costs this much, and one request of each producer. A group that commits does not wait
 behind producers."""
-
-TELLS_LEADER_FROM = 10
-"""First version whose response can name a partition's leader (KIP-951)."""
-
-ABORTABLE_FROM = 11
-"""First version whose producers know TRANSACTION_ABORTABLE."""
-
-ADDS_PARTITIONS_FROM = 12
-"""First version in which writing to a partition adds it to the transaction."""
-
-UNREACHABLE = frozenset(
-    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-)
-"""Errors of a transaction coordinator that is currently unreachable."""
-
-_NO_LEADER = LeaderIdAndEpoch()
-"""The default of a tagged field, shared by all responses and never modified."""
 
 
 class _Done(NamedTuple):
@@ -85,6 +75,9 @@ TopicPartition = tuple[str, int]
 
 
 Errors = dict[TopicPartition, ErrorCode]
+
+Checks = dict[int, Checked]
+"""The checked records of a request, by the id() of their part of it."""
 
 
 class Participation(NamedTuple):
@@ -172,48 +165,99 @@ class Producing:
     # Produce
 
     def produce(
-        self, context: RequestContext, request: ProduceRequest, told: Told | None = None
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        told: Told | None = None,
+        checks: Checks | None = None,
     ) -> ProduceResponse | None:
-        """None when the response waits for the log or for another node, or when acks=0. While too much waits for the
-        log, the request waits, too, and its connection is not read.
+        """None when the response waits for the log, for another node, or for the checks of many records, or when
+        acks=0. While too much waits for the log, the request waits, too, and its connection is not read.
         """
         if self.writer.waiting_bytes > self.max_waiting_bytes and told is None:
-            self.writer.hold(  # the decoded request is not kept, its bytes are
-                self.writer.epoch,
-                lambda: self._resume(context, context.request),
-                lambda: self._give_up(context, context.request),
-            )
+            self._wait_for_room(context, request, checks)
             return None
+        if checks is None:
+            checks = self._check(context, request)
+            if checks is None:
+                return None
         transactional = _transactional(request, context.api_version)
         if transactional is None:
-            return self._append_all(context, request, {})
+            return self._append_all(context, request, {}, checks)
         if isinstance(transactional, ErrorCode):
             several = transactional is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             message = "Transactional records contained more than one producer ID" if several else None
-            return self._answer(context, request, _refuse_all(request, transactional, message), 0)
+            return self._answer(context, request, refuse_all(request, transactional, message), 0)
         participation = self._participation(request, context.api_version, transactional, told)
         if participation.ask is not None:
             markers = self._markers(transactional)
-            participation.ask(lambda errors: self._resume(context, request, Told(errors, markers)))
+            participation.ask(lambda errors: self._resume(context, request, Told(errors, markers), checks))
             return None
         if participation.epoch <= self.writer.flushed_epoch:
-            return self._append_all(context, request, participation.errors)
+            return self._append_all(context, request, participation.errors, checks)
         # When the added partitions are durable, check again: the transaction may have ended by then.
         self.writer.hold(
             participation.epoch,
-            lambda: self._resume(context, request),
+            lambda: self._resume(context, request, None, checks),
             lambda: self._give_up(context, request),
         )
         return None
 
+    def _wait_for_room(self, context: RequestContext, request: ProduceRequest, checks: Checks | None) -> None:
+        if checks is None:  # the decoded request is not kept, its bytes are
+            self.writer.hold(
+                self.writer.epoch,
+                lambda: self._resume(context, context.request),
+                lambda: self._give_up(context, context.request),
+            )
+        else:
+            self.writer.hold(
+                self.writer.epoch,
+                lambda: self._resume(context, request, None, checks),
+                lambda: self._give_up(context, request),
+            )
+
     def _give_up(self, context: RequestContext, request: ProduceRequest) -> None:
         """The log has failed."""
-        response = self._answer(context, request, _refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR), 0)
+        response = self._answer(context, request, refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR), 0)
         if response is not None:
             context.reply(response)
 
-    def _resume(self, context: RequestContext, request: ProduceRequest, told: Told | None = None) -> None:
-        response = self.produce(context, request, told)
+    def _check(self, context: RequestContext, request: ProduceRequest) -> Checks | None:
+        """The checked records; None if another thread checks them and the request is resumed then."""
+        version, now_ms = context.api_version, self.now_ms()
+        keys, batches = [], []
+        for produced in request.topic_data:
+            topic = self._topic(produced.topic_id if version >= 13 else produced.name)
+            if topic is None or topic.internal or not -1 <= request.acks <= 1:
+                continue
+            for data in produced.partition_data:
+                if 0 <= data.index < len(topic.partitions) and topic.partitions[data.index].is_here:
+                    keys.append(id(data))
+                    batches.append(ToCheck(data.records, topic.configs))
+        checked = checked_now(batches, version, now_ms)
+        if checked is not None:
+            return dict(zip(keys, checked, strict=True))
+
+        def aside() -> Callable[[], object]:
+            try:
+                checks = dict(zip(keys, checked_aside(batches, version, now_ms), strict=True))
+            except Exception as error:  # a bug, or no memory: the client is not left waiting
+                failure = repr(error)
+                return lambda: context.connection.refuse("failed", failure, api="Produce")
+            return lambda: self._resume(context, request, None, checks)
+
+        self.writer.aside(aside)
+        return None
+
+    def _resume(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        told: Told | None = None,
+        checks: Checks | None = None,
+    ) -> None:
+        response = self.produce(context, request, told, checks)
         if response is not None:
             context.reply(response)
 
@@ -272,10 +316,13 @@ class Producing:
         return self.catalogue.by_id.get(key) if isinstance(key, bytes) else self.catalogue.by_name.get(key)
 
     def _append_all(
-        self, context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, ErrorCode]
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        refused: dict[TopicPartition, ErrorCode],
+        checks: Checks,
     ) -> ProduceResponse | None:
         version = context.api_version
-        now_ms = self.now_ms()
         highest_epoch = 0
         responses = []
         for produced in request.topic_data:
@@ -284,13 +331,13 @@ class Producing:
             partitions = []
             for data in produced.partition_data:
                 if topic is None:
-                    partitions.append(_error(data.index, unknown))
+                    partitions.append(refused_with(data.index, unknown))
                     continue
                 error = refused.get((topic.name, data.index)) if refused else None
                 if error is not None:
-                    partitions.append(_refusal(topic.partitions[data.index], data.index, error, version))
+                    partitions.append(refused_transactional(topic.partitions[data.index], data.index, error, version))
                     continue
-                done = self._partition(topic, data, version, request.acks, now_ms)
+                done = self._partition(topic, data, version, request.acks, checks.get(id(data)))
                 partitions.append(done.response)
                 highest_epoch = max(highest_epoch, done.epoch)
             responses.append(TopicProduceResponse(produced.name, produced.topic_id, partitions))
@@ -331,33 +378,30 @@ class Producing:
             return None
         if epoch <= self.writer.flushed_epoch:
             return response
-        context.answer_at(epoch, response, lambda: _not_written(response))
+        context.answer_at(epoch, response, lambda: not_written(response))
         return None
 
-    def _partition(self, topic: Topic, data: PartitionProduceData, version: int, acks: int, now_ms: int) -> _Done:
+    def _partition(
+        self, topic: Topic, data: PartitionProduceData, version: int, acks: int, checked: Checked | None
+    ) -> _Done:
         index = data.index
         if not 0 <= index < len(topic.partitions):
-            return _Done(_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            return _Done(refused_with(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if not -1 <= acks <= 1:
-            return _Done(_error(index, ErrorCode.INVALID_REQUIRED_ACKS))
+            return _Done(refused_with(index, ErrorCode.INVALID_REQUIRED_ACKS))
         if topic.internal:
             # Kafka allows a client that calls itself __admin_client; here the coordinator would not see its records.
-            return _Done(_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            return _Done(refused_with(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
         partition = topic.partitions[index]
         if not partition.is_here:
-            return _Done(_elsewhere(index, partition, version))
-        configs = topic.configs
-        checked = validate_produced(data.records, version, configs.limits, now_ms)
+            return _Done(led_elsewhere(index, partition, version))
+        if checked is None:  # the topic was made while others were checked
+            return _Done(led_elsewhere(index, partition, version))
         if isinstance(checked, Rejected):
-            return _Done(_rejected(index, checked, partition))
+            return _Done(rejected_records(index, checked, partition))
         header, batch = checked
-        if configs.compression is not None and header.codec != configs.compression:
-            batch = recompress(batch, configs.compression)
-            header = read_header(batch)
-            if len(batch) > configs.limits.max_message_bytes:
-                return _Done(_error(index, ErrorCode.MESSAGE_TOO_LARGE))
-        if len(batch) > configs.segment_bytes:
-            return _Done(_error(index, ErrorCode.RECORD_LIST_TOO_LARGE))
+        if len(batch) > topic.configs.segment_bytes:
+            return _Done(refused_with(index, ErrorCode.RECORD_LIST_TOO_LARGE))
         return self._append(partition, index, header, batch)
 
     def _append(self, partition: Partition, index: int, header: BatchHeader, batch: bytearray) -> _Done:
@@ -367,92 +411,21 @@ class Producing:
             try:
                 producers = partition.producers
             except UNREADABLE as failure:  # producer state is loaded from the log
-                return _Done(_error(index, partition.cannot_read(failure)))
+                return _Done(refused_with(index, partition.cannot_read(failure)))
             known = producers.check(header)
             if isinstance(known, Refused):
-                return _Done(_error(index, known.error, log_start_offset=log.log_start_offset))
+                return _Done(refused_with(index, known.error, log_start_offset=log.log_start_offset))
             if known is not None:
                 # As in Kafka, the time is that of the batch, whatever the topic's timestamp type.
-                response = _ok(index, known.first_offset, known.timestamp, log.log_start_offset)
+                response = appended(index, known.first_offset, known.timestamp, log.log_start_offset)
                 return _Done(response, partition.last_epoch)
         try:
             base_offset, epoch = self.writer.append(log, batch)
         except LogFailed:
-            return _Done(_error(index, ErrorCode.KAFKA_STORAGE_ERROR))
+            return _Done(refused_with(index, ErrorCode.KAFKA_STORAGE_ERROR))
         partition.last_epoch = epoch
         partition.appended(header, base_offset)
-        return _Done(_ok(index, base_offset, append_time, log.log_start_offset), epoch)
-
-
-def _ok(index: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index, 0, base_offset, append_time_ms, log_start_offset, [], None, _NO_LEADER)
-
-
-def _error(index: int, error: ErrorCode, *, log_start_offset: int = -1) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index, error, -1, -1, log_start_offset, [], None, _NO_LEADER)
-
-
-def _elsewhere(index: int, partition: Partition, version: int) -> PartitionProduceResponse:
-    """The response where another node leads the partition; since v10 it names the leader."""
-    answer = _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if version >= TELLS_LEADER_FROM:
-        answer.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
-    return answer
-
-
-def _refusal(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
-    """The response for a rejected transactional batch, with an error that the request's version knows."""
-    message = None
-    if error is ErrorCode.PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    elif error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        error, message = ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction"
-    elif error in UNREACHABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM):
-        # The producer retries without refreshing its metadata.
-        text = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
-        error, message = ErrorCode.NOT_ENOUGH_REPLICAS, text
-    # Kafka finds this error while it appends, and returns the log start offset.
-    start = partition.log.log_start_offset if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else -1
-    return PartitionProduceResponse(index, error, -1, -1, start, [], message, _NO_LEADER)
-
-
-def _rejected(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
-    if rejected.record_index < 0:
-        known_start = rejected.error in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
-        return _error(index, rejected.error, log_start_offset=partition.log.log_start_offset if known_start else -1)
-    # KIP-467: the index of the record, and one message for the whole batch.
-    if rejected.error is ErrorCode.INVALID_TIMESTAMP:
-        message = "One or more records have been rejected due to invalid timestamp"
-    else:
-        message = f"One or more records have been rejected: {rejected.reason}"
-    fault = BatchIndexAndErrorMessage(rejected.record_index, rejected.reason)
-    start = partition.log.log_start_offset
-    return PartitionProduceResponse(index, rejected.error, -1, -1, start, [fault], message, _NO_LEADER)
-
-
-def _refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
-    return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                [
-                    PartitionProduceResponse(data.index, error, -1, -1, -1, [], message, _NO_LEADER)
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
-
-
-def _not_written(response: ProduceResponse) -> ProduceResponse:
-    """The same response if the log has failed. It does not keep the request, which has the records."""
-    for topic in response.responses:
-        topic.partition_responses = [
-            _error(each.index, ErrorCode.KAFKA_STORAGE_ERROR) for each in topic.partition_responses
-        ]
-    return response
+        return _Done(appended(index, base_offset, append_time, log.log_start_offset), epoch)
 
 
 def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:

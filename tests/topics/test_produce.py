@@ -180,8 +180,8 @@ def test_what_waits_for_the_log_is_bounded_and_more_waits_unserved(world: World,
     """A slow disk: nothing is written before the end. Whatever is sent, the log's memory stays within the bound."""
     limit = world.topics.producing.max_waiting_bytes = 1 << 20
     world.create("large")
-    size = limit // 8
-    requests = [produce("large", batch(bytes([number]) * size), acks=acks) for number in range(12)]
+    size = limit // 16
+    requests = [produce("large", batch(bytes([number]) * size), acks=acks) for number in range(24)]
     contexts = [world.send(0, 9, request) for request in requests]
     served = sum(each.waits for each in contexts)
     assert limit < world.writer.waiting_bytes < limit + 2 * size
@@ -190,17 +190,17 @@ def test_what_waits_for_the_log_is_bounded_and_more_waits_unserved(world: World,
     world.settle()
     assert world.writer.waiting_bytes == 0
     log = world.topics.catalogue.by_name["large"].partitions[0].log
-    assert log.high_watermark == 12
+    assert log.high_watermark == 24
     if acks:
         offsets = [each.response.responses[0].partition_responses[0].base_offset for each in contexts]
-        assert offsets == list(range(12)), "in the order in which they came"
+        assert offsets == list(range(24)), "in the order in which they came"
     else:
         assert all(each.dropped for each in contexts)
 
 
 @pytest.mark.parametrize("acks", [0, -1])
 def test_what_waits_unserved_is_refused_when_the_log_fails(world: World, acks: int) -> None:
-    limit = world.topics.producing.max_waiting_bytes = 1 << 18
+    limit = world.topics.producing.max_waiting_bytes = 1 << 16
     world.create("large")
     world.send(0, 9, produce("large", batch(bytes(limit)), acks=1))
     unserved = world.send(0, 9, produce("large", batch(b"x"), acks=acks))

@@ -37,6 +37,10 @@ class CompressionError(DecodeError):
     """Records that cannot be decompressed: not of the stated codec, truncated, or larger than allowed."""
 
 
+class TooLargeError(CompressionError):
+    """Records that are larger than allowed when decompressed."""
+
+
 class Compression(IntEnum):
     """Bits 0-2 of a batch's attributes."""
 
@@ -90,7 +94,7 @@ def _grow(module: Any, data: memoryview, max_bytes: int) -> bytes:
             if _OUTPUT_FULL not in str(error):
                 raise CompressionError(f"bad {module.__name__} data: {error}") from None
         if size >= max_bytes:
-            raise CompressionError(f"more than {max_bytes} bytes when decompressed")
+            raise TooLargeError(f"more than {max_bytes} bytes when decompressed")
         size = min(4 * size, max_bytes)
 
 
@@ -127,7 +131,7 @@ def _snappy_block(data: memoryview, max_bytes: int, before: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > max_bytes - before:
-            raise CompressionError(f"more than {max_bytes} bytes when decompressed")
+            raise TooLargeError(f"more than {max_bytes} bytes when decompressed")
         out = bytearray(size)
         return bytes(memoryview(out)[: cramjam.snappy.decompress_raw_into(data, out)])
     except cramjam.DecompressionError as error:

@@ -33,11 +33,18 @@ def key_values(
     records commonly have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
     past the record's end: the comparison with `stop` detects it.
     """
-    section = record_bytes(data, pos, header, max_bytes)
+    out: list[OffsetKeyValue] = []
+    read_into(out.append, record_bytes(data, pos, header, max_bytes), header)
+    return out
+
+
+def read_into(add: Add, section: bytes, header: BatchHeader) -> None:
+    """Call `add` with the (offset, timestamp, key, value) of every record of a batch, whose records, decompressed, are
+    `section`.
+    """
     end = len(section)
     check_count(header, end)
     append_time = bool(header.attributes & LOG_APPEND_TIME)
-    out: list[OffsetKeyValue] = []
     try:
         at = _read_all(
             section,
@@ -45,13 +52,12 @@ def key_values(
             header.base_offset,
             header.max_timestamp if append_time else header.base_timestamp,
             append_time,
-            out.append,
+            add,
         )
     except IndexError:
         raise TruncatedError("a record reaches beyond the end of its batch") from None
     if at != end:
         raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
-    return out
 
 
 def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, add: Add) -> int:

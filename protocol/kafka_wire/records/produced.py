@@ -2,6 +2,9 @@
 
 In Kafka the checks are in ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; their
 order, and so the error for a batch with two faults, is Kafka's.
+
+A few kilobytes may decompress to gigabytes, and a batch may have more records than bytes that anybody notices. So the
+checks of a request get an `Allowance`, and stop when it is used up.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from kafka_wire.records.batch import (
     CorruptBatchError,
     check_crc,
     read_header,
+    record_bytes,
 )
-from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError
-from kafka_wire.records.key_values import key_values
+from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError, TooLargeError
+from kafka_wire.records.key_values import OffsetKeyValue, read_into
 
 #: Produce versions below this may not carry zstd (KIP-110).
 ZSTD_SINCE_VERSION = 7
@@ -47,12 +51,36 @@ class Limits(NamedTuple):
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
 
+class AllowanceExceededError(Exception):
+    """The records need more work than is allowed."""
+
+
+class Allowance:
+    """How much work may still go into a request's records: `size` is their bytes, decompressed, `records` their number.
+    Each batch that is checked takes its share.
+    """
+
+    __slots__ = ("records", "size")
+
+    def __init__(self, size: int, records: int) -> None:
+        self.size = size
+        self.records = records
+
+    def take(self, size: int, records: int) -> None:
+        """AllowanceExceededError if less is left."""
+        if size > self.size or records > self.records:
+            raise AllowanceExceededError
+        self.size -= size
+        self.records -= records
+
+
 def validate_produced(
-    records: Buffer | None, version: int, limits: Limits, now_ms: int
+    records: Buffer | None, version: int, limits: Limits, now_ms: int, allowance: Allowance | None = None
 ) -> tuple[BatchHeader, bytearray] | Rejected:
     """The single batch of a Produce partition, ready for the log with its final timestamps, or why it is rejected.
 
-    `version` is that of the Produce request. The result is a copy: the request's buffer stays unchanged.
+    `version` is that of the Produce request. The result is a copy: the request's buffer stays unchanged. Raises
+    AllowanceExceededError if the batch needs more work than `allowance` has left.
     """
     if not records:
         return Rejected(ErrorCode.INVALID_RECORD, "a Produce request has at least one record batch per partition")
@@ -63,7 +91,8 @@ def validate_produced(
     if rejected:
         return rejected
     try:
-        max_timestamp = _check_records(records, header, limits, now_ms)
+        section = _section(records, header, limits, allowance)
+        max_timestamp = _check_records(section, header, limits, now_ms)
     except CompressionError as error:
         return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
     except DecodeError as error:
@@ -124,25 +153,64 @@ def _check_header(header: BatchHeader) -> Rejected | None:
     return None
 
 
-def _check_records(records: Buffer, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
-    """The greatest timestamp of the batch, or the rejection of its first invalid record."""
-    max_timestamp = NO_TIMESTAMP
-    check_time = not limits.log_append_time
-    earliest, latest = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
-    entries = key_values(records, 0, header, limits.max_decompressed_bytes)
-    for index, (offset, timestamp, key, _value) in enumerate(entries):
+def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Allowance | None) -> bytes:
+    """The records, decompressed."""
+    if allowance is None:
+        return record_bytes(records, 0, header, limits.max_decompressed_bytes)
+    allowance.take(0 if header.codec else header.size, header.record_count)
+    try:
+        section = record_bytes(records, 0, header, min(limits.max_decompressed_bytes, allowance.size))
+    except TooLargeError:
+        if allowance.size < limits.max_decompressed_bytes:
+            raise AllowanceExceededError from None
+        raise
+    if header.codec:
+        allowance.take(len(section), 0)
+    return section
+
+
+def _check_records(section: bytes, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
+    """The greatest timestamp of the batch, or the rejection of its first invalid record. A record that cannot be
+    decoded comes first.
+    """
+    check = _RecordCheck(header, limits, now_ms)
+    read_into(check.add, section, header)
+    return check.rejected or check.max_timestamp
+
+
+class _RecordCheck:
+    """The checks of one record after the other."""
+
+    def __init__(self, header: BatchHeader, limits: Limits, now_ms: int) -> None:
+        self.max_timestamp = NO_TIMESTAMP
+        self.rejected: Rejected | None = None
+        self._index = 0
+        self._compacted = limits.compacted
+        self._check_time = not limits.log_append_time
+        self._is_log_append_time = header.is_log_append_time
+        self._earliest = now_ms - limits.timestamp_before_max_ms
+        self._latest = now_ms + limits.timestamp_after_max_ms
+
+    def add(self, record: OffsetKeyValue) -> None:
+        """Check the next record. The first that is invalid counts."""
+        offset, timestamp, key, _value = record
+        index = self._index
+        self._index = index + 1
+        if offset != index or (self._compacted and key is None):
+            self.rejected = self.rejected or self._why(index, offset)
+        elif self._check_time and timestamp != NO_TIMESTAMP:
+            if not self._earliest <= timestamp <= self._latest and self.rejected is None:
+                why = f"timestamp {timestamp} is not within [{self._earliest}, {self._latest}]"
+                self.rejected = Rejected(ErrorCode.INVALID_TIMESTAMP, why, index)
+        elif self._is_log_append_time and self.rejected is None:
+            why = "a producer does not set the log-append time type"
+            self.rejected = Rejected(ErrorCode.INVALID_TIMESTAMP, why, index)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+    @staticmethod
+    def _why(index: int, offset: int) -> Rejected:
         if offset != index:
             # Kafka rewrites such batches for obsolete clients; no v2 encoder produces them.
             return Rejected(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset}", index)
-        if limits.compacted and key is None:
-            return Rejected(ErrorCode.INVALID_RECORD, "a compacted topic does not take a record without a key", index)
-        if check_time and timestamp != NO_TIMESTAMP:
-            if not earliest <= timestamp <= latest:
-                return Rejected(
-                    ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} is not within [{earliest}, {latest}]", index
-                )
-        elif header.is_log_append_time:
-            return Rejected(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the log-append time type", index)
-        if timestamp > max_timestamp:
-            max_timestamp = timestamp
-    return max_timestamp
+        return Rejected(ErrorCode.INVALID_RECORD, "a compacted topic does not take a record without a key", index)

@@ -1,0 +1,105 @@
+"""What a Produce request's partitions are answered: appended, or refused with an error that the version knows."""
+
+from __future__ import annotations
+
+from coordinatord.topics.partition import Partition
+from kafka_wire.api.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kafka_wire.errors import ErrorCode
+from kafka_wire.records.produced import Rejected
+
+TELLS_LEADER_FROM = 10
+"""First version whose response can name a partition's leader (KIP-951)."""
+
+ABORTABLE_FROM = 11
+"""First version whose producers know TRANSACTION_ABORTABLE."""
+
+ADDS_PARTITIONS_FROM = 12
+"""First version in which writing to a partition adds it to the transaction."""
+
+UNREACHABLE = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+"""Errors of a transaction coordinator that is currently unreachable."""
+
+_NO_LEADER = LeaderIdAndEpoch()
+"""The default of a tagged field, shared by all responses and never modified."""
+
+
+def appended(index: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index, 0, base_offset, append_time_ms, log_start_offset, [], None, _NO_LEADER)
+
+
+def refused_with(index: int, error: ErrorCode, *, log_start_offset: int = -1) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index, error, -1, -1, log_start_offset, [], None, _NO_LEADER)
+
+
+def led_elsewhere(index: int, partition: Partition, version: int) -> PartitionProduceResponse:
+    """The response where another node leads the partition; since v10 it names the leader."""
+    answer = refused_with(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if version >= TELLS_LEADER_FROM:
+        answer.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
+    return answer
+
+
+def refused_transactional(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
+    """The response for a rejected transactional batch, with an error that the request's version knows."""
+    message = None
+    if error is ErrorCode.PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        error, message = ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction"
+    elif error in UNREACHABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_FROM):
+        # The producer retries without refreshing its metadata.
+        text = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        error, message = ErrorCode.NOT_ENOUGH_REPLICAS, text
+    # Kafka finds this error while it appends, and returns the log start offset.
+    start = partition.log.log_start_offset if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else -1
+    return PartitionProduceResponse(index, error, -1, -1, start, [], message, _NO_LEADER)
+
+
+def rejected_records(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
+    if rejected.record_index < 0:
+        known_start = rejected.error in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
+        return refused_with(
+            index, rejected.error, log_start_offset=partition.log.log_start_offset if known_start else -1
+        )
+    # KIP-467: the index of the record, and one message for the whole batch.
+    if rejected.error is ErrorCode.INVALID_TIMESTAMP:
+        message = "One or more records have been rejected due to invalid timestamp"
+    else:
+        message = f"One or more records have been rejected: {rejected.reason}"
+    fault = BatchIndexAndErrorMessage(rejected.record_index, rejected.reason)
+    start = partition.log.log_start_offset
+    return PartitionProduceResponse(index, rejected.error, -1, -1, start, [fault], message, _NO_LEADER)
+
+
+def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
+    return ProduceResponse(
+        [
+            TopicProduceResponse(
+                topic.name,
+                topic.topic_id,
+                [
+                    PartitionProduceResponse(data.index, error, -1, -1, -1, [], message, _NO_LEADER)
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def not_written(response: ProduceResponse) -> ProduceResponse:
+    """The same response if the log has failed. It does not keep the request, which has the records."""
+    for topic in response.responses:
+        topic.partition_responses = [
+            refused_with(each.index, ErrorCode.KAFKA_STORAGE_ERROR) for each in topic.partition_responses
+        ]
+    return response
