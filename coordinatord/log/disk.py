@@ -148,6 +148,9 @@ class OsFile:
         return data
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        if not os.fstat(self._fd).st_nlink:
+            # Linux goes on writing to it, and all of that goes with the last descriptor.
+            raise FileNotFoundError(errno.ENOENT, "the file has been removed while it was open")
         done = os.pwrite(self._fd, data, position)
         while done < len(data):  # the disk is nearly full: the next attempt reports it
             done += os.pwrite(self._fd, memoryview(data)[done:], position + done)

@@ -217,3 +217,17 @@ def test_descriptions() -> None:
 
 def test_text_of_what_is_not_there() -> None:
     assert read_text(SimulatedDisk(), "/nothing") is None
+
+
+def test_what_is_written_to_a_removed_file_is_an_error(tmp_path: Path) -> None:
+    """Linux would take it, and all of it would be gone with the last descriptor."""
+    disk = OsDisk()
+    file = disk.open(f"{tmp_path}/a", create=True)
+    file.pwrite(b"x", 0)
+    disk.rename(f"{tmp_path}/a", f"{tmp_path}/b")
+    file.pwrite(b"y", 1)
+    disk.unlink(f"{tmp_path}/b")
+    with pytest.raises(FileNotFoundError, match="removed while it was open"):
+        file.pwrite(b"z", 2)
+    assert file.size() == 2
+    file.close()

@@ -155,3 +155,17 @@ def test_offset_deltas_must_count_up() -> None:
     write_crc(batch)
     refused = rejected(batch)
     assert (refused.error, refused.record_index) == (ErrorCode.INVALID_RECORD, 0)
+
+
+@pytest.mark.parametrize("base", [(1 << 63) - 1, (1 << 63) - 5])
+def test_a_time_beyond_a_java_long_is_no_time_in_any_topic(base: int) -> None:
+    """The base is a long, and base + delta is not; no setting lets that pass."""
+    builder = BatchBuilder()
+    builder.extend([(b"k", b"v")], 1)
+    builder.extend([(b"k", b"v")], 11)
+    batch = bytearray(builder.finish())
+    struct.pack_into(">q", batch, 27, base)
+    write_crc(batch)
+    limits = Limits(timestamp_after_max_ms=(1 << 63) - 1)
+    found = rejected(bytes(batch), limits=limits)
+    assert (found.error, found.record_index) == (ErrorCode.INVALID_TIMESTAMP, 1)

@@ -272,3 +272,16 @@ def test_a_file_from_before_changes_were_counted_is_read() -> None:
     world.stop()
     world.open()
     assert world.topics.exists("payments", 0)
+
+
+@pytest.mark.parametrize("name", ["topics.json", "groups.json", "producer_ids.json"])
+def test_a_file_of_brackets_is_damage_and_no_bug(name: str) -> None:
+    """A parser may run out of stack."""
+    world = World()
+    world.create("orders")
+    world.stop()
+    file = world.disk.open(f"{PATH}/{name}", create=True)
+    file.truncate(0)
+    file.pwrite(b"[" * 200_000, 0)
+    with pytest.raises(LogDamaged, match=name):
+        world.open()

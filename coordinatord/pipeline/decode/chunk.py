@@ -196,7 +196,8 @@ def _sections(buf: Bytes, batches: Ints, wanted: Wanted) -> tuple[Bytes, Ints, I
     """
     keep = np.ones(len(batches), np.bool_)
     if wanted.first_offset is not None:
-        keep &= batches[:, BASE_OFFSET] + batches[:, LAST_DELTA] >= wanted.first_offset
+        first, last = batches[:, BASE_OFFSET], batches[:, BASE_OFFSET] + batches[:, LAST_DELTA]
+        keep &= (first >= wanted.first_offset) | (last >= wanted.first_offset)  # the last may be less, or overflow
     if wanted.next_offset is not None:
         keep &= batches[:, BASE_OFFSET] < wanted.next_offset
     sound = batches[:, SOUND] == 1

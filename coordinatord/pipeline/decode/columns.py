@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,10 @@ def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data), valid)
 
 
+SECRET = np.frombuffer(secrets.token_bytes(16), np.uint64)
+"""Of this process's hashes: see kernels.intern."""
+
+
 class Interned:
     """Texts numbered by content: `ids` (-1 for null) index `values`."""
 
@@ -47,7 +52,7 @@ class Interned:
         size = 1 << max(4, (2 * len(at)).bit_length())
         self.ids = np.empty(len(at), np.int32)
         first = np.empty(len(at), np.int64)
-        count = kernels.intern(buf, at, end, np.full(size, -1, np.int32), self.ids, first)
+        count = kernels.intern(buf, at, end, SECRET, np.full(size, -1, np.int32), self.ids, first)
         self.values: list[bytes] = [buf[at[row] : end[row]].tobytes() for row in first[:count]]
 
     def column(self, values: Sequence[str | None], keep: Ints | None = None) -> pa.DictionaryArray:

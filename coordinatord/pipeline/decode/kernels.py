@@ -381,10 +381,48 @@ def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, t
 
 
 @_compile
-def intern(buf, at_of, end_of, table, ids, first):  # type: ignore[no-untyped-def]
+def _sip_round(a, b, c, d):  # type: ignore[no-untyped-def]
+    a += b
+    b = (b << np.uint64(13) | b >> np.uint64(51)) ^ a
+    a = a << np.uint64(32) | a >> np.uint64(32)
+    c += d
+    d = (d << np.uint64(16) | d >> np.uint64(48)) ^ c
+    a += d
+    d = (d << np.uint64(21) | d >> np.uint64(43)) ^ a
+    c += b
+    b = (b << np.uint64(17) | b >> np.uint64(47)) ^ c
+    c = c << np.uint64(32) | c >> np.uint64(32)
+    return a, b, c, d
+
+
+@_compile
+def sip_hash(buf, at, end, secret):  # type: ignore[no-untyped-def]
+    """SipHash-1-3 of buf[at:end], with a secret of two uint64: as Python hashes strings, and for the same reason."""
+    a, b = secret[0] ^ np.uint64(0x736F6D6570736575), secret[1] ^ np.uint64(0x646F72616E646F6D)
+    c, d = secret[0] ^ np.uint64(0x6C7967656E657261), secret[1] ^ np.uint64(0x7465646279746573)
+    size = end - at
+    while True:
+        left = min(end - at, 8)
+        word = np.uint64(0) if left == 8 else np.uint64(size & 255) << np.uint64(56)
+        for index in range(left):
+            word |= np.uint64(buf[at + index]) << np.uint64(8 * index)
+        at += left
+        d ^= word
+        a, b, c, d = _sip_round(a, b, c, d)
+        a ^= word
+        if left < 8:
+            break
+    c ^= np.uint64(255)
+    for _ in range(3):
+        a, b, c, d = _sip_round(a, b, c, d)
+    return a ^ b ^ c ^ d
+
+
+@_compile
+def intern(buf, at_of, end_of, secret, table, ids, first):  # type: ignore[no-untyped-def]
     """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. Returns how many.
     `table` must be filled with -1; its size must be a power of two above the number of rows. `first[id]` becomes the
-    first row with that text.
+    first row with that text. Who does not know the `secret` of the hash cannot choose texts of one place in the table.
     """
     found = 0
     mask = table.shape[0] - 1
@@ -393,10 +431,7 @@ def intern(buf, at_of, end_of, table, ids, first):  # type: ignore[no-untyped-de
         if at < 0:
             ids[row] = -1
             continue
-        code = np.uint64(end - at)
-        for position in range(at, end):
-            code = (code ^ np.uint64(buf[position])) * np.uint64(0x100000001B3)
-        place = np.int64((code ^ code >> np.uint64(29)) & np.uint64(mask))
+        place = np.int64(sip_hash(buf, at, end, secret) & np.uint64(mask))
         while True:
             known = table[place]
             if known < 0:

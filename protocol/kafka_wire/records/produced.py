@@ -188,8 +188,9 @@ class _RecordCheck:
         self._compacted = limits.compacted
         self._check_time = not limits.log_append_time
         self._is_log_append_time = header.is_log_append_time
-        self._earliest = now_ms - limits.timestamp_before_max_ms
-        self._latest = now_ms + limits.timestamp_after_max_ms
+        # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
+        self._earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
+        self._latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
 
     def add(self, record: OffsetKeyValue) -> None:
         """Check the next record. The first that is invalid counts."""

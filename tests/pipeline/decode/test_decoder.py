@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from crc32c import crc32c
 
 from coordinatord.pipeline.decode import chunk, kernels
 from coordinatord.pipeline.decode.chunk import decode
+from coordinatord.pipeline.decode.columns import SECRET
 from coordinatord.pipeline.decode.kinds import KINDS, OFFSET_COMMITS, QUARANTINE
 from coordinatord.pipeline.decode.wanted import Names, Wanted
 from kafka_wire.codecs import decoder, encode_message
@@ -250,3 +254,41 @@ def test_seeded_records_have_every_kind() -> None:
     assert all(found.values()), [kind for kind, versions in found.items() if not versions]
     assert found[OFFSET_COMMITS] >= {0, 1, 2, 3, 4, None}
     assert isinstance(arbitrary(OffsetCommitKey, 0, Seeded(rng)), OffsetCommitKey)
+
+
+@pytest.mark.parametrize("first_offset", [0, 5, 10, 11])
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_batch_that_ends_before_it_begins_is_no_less_there_for_a_first_offset(first_offset: int, sound: bool) -> None:
+    data = bytearray(build_batch([(b"k", b"v")], START_MS, base_offset=10))
+    struct.pack_into(">i", data, 23, -7)
+    if sound:
+        write_crc(data)
+    behind = build_batch([(b"k", b"v")], START_MS, base_offset=11)
+    rows, _ = both(data + behind, Wanted(first_offset=first_offset))
+    quarantined = [row["log_offset"] for row in rows[QUARANTINE]]
+    assert quarantined == ([10, 11] if first_offset <= 10 else [11]), "the record behind it is of no known type"
+
+
+def test_texts_are_hashed_as_python_hashes_them() -> None:
+    """SipHash-1-3, with a secret of zeros if PYTHONHASHSEED is 0; otherwise anybody could choose texts that collide."""
+    if sys.hash_info.algorithm != "siphash13":
+        pytest.skip("this Python hashes otherwise")
+    data = bytes(range(1, 40))
+    program = f"data = {data!r}; print([hash(data[:size]) for size in range(1, 40)])"
+    told = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True
+    )
+    secret = np.zeros(2, np.uint64)
+    ours = [int(kernels.sip_hash(array(b"x" + data), 1, 1 + size, secret)) for size in range(1, 40)]
+    assert [np.uint64(code).astype(np.int64) for code in ours] == json.loads(told.stdout)
+
+
+def test_names_that_one_secret_brings_together_are_apart_for_another() -> None:
+    """Texts of one place in the table for the secret of zeros: for the process's own they spread as any others do."""
+    bits = 8
+    zeros = np.zeros(2, np.uint64)
+    texts = [struct.pack(">I", number) for number in range(1 << 15)]
+    chosen = [text for text in texts if int(kernels.sip_hash(array(text), 0, 4, zeros)) & ((1 << bits) - 1) == 0]
+    assert len(chosen) > 100
+    places = {int(kernels.sip_hash(array(text), 0, 4, SECRET)) & ((1 << bits) - 1) for text in chosen}
+    assert len(places) > 50
