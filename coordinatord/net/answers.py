@@ -206,38 +206,24 @@ class AnswerLine:
             self._metrics.bytes_sent += parts.size
             self._transport.writelines(parts.in_order())
 
-    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
         if not self._settle(context):
             return
-        held = self._of_epoch(epoch)
-        is_new = not held.parts
+        line = self.held
+        # An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
+        # releases all answers of one epoch.
+        if line and line[-1].epoch >= epoch:
+            self._hold(line[-1], context, response, failure)
+            return
+        held = HeldAnswers(epoch, perf_counter())
         self._hold(held, context, response, failure)
-        if is_new:
-            self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
+        line.append(held)
+        self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
 
     def finish_at(self, context: Received, epoch: int) -> None:
         """End a request that gets no response, and count it as waiting until the log's `epoch` is durable."""
-        if not self._settle(context):
-            return
-        held = self._of_epoch(epoch)
-        is_new = not held.parts
-        self._count(held, context, None)
-        if is_new:
-            self._gate(epoch, self._durable, self._failed)
-
-    def _of_epoch(self, epoch: int) -> HeldAnswers:
-        """The answers that are held until `epoch` is durable: the last in line, or new ones without parts behind them.
-
-        An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
-        releases all answers of one epoch.
-        """
-        line = self.held
-        if line and line[-1].epoch >= epoch:
-            return line[-1]
-        held = HeldAnswers(epoch, perf_counter())
-        line.append(held)
-        return held
+        self.answer_at(context, epoch, None, None)
 
     def finish(self, context: Received) -> None:
         """End a request that gets no response."""
@@ -271,21 +257,16 @@ class AnswerLine:
             self._turn_end.flush_soon(self)
 
     def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
-        encode_response(context, response, held.data, self._metrics)
-        self._count(held, context, failure)
-
-    def _count(self, held: HeldAnswers, context: Received, failure: Any) -> None:
+        """`response` is None if the request gets none."""
+        if response is not None:
+            encode_response(context, response, held.data, self._metrics)
         held.parts.append((len(held.data), context, failure))
-        self._held_count += 1
         _, start, end = context.where
         held.request_bytes += end - start
         self._logged_bytes += end - start
-        if self._is_full or len(held.data) > MAX_HELD_BYTES:
+        self._held_count += 1
+        if self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES or len(held.data) > MAX_HELD_BYTES:
             self.stops |= LOG
-
-    @property
-    def _is_full(self) -> bool:
-        return self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES
 
     def _settle(self, context: Received) -> bool:
         """Mark a request as ended. Returns False if the connection is closed."""
@@ -324,6 +305,7 @@ class AnswerLine:
         held = self.held.popleft()
         self._held_count -= len(held.parts)
         self._logged_bytes -= held.request_bytes
-        if not self._is_full and not any(len(other.data) > MAX_HELD_BYTES for other in self.held):
+        is_full = self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES
+        if not is_full and not any(len(other.data) > MAX_HELD_BYTES for other in self.held):
             self.stops &= ~LOG
         return held

@@ -10,9 +10,9 @@ import errno
 import os
 from typing import Final
 
-import structlog
+from coordinatord.observe.logger import get_logger
 
-log = structlog.get_logger("coordinatord.net")
+log = get_logger("coordinatord.net")
 
 RESERVED: Final = 512
 """Descriptors that are not for clients: the log's two pools of open files (128 and 192), its journal, its cleaner, the
@@ -44,7 +44,7 @@ def connections_allowed(max_connections: int, limit: int) -> int:
     if left < min(FEWEST, max_connections):
         raise OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)}: {limit} at most, {RESERVED + FEWEST} are needed")
     if left < max_connections:
-        log.warning(
+        log.info(  # no warning: few need as many connections as the default allows
             "max.connections is limited by the number of files that may be open (ulimit -n, LimitNOFILE)",
             max_connections=max_connections,
             allowed=left,

@@ -22,33 +22,29 @@ class Received:
     response. `done`: it was answered, or no response is due.
     """
 
-    __slots__ = ("_body", "api_version", "codec", "correlation_id", "done")
+    __slots__ = ("api_version", "codec", "correlation_id", "done", "where")
 
     codec: Codec
     api_version: int
     correlation_id: int
     done: bool
-    _body: Body
+    where: Body
+    """Where the request's bytes are, without its header. Valid until the request waits for the log."""
 
     @property
     def request(self) -> Any:
         """The request as received, decoded again."""
-        return self.codec.decode_request(*self._body)
-
-    @property
-    def where(self) -> Body:
-        """Where the request's bytes are, without its header. Valid until the request waits for the log."""
-        return self._body
+        return self.codec.decode_request(*self.where)
 
     @property
     def body(self) -> bytes:
         """The request's bytes, without its header."""
-        buf, start, end = self._body
+        buf, start, end = self.where
         return buf[start:end]
 
     def keep(self) -> Body:
         """Returns where the bytes of a waiting request are from now on: copied if the rest of the buffer is large."""
-        buf, start, end = self._body
+        buf, start, end = self.where
         if len(buf) > MAX_SHARED_BYTES and (end - start) * 2 < len(buf):
-            self._body = buf[start:end], 0, end - start
-        return self._body
+            self.where = buf[start:end], 0, end - start
+        return self.where

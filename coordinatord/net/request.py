@@ -35,7 +35,7 @@ class RequestContext(Received):
         self.codec = codec
         self.api_version = codec.api_version
         self.correlation_id = correlation_id
-        self._body = body
+        self.where = body
         self.done = False
         self.connection = connection
         self.line: AnswerLine = connection.line
@@ -64,7 +64,7 @@ class RequestContext(Received):
         The decoded request is not kept: `failure` must hold what it needs of it.
         """
         self.line.answer_at(self, epoch, response, failure)
-        self._body = NO_BODY
+        self.where = NO_BODY
 
     def abandon(self) -> None:
         """End a parked request that is never answered: the group has dropped it."""
@@ -77,4 +77,4 @@ class RequestContext(Received):
     def drop_at(self, epoch: int) -> None:
         """The same, if it has written to the log: it counts as waiting until the log's `epoch` is durable."""
         self.line.finish_at(self, epoch)
-        self._body = NO_BODY
+        self.where = NO_BODY
