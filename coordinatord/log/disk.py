@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from collections import OrderedDict
+from time import monotonic
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -128,13 +129,19 @@ def replace_bytes(disk: Disk, path: str, data: bytes) -> None:
     disk.sync_dir(os.path.dirname(path))
 
 
+CHECK_S = 0.1
+"""A write checks at most this often that its file still exists; a flush always does. Each check takes as long as a
+write of four commits."""
+
+
 class OsFile:
     """A file descriptor."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_check_s", "_fd")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._check_s = 0.0
 
     def pread(self, size: int, position: int) -> bytes:
         data = os.pread(self._fd, size, position)
@@ -148,12 +155,20 @@ class OsFile:
         return data
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        if not os.fstat(self._fd).st_nlink:
-            # Linux goes on writing to it, and all of that goes with the last descriptor.
-            raise FileNotFoundError(errno.ENOENT, "the file has been removed while it was open")
+        now_s = monotonic()
+        if now_s >= self._check_s:
+            self._check_s = now_s + CHECK_S
+            self._check_exists()
         done = os.pwrite(self._fd, data, position)
         while done < len(data):  # the disk is nearly full: the next attempt reports it
             done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
+
+    def _check_exists(self) -> None:
+        """Raises FileNotFoundError if the file was removed: Linux writes to it until the last descriptor is closed, and
+        then drops all of it.
+        """
+        if not os.fstat(self._fd).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file has been removed while it was open")
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -165,11 +180,13 @@ class OsFile:
 
         def datasync(self) -> None:
             os.fdatasync(self._fd)
+            self._check_exists()
 
     else:  # macOS: fsync alone leaves the data in the drive's cache
 
         def datasync(self) -> None:
             fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
+            self._check_exists()
 
     def close(self) -> None:
         os.close(self._fd)

@@ -6,13 +6,14 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from coordinatord.log import DataDirectory, DataDirectoryError, LogConfig, LogDamaged
 from coordinatord.log.checkpoint import uuid_bytes, uuid_text
-from coordinatord.log.disk import Disk, OsDisk, read_text
+from coordinatord.log.disk import CHECK_S, Disk, OsDisk, read_text
 from coordinatord.log.dump import describe
 from coordinatord.log.simulated_disk import SimulatedDisk
 from kafka_wire.records.batch import build_batch, build_control_batch
@@ -227,6 +228,9 @@ def test_what_is_written_to_a_removed_file_is_an_error(tmp_path: Path) -> None:
     disk.rename(f"{tmp_path}/a", f"{tmp_path}/b")
     file.pwrite(b"y", 1)
     disk.unlink(f"{tmp_path}/b")
+    with pytest.raises(FileNotFoundError, match="removed while it was open"):
+        file.datasync()
+    time.sleep(CHECK_S)
     with pytest.raises(FileNotFoundError, match="removed while it was open"):
         file.pwrite(b"z", 2)
     assert file.size() == 2
