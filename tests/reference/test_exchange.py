@@ -397,24 +397,13 @@ def test_we_have_the_offsets_that_kafka_had(journey: Journey) -> None:
     assert journey.on_ours.offsets == journey.on_kafka.offsets
 
 
-def test_we_have_the_classic_groups_that_kafka_had(journey: Journey) -> None:
+def test_we_have_the_groups_of_both_protocols_that_kafka_had(journey: Journey) -> None:
+    """With their members, and what each of them owns."""
     assert journey.on_kafka is not None
     assert journey.on_ours is not None
-    assert journey.on_ours.members == only(journey.on_kafka, CLASSIC_WITH_MEMBERS)
-    states = {group: state for group, state in journey.on_kafka.states.items() if group not in CONSUMER_PROTOCOL}
-    assert {group: state for group, state in journey.on_ours.states.items() if group in states} == states
-
-
-def test_groups_of_the_consumer_protocol_are_empty_ones_with_offsets(journey: Journey) -> None:
-    assert journey.on_ours is not None
-    assert {group: journey.on_ours.states[group] for group in CONSUMER_PROTOCOL} == dict.fromkeys(
-        CONSUMER_PROTOCOL, ("-", "Empty", "0")
-    )
-    assert {str(line["what"]) for line in journey.unread} >= {
-        "record type 3 (ConsumerGroupMetadata)",
-        "record type 5 (ConsumerGroupMemberMetadata)",
-        "record type 8 (ConsumerGroupCurrentMemberAssignment)",
-    }
+    assert journey.on_ours.members == journey.on_kafka.members
+    assert {group: journey.on_ours.states[group] for group in journey.on_kafka.states} == journey.on_kafka.states
+    assert journey.unread == []
 
 
 def test_consumers_go_on_where_they_had_committed(journey: Journey) -> None:
@@ -438,7 +427,8 @@ def test_kafkas_decoder_prints_what_we_hold(journey: Journey) -> None:
     assert journey.left_on_ours is not None
     assert journey.dumped is not None
     assert journey.dumped.offsets == {key: value[:2] for key, value in journey.left_on_ours.offsets.items()}
-    members = {group: {member[0] for member in members} for group, members in journey.left_on_ours.members.items()}
+    left = only(journey.left_on_ours, CLASSIC_WITH_MEMBERS)  # members of the consumer protocol have other records
+    members = {group: {member[0] for member in members} for group, members in left.items()}
     assert {group: ids for group, ids in journey.dumped.members.items() if ids} == members
     # all that was ever written to it: here (1, 2, markers), and there, which is kept
     assert {"1", "2", "1 in a transaction", "COMMIT", "ABORT", "3", "5", "6", "7", "8"} <= set(journey.dumped.kinds)
@@ -450,9 +440,8 @@ def test_kafka_has_back_what_we_had(journey: Journey) -> None:
     assert journey.back_on_kafka is not None
     assert journey.left_on_ours.offsets["new", "orders", 0][0] == 33
     assert journey.back_on_kafka.offsets == journey.left_on_ours.offsets
-    assert only(journey.back_on_kafka, CLASSIC_WITH_MEMBERS) == journey.left_on_ours.members
-    states = {group: state for group, state in journey.left_on_ours.states.items() if group not in CONSUMER_PROTOCOL}
-    assert {group: state for group, state in journey.back_on_kafka.states.items() if group in states} == states
+    assert journey.back_on_kafka.members == journey.left_on_ours.members
+    assert journey.back_on_kafka.states == journey.left_on_ours.states
 
 
 def test_kafka_knows_its_consumer_groups_again(journey: Journey) -> None:
