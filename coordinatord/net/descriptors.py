@@ -44,7 +44,7 @@ def connections_allowed(max_connections: int, limit: int) -> int:
     if left < min(FEWEST, max_connections):
         raise OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)}: {limit} at most, {RESERVED + FEWEST} are needed")
     if left < max_connections:
-        log.info(  # no warning: few need as many connections as the default allows
+        log.debug(  # few need as many connections as the default allows; a refused one is logged
             "max.connections is limited by the number of files that may be open (ulimit -n, LimitNOFILE)",
             max_connections=max_connections,
             allowed=left,
