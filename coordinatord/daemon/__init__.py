@@ -1,6 +1,7 @@
 """One process: assembled, started, drained.
 
 daemon.py      the parts and how they are put together; start, run, stop
+handlers.py    the handlers of all APIs, some of them made by need
 process.py     the event loop and the signals around it
 limits.py      the settings that groups and transactions take
 watches.py     state that metrics read

@@ -12,27 +12,19 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.clock import Clock
 from coordinatord.clocks.timers import Timers
 from coordinatord.cluster.nodes import Nodes
-from coordinatord.cluster.peers import LISTENER, Peers
 from coordinatord.config import Settings
-from coordinatord.coordinator.apis.admin import GroupAdmin
-from coordinatord.coordinator.apis.consumer_groups import ConsumerGroups
-from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
-from coordinatord.coordinator.apis.membership import Membership
-from coordinatord.coordinator.apis.offsets import Offsets
-from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
 from coordinatord.coordinator.consumer_limits import surroundings
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
-from coordinatord.daemon.compaction import Compaction
+from coordinatord.daemon.handlers import all_handlers, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.watches import watch
-from coordinatord.daemon.worker import Part, take_up_line
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
@@ -60,12 +52,15 @@ from coordinatord.topics import Topics, catalogue_file
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
-from coordinatord.transactions.apis.transactions import TransactionApis
-from coordinatord.transactions.coordinator import Transactions
-from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
+from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:  # of workers, and of what is not needed at once
+    from coordinatord.cluster.peers import Peers
+    from coordinatord.daemon.compaction import Compaction
+    from coordinatord.daemon.worker import Part
 
 EXPIRY_SLICE_S = 0.001
 """How long a search for expired offsets may occupy the event loop before other work runs."""
@@ -117,9 +112,12 @@ class Daemon:
     def _assemble_nodes(self) -> None:
         """The nodes, and connections to the other ones."""
         settings, part = self.settings, self.part
-        self.peers = None if part is None else Peers(part.peer_paths, self.loop)
+        self.peers: Peers | None = None
         self.nodes = Nodes(settings.node_id, settings.broker_rack)
         if part is not None:
+            from coordinatord.cluster.peers import Peers
+
+            self.peers = Peers(part.peer_paths, self.loop)
             self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
 
     def _assemble_store(self, log_worker: Worker | None) -> None:
@@ -194,19 +192,38 @@ class Daemon:
             settings=transaction_settings(settings),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
-            markers=self.markers if self.peers is None else SpreadMarkers(self.markers, self.nodes, self.peers),
+            markers=self._spread_markers(),
             new_producer_id=self.topics.producer_ids.next,
         )
         self.participants: TransactionCoordinator = self.transactions
         if self.peers is not None:
+            from coordinatord.transactions.elsewhere import SpreadTransactions
+
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
         self.topics.producing.transactions = self.participants
 
+    def _spread_markers(self) -> MarkerWriter:
+        """Who writes markers: to partitions of other nodes, too, where there are some."""
+        if self.peers is None:
+            return self.markers
+        from coordinatord.transactions.elsewhere import SpreadMarkers
+
+        return SpreadMarkers(self.markers, self.nodes, self.peers)
+
     def _assemble_door(self) -> None:
         """Handlers and shortcuts, and what all connections share."""
-        handlers = self._handlers()
+        handlers = all_handlers(
+            self.settings,
+            self.nodes,
+            self.topics,
+            self.coordinator,
+            self.surroundings,
+            self.transactions,
+            self.participants,
+            self.markers,
+        )
         features = {"transaction.version": SERVER_VERSION}
-        if self._serves_consumer_protocol:
+        if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
         api_versions = ApiVersions(handlers, features)
         self.door = Door(
@@ -244,42 +261,9 @@ class Daemon:
         )
 
     def _make_compaction(self) -> Compaction:
+        from coordinatord.daemon.compaction import Compaction
+
         return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
-
-    @property
-    def _serves_consumer_protocol(self) -> bool:
-        return "consumer" in self.settings.group_coordinator_rebalance_protocols
-
-    def _handlers(self) -> dict[int, Any]:
-        settings = self.settings
-        consumer_groups = ConsumerGroups(self.coordinator, self.surroundings, settings)
-        membership = Membership(
-            self.coordinator,
-            max_group_id_bytes=settings.group_id_max_bytes,
-            max_metadata_bytes=settings.group_max_member_metadata_bytes,
-        )
-        return {
-            **self.topics.handlers(),
-            **FindCoordinator(self.nodes, self.topics.offsets_partitions, self.transactions).handlers(),
-            **membership.handlers(),
-            **(consumer_groups.handlers() if self._serves_consumer_protocol else {}),
-            **Offsets(self.coordinator, self.topics).handlers(),
-            **GroupAdmin(self.coordinator).handlers(),
-            **TransactionApis(
-                self.transactions,
-                self.topics,
-                self.markers,
-                self.topics.offsets_partitions,
-                self.topics.producer_ids.next,
-            ).handlers(),
-            **TransactionalOffsets(
-                self.coordinator,
-                self.participants,
-                self.topics,
-                self.topics.transactional.find,
-                verifies=settings.transaction_partition_verification_enable,
-            ).handlers(),
-        }
 
     # Start
 
@@ -299,6 +283,9 @@ class Daemon:
             for each in sockets:
                 self._servers.append(await self._listen(endpoint.name, each))
         if part is not None:
+            from coordinatord.cluster.peers import LISTENER
+            from coordinatord.daemon.worker import take_up_line
+
             connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             admin_url = "" if self.admin is None else self.admin.url

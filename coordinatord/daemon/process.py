@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from coordinatord.config import Settings
 from coordinatord.daemon.daemon import Daemon
-from coordinatord.daemon.worker import Part
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.logs import gather
+
+if TYPE_CHECKING:
+    from coordinatord.daemon.worker import Part
 
 
 async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:

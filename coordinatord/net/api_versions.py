@@ -43,7 +43,7 @@ class ApiVersions:
 
     @property
     def offered(self) -> list[ApiVersion]:
-        """Each API with its versions. Computed on first use, because it imports every declaration."""
+        """Each API with its versions."""
         if self._offered is None:
             self._offered = [_range(api_key) for api_key in self._api_keys]
         return self._offered

@@ -13,9 +13,9 @@ from coordinatord.log.config import LogConfig
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.writer import LogWriter
+from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.topics.admin import Administration
 from coordinatord.topics.catalogue import Catalogue, internal_configs
-from coordinatord.topics.config_apis import ConfigApis
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.describe import Describing
 from coordinatord.topics.fetch import Fetching, ScheduleAt
@@ -26,8 +26,16 @@ from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_T
 from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
-from coordinatord.topics.replicas import Replicas
 from coordinatord.topics.shared_catalogue import SharedCatalogue
+from kafka_wire.api_key import ApiKey
+
+REPLICA_APIS = (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
+CONFIG_APIS = (
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+)
 
 
 class Topics:
@@ -80,10 +88,9 @@ class Topics:
             self.fetching,
             Offsets(self.catalogue),
             Describing(settings, self.catalogue, nodes, data.cluster_id, create),
-            Replicas(self.catalogue, data),
             self.administration,
-            ConfigApis(settings, self.catalogue, self.group_configs, nodes),
         )
+        self._nodes, self._data = nodes, data
 
     def _shared(
         self,
@@ -161,7 +168,21 @@ class Topics:
 
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.net.request)."""
-        return {api_key: handler for part in self._parts for api_key, handler in part.handlers().items()}
+        return {
+            **{api_key: handler for part in self._parts for api_key, handler in part.handlers().items()},
+            **by_need(REPLICA_APIS, self._replicas),
+            **by_need(CONFIG_APIS, self._config_apis),
+        }
+
+    def _replicas(self) -> Handlers:
+        from coordinatord.topics.replicas import Replicas
+
+        return Replicas(self.catalogue, self._data)
+
+    def _config_apis(self) -> Handlers:
+        from coordinatord.topics.config_apis import ConfigApis
+
+        return ConfigApis(self.settings, self.catalogue, self.group_configs, self._nodes)
 
     # Lookups for the group coordinator, which makes them for every committed offset
 

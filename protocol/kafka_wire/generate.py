@@ -35,6 +35,8 @@ from __future__ import annotations
 import struct
 '''
 
+VERSIONS_FILE = "versions.py"
+
 HANDLERS = [
     "    except (struct.error, IndexError) as error:",
     '        raise TruncatedError("a field reaches beyond the end") from error',
@@ -183,7 +185,22 @@ def modules() -> dict[str, str]:
         if name in made:
             raise ValueError(f"two modules of declarations are called {name}: rename one")
         made[name] = module_text(module)
+    made[VERSIONS_FILE] = versions_text()
     return made
+
+
+def versions_text() -> str:
+    """The table of every API's versions: who offers them all need not import their declarations."""
+    requests = [
+        schema
+        for module in fresh.declared_modules()
+        for schema in map(schema_of, messages_of(module))
+        if schema.api_key is not None and schema.name.endswith("Request")
+    ]
+    rows = sorted((each.api_key or 0, each.versions.first, each.versions.last) for each in requests)
+    written = [f"{api_key}: ({first}, {last})" for api_key, first, last in rows]
+    head = '"""Generated from the declarations by `kafka_wire.generate`: API key -> (first version, last version)."""'
+    return f"{head}\n\n{table('VERSIONS', 'dict[int, tuple[int, int]]', written)}\n"
 
 
 def write() -> list[str]:

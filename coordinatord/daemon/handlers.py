@@ -1,0 +1,96 @@
+"""The handlers of all APIs that a daemon offers.
+
+What a consumer needs at once is made at the start. The others are made by the first request for one of them, so that a
+start does not import their modules (`by_need`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.config import Settings
+from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
+from coordinatord.coordinator.apis.membership import Membership
+from coordinatord.coordinator.apis.offsets import Offsets
+from coordinatord.coordinator.groups import Coordinator
+from coordinatord.group.consumer.state import Surroundings
+from coordinatord.net.by_need import Handlers, by_need
+from coordinatord.topics import Topics
+from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.transactions.coordinator import Transactions
+from coordinatord.transactions.markers import PartitionMarkers
+from kafka_wire.api_key import ApiKey
+
+CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+GROUP_ADMIN_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS)
+TRANSACTION_APIS = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
+)
+TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
+
+
+def serves_consumer_protocol(settings: Settings) -> bool:
+    """Whether group.coordinator.rebalance.protocols has KIP-848's protocol."""
+    return "consumer" in settings.group_coordinator_rebalance_protocols
+
+
+def all_handlers(
+    settings: Settings,
+    nodes: Nodes,
+    topics: Topics,
+    coordinator: Coordinator,
+    surroundings: Surroundings,
+    transactions: Transactions,
+    participants: TransactionCoordinator,
+    markers: PartitionMarkers,
+) -> dict[int, Any]:
+    """By api key. `participants` is the transaction coordinator as partitions ask it, wherever it is."""
+    membership = Membership(
+        coordinator,
+        max_group_id_bytes=settings.group_id_max_bytes,
+        max_metadata_bytes=settings.group_max_member_metadata_bytes,
+    )
+
+    def consumer_groups() -> Handlers:
+        from coordinatord.coordinator.apis.consumer_groups import ConsumerGroups
+
+        return ConsumerGroups(coordinator, surroundings, settings)
+
+    def group_admin() -> Handlers:
+        from coordinatord.coordinator.apis.admin import GroupAdmin
+
+        return GroupAdmin(coordinator)
+
+    def transaction_apis() -> Handlers:
+        from coordinatord.transactions.apis.transactions import TransactionApis
+
+        return TransactionApis(transactions, topics, markers, topics.offsets_partitions, topics.producer_ids.next)
+
+    def transactional_offsets() -> Handlers:
+        from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
+
+        return TransactionalOffsets(
+            coordinator,
+            participants,
+            topics,
+            topics.transactional.find,
+            verifies=settings.transaction_partition_verification_enable,
+        )
+
+    return {
+        **topics.handlers(),
+        **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
+        **membership.handlers(),
+        **(by_need(CONSUMER_GROUP_APIS, consumer_groups) if serves_consumer_protocol(settings) else {}),
+        **Offsets(coordinator, topics).handlers(),
+        **by_need(GROUP_ADMIN_APIS, group_admin),
+        **by_need(TRANSACTION_APIS, transaction_apis),
+        **by_need(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
+    }
