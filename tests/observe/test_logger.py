@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import coordinatord
 from coordinatord.observe import logger
 from coordinatord.observe.logger import get_logger
 
@@ -116,3 +119,14 @@ def test_lines_can_be_kept_and_be_switched_off(caplog: pytest.LogCaptureFixture)
         {"event": "level", "log_level": "info"},
     ]
     assert caplog.messages == ["after"]
+
+
+def test_all_modules_log_through_these() -> None:
+    """structlog's own loggers would print, where coordinatord is a library."""
+    package = Path(coordinatord.__file__).parent
+    users = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"^\s*(import|from) structlog", path.read_text(), re.MULTILINE)
+    ]
+    assert users == ["observe/logs.py"]
