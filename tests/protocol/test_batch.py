@@ -64,6 +64,8 @@ def test_what_is_built_is_read(
 def test_varints(value: int) -> None:
     data = varint.encode(value)
     assert varint.VARINT[value] == data
+    assert varint.VARINT[value] == data  # also when it has been asked for before
+    assert (value in varint.VARINT) == (-64 <= value < 8192)
     assert varint.decode(data + b"rest", 0) == (value, len(data))
     for size in range(len(data)):
         with pytest.raises(TruncatedError):

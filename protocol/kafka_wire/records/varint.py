@@ -20,15 +20,19 @@ def encode(value: int) -> bytes:
 
 
 class _Encoded(dict[int, bytes]):
-    """value -> its bytes: a lookup table for common lengths and deltas; other values are computed and not stored."""
+    """value -> its bytes: a lookup table for common lengths and deltas. They are stored when they are first computed,
+    not beforehand, which a start would pay for; other values are computed each time.
+    """
 
     def __missing__(self, value: int) -> bytes:
-        return encode(value)
+        made = encode(value)
+        if -64 <= value < 8192:
+            self[value] = made
+        return made
 
 
-#: VARINT[n] are the bytes of n. Values of one or two bytes are precomputed: nearly every length and delta of an
-#: offset commit.
-VARINT = _Encoded((value, encode(value)) for value in range(-64, 8192))
+#: VARINT[n] are the bytes of n. Values of one or two bytes are kept: nearly every length and delta of an offset commit.
+VARINT = _Encoded()
 
 
 def decode(data: bytes, pos: int) -> tuple[int, int]:
