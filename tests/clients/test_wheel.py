@@ -85,9 +85,14 @@ def interpreter(request: pytest.FixtureRequest) -> str:
     if request.param == CURRENT:
         return sys.executable
     found = shutil.which(f"python3.{request.param}")
-    if found is None:
-        pytest.skip(f"skipped: PATH has no python3.{request.param}")
+    # pyenv puts a shim on PATH for each version that it has installed, and most of them only say how to choose it.
+    if found is None or not _runs(found):
+        pytest.skip(f"skipped: PATH has no python3.{request.param} that runs")
     return found
+
+
+def _runs(python: str) -> bool:
+    return subprocess.run([python, "--version"], capture_output=True, timeout=INSTALL_TIMEOUT_S).returncode == 0
 
 
 @pytest.fixture
