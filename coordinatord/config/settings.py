@@ -397,6 +397,11 @@ class Settings:
         "Where /metrics, /healthz, /readyz and /rebalances are served over HTTP. Port 0 is any free port.",
         ours="not in Kafka; named as in Kafka Connect",
     )
+    admin_allowed_hosts: tuple[str, ...] = words(
+        (),
+        "Names under which the admin port is asked, besides addresses, names without dots and admin.listeners' own.",
+        ours="not in Kafka; others get 421, so that no web site's name can be made to point here",
+    )
     logging_format: str = choice(
         "auto",
         ("auto", "console", "json"),

@@ -245,7 +245,10 @@ class Daemon:
         """The admin port, and the state that metrics read at each scrape."""
         self.admin: AdminServer | None = None
         if self.settings.admin is not None:
-            self.admin = AdminServer(self.settings.admin, self.metrics, self.health, loop=self.loop)
+            hosts = self.settings.admin_allowed_hosts
+            self.admin = AdminServer(
+                self.settings.admin, self.metrics, self.health, loop=self.loop, allowed_hosts=hosts
+            )
             if self.ledger is not None:
                 self.admin.add_page("/rebalances", "rebalances", self._rebalances)
         watch(self)

@@ -12,7 +12,7 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coordinatord.config import Listener
@@ -23,7 +23,7 @@ from coordinatord.observe.metrics import Metrics
 if TYPE_CHECKING:
     import asyncio
 
-BACKLOG = 16
+BACKLOG = 128
 LOOP_ANSWER_SECONDS = 5.0
 """A loop that takes longer than this to run one callback is not serving its clients."""
 
@@ -36,8 +36,16 @@ class AdminServer:
     """`start()` binds and returns at once; `stop()` stops the server."""
 
     def __init__(
-        self, listener: Listener, metrics: Metrics, health: Health, *, loop: asyncio.AbstractEventLoop | None = None
+        self,
+        listener: Listener,
+        metrics: Metrics,
+        health: Health,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        allowed_hosts: Sequence[str] = (),
     ) -> None:
+        """`allowed_hosts`: admin.allowed.hosts."""
+        self._allowed_hosts = (*allowed_hosts, listener.host)
         self._listener = listener
         self._metrics = metrics
         self._health = health
@@ -99,13 +107,13 @@ class AdminServer:
         return f"the event loop did not answer within {LOOP_ANSWER_SECONDS:g} s"
 
     def _serve(self) -> None:
-        from coordinatord.observe import web  # imported on the admin thread, so that it does not delay the start
+        from coordinatord.observe import web, web_server  # imported on this thread, so as not to delay the start
 
         assert self._socket is not None
         assert self._stop is not None
         try:
-            app = web.application(self._metrics, self._health, self.loop_stuck, self._pages)
-            web.AdminHttpServer(self._socket, app).serve_until(self._stop[0])
+            app = web.application(self._metrics, self._health, self.loop_stuck, self._pages, self._allowed_hosts)
+            web_server.AdminHttpServer(self._socket, app).serve_until(self._stop[0])
         except Exception:
             get_logger().exception("admin port failed", url=self.url)
 

@@ -1,38 +1,25 @@
-"""The pages of the admin port as a WSGI application, and the small HTTP server that serves them. Imported on the admin
-thread only.
-"""
+"""The pages of the admin port as a WSGI application (web_server.py serves them). Imported on the admin thread only."""
 
 from __future__ import annotations
 
 import html
+import ipaddress
 import json
-import selectors
-import socket
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client.exposition import make_wsgi_app
 
 from coordinatord.observe.exposition import ShellCollector, registry
 from coordinatord.observe.health import Health
-from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
-MAX_REQUESTS = 8
-"""Concurrent requests: a scraper, a prober, a person, and some spare. Further connections are closed unread."""
-
-REQUEST_TIMEOUT_SECONDS = 10.0
-"""A connection that sends or reads nothing for this long is closed."""
 
 Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 
@@ -41,7 +28,11 @@ UNAVAILABLE = "503 Service Unavailable"
 
 
 def application(
-    metrics: Metrics, health: Health, loop_stuck: Callable[[], str | None], pages: Pages
+    metrics: Metrics,
+    health: Health,
+    loop_stuck: Callable[[], str | None],
+    pages: Pages,
+    allowed_hosts: Collection[str] = (),
 ) -> WSGIApplication:
     """The application with all pages. `pages` may grow while it serves."""
     running = _version()
@@ -49,6 +40,9 @@ def application(
     metrics_app: WSGIApplication = make_wsgi_app(registry(collector))
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        refusal = _refusal(environ, allowed_hosts)
+        if refusal is not None:
+            return _text(start_response, *refusal)
         path = environ.get("PATH_INFO", "/") or "/"
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return _text(start_response, "405 Method Not Allowed", "Only GET and HEAD.\n", ("Allow", "GET, HEAD"))
@@ -73,58 +67,32 @@ def application(
     return answer
 
 
-class AdminHttpServer(ThreadingMixIn, WSGIServer):
-    """wsgiref's server on an already bound socket, with at most MAX_REQUESTS threads."""
-
-    daemon_threads = True
-    block_on_close = False
-    timeout = 0
-
-    def __init__(self, bound: socket.socket, app: WSGIApplication) -> None:
-        TCPServer.__init__(self, bound.getsockname()[:2], _Handler, bind_and_activate=False)
-        self.socket.close()
-        # A connection can close between select and accept, and a blocking accept would wait for the next one.
-        bound.setblocking(False)
-        self.socket = bound
-        # HTTPServer.server_bind would resolve this host's full name, which can take seconds.
-        self.server_name, self.server_port = str(bound.getsockname()[0]), int(bound.getsockname()[1])
-        self.setup_environ()
-        self.set_app(app)
-        self._places = threading.BoundedSemaphore(MAX_REQUESTS)
-
-    def serve_until(self, told: socket.socket) -> None:
-        """Serve until `told` is readable. Unlike serve_forever, it does not poll and ends at once."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.socket, selectors.EVENT_READ)
-            selector.register(told, selectors.EVENT_READ)
-            while not any(key.fileobj is told for key, _events in selector.select()):
-                self.handle_request()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, _request: Any, client_address: Any) -> None:
-        """Prints nothing: a disconnected peer is not worth a traceback on standard error."""
-        get_logger().debug("admin request failed", peer=str(client_address), exc_info=True)
+def is_known_host(host: str, allowed: Collection[str]) -> bool:
+    """Whether a request's Host header names this server: an address, a name without dots (`localhost`, a service in
+    compose or Kubernetes), or one of `admin.allowed.hosts`. Any other name may be one that a web site has made to point
+    here, so that a browser behind our firewall reads us for it (DNS rebinding).
+    """
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.removeprefix("[").removesuffix("]").rstrip(".").lower()
+    if "." not in name or name.endswith(".localhost") or name in {each.lower() for each in allowed}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
-class _Handler(WSGIRequestHandler):
-    timeout = REQUEST_TIMEOUT_SECONDS
-
-    def address_string(self) -> str:
-        return str(self.client_address[0])
-
-    def log_message(self, _format: str, *_arguments: Any) -> None:
-        """Logs nothing: probes send a request every few seconds."""
+def _refusal(environ: WSGIEnvironment, allowed: Collection[str]) -> tuple[str, str] | None:
+    """(status, sentence) if the request is not meant for this server, or a page of another one makes it."""
+    host = environ.get("HTTP_HOST", "")
+    if host and not is_known_host(host, allowed):
+        told = "This name is not known here: use an address, or add the name to admin.allowed.hosts.\n"
+        return "421 Misdirected Request", told
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is not None and origin.partition("://")[2].lower() != host.lower():
+        return "403 Forbidden", "Pages of other origins may not ask.\n"
+    return None
 
 
 def _api_name(api_key: int) -> str:

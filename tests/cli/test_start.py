@@ -22,6 +22,7 @@ NOT_NEEDED = {
     "coordinatord.config.foreign": "only where a name is not ours",
     "coordinatord.observe.exposition": "the admin thread imports it",
     "coordinatord.observe.web": "the admin thread imports it",
+    "coordinatord.observe.web_server": "the admin thread imports it",
     "difflib": "only where a name is mistyped",
     "http.server": "the admin thread imports it",
     "javaproperties": "only for a properties file",

@@ -16,7 +16,7 @@ import pytest
 
 from coordinatord.config import Listener
 from coordinatord.observe import admin as admin_module
-from coordinatord.observe import web
+from coordinatord.observe import web, web_server
 from coordinatord.observe.admin import AdminError, AdminServer
 from coordinatord.observe.health import Health
 from coordinatord.observe.metrics import Metrics
@@ -145,17 +145,100 @@ def test_a_client_that_says_nothing_keeps_nobody_waiting(admin: Admin) -> None:
             each.close()
 
 
-def test_more_clients_than_places_are_closed_unread(admin: Admin) -> None:
-    assert admin.get("/healthz")[0] == 200
+def test_slow_clients_make_room_for_a_probe(admin: Admin) -> None:
+    """Each sends a part of its request, and more of it from time to time; there are many more than places."""
+    slow = []
+    for number in range(3 * web_server.MAX_CLIENTS):
+        peer = socket.create_connection(("127.0.0.1", admin.server.port), timeout=10)
+        peer.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+        slow.append(peer)
+        if number % 10 == 0:
+            assert admin.get("/healthz")[0] == 200
+    try:
+        assert slow[0].recv(1) == b"", "the oldest has lost its place"
+        slow[-1].sendall(b"1\r\n\r\n")
+        assert slow[-1].recv(12) == b"HTTP/1.0 200", "the newest has not"
+    finally:
+        for each in slow:
+            each.close()
+
+
+def test_a_peer_with_few_connections_keeps_them(admin: Admin) -> None:
+    few = socket.create_connection(("127.0.0.1", admin.server.port), timeout=10, source_address=("127.0.0.2", 0))
+    few.sendall(b"GET /readyz HTTP/1.1\r\n")
     crowd = [
-        socket.create_connection(("127.0.0.1", admin.server.port), timeout=10) for _ in range(web.MAX_REQUESTS + 1)
+        socket.create_connection(("127.0.0.1", admin.server.port), timeout=10)
+        for _ in range(2 * web_server.MAX_CLIENTS)
     ]
     try:
-        # The server takes them in order: the last one finds no place.
-        assert crowd[-1].recv(1) == b""
+        assert admin.get("/healthz")[0] == 200
+        few.sendall(b"\r\n")
+        assert few.recv(12) == b"HTTP/1.0 503"
     finally:
-        for each in crowd:
+        for each in [few, *crowd]:
             each.close()
+
+
+def test_a_request_has_one_limit_of_time_whatever_it_sends(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "HEAD_SECONDS", 0.3)
+    assert admin.get("/healthz")[0] == 200
+    with socket.create_connection(("127.0.0.1", admin.server.port), timeout=10) as peer:
+        peer.settimeout(0.05)
+        for _ in range(200):
+            try:
+                peer.sendall(b"X")
+                if peer.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    raise AssertionError("10 s later it is still sending")
+
+
+def test_pages_that_take_long_and_peers_that_do_not_read_keep_no_probe_waiting(admin: Admin) -> None:
+    go_on = threading.Event()
+    admin.server.add_page("/slow", "slow", lambda query: go_on.wait(20))
+    admin.server.add_page("/large", "large", lambda query: "x" * (32 << 20))
+    asked = []
+    for path in ["/large"] * 3 + ["/slow"] * 2 * web_server.MAX_REQUESTS:
+        peer = socket.create_connection(("127.0.0.1", admin.server.port), timeout=10)
+        peer.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        asked.append(peer)
+    try:
+        assert admin.get("/healthz")[0] == 200
+    finally:
+        go_on.set()
+    answered = [peer.recv(12) for peer in asked[3:]]
+    assert answered == [b"HTTP/1.0 200"] * 2 * web_server.MAX_REQUESTS, "they have waited for places"
+    for each in asked:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        ("127.0.0.1:9180", True),
+        ("10.1.2.3", True),
+        ("[::1]:9180", True),
+        ("localhost:9180", True),
+        ("coordinatord:9180", True),
+        ("metrics.example.org", True),
+        ("Metrics.Example.org.:9180", True),
+        ("rebound.example.com:9180", False),
+        ("127.0.0.1.example.com", False),
+        ("example.com", False),
+    ],
+)
+def test_a_name_that_is_not_ours_is_refused(host: str, known: bool) -> None:
+    assert web.is_known_host(host, ["metrics.example.org"]) is known
+
+
+def test_a_web_sites_page_is_refused(admin: Admin) -> None:
+    assert admin.get("/metrics", Host="rebound.example.com")[0] == 421
+    assert admin.get("/metrics", Origin="http://example.com")[0] == 403
+    own = f"127.0.0.1:{admin.server.port}"
+    assert admin.get("/metrics", Origin=f"http://{own}")[0] == 200
 
 
 def test_rubbish_is_answered_or_closed_and_nothing_else_happens(
