@@ -25,7 +25,6 @@ from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    MAX_SESSION_PARTITIONS,
     Fetched,
     FetchSession,
     FetchSessions,
@@ -114,10 +113,11 @@ class Fetching:
             if isinstance(found, ErrorCode):
                 return FetchResponse(error_code=found)
             found.update(asked, _forgotten(request, uses_topic_ids))
+            may_stay = self.sessions.grown(found)
             if not found.partitions:
                 self.sessions.close(found.session_id)
                 partitions = asked
-            elif len(found.partitions) > MAX_SESSION_PARTITIONS:
+            elif not may_stay:
                 self.sessions.close(found.session_id)
                 return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             else:

@@ -32,6 +32,10 @@ MAX_SESSION_PARTITIONS = 10_000
 limit.
 """
 
+MAX_PARTITIONS = 200_000
+"""Partitions of all sessions together, at some 290 bytes each: 55 MiB. More get no session. Kafka has no limit, and one
+client could make us keep a thousand sessions of ten thousand partitions, which need not even exist."""
+
 TopicKey = str | bytes
 """A topic's name before v13, its id since."""
 
@@ -72,13 +76,15 @@ def next_epoch(epoch: int) -> int:
 class FetchSession:
     """One session. `epoch` is the expected epoch of its next request."""
 
-    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+    __slots__ = ("counted", "created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
 
     def __init__(
         self, session_id: int, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
     ) -> None:
         self.session_id = session_id
         self.partitions = partitions
+        #: how many partitions its sessions have counted for it
+        self.counted = len(partitions)
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
@@ -109,13 +115,23 @@ class FetchSessions:
         self._new_id = new_id
         # Ordered by last use, the longest idle first.
         self._by_id: dict[int, FetchSession] = {}
+        #: partitions of all sessions together
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def close(self, session_id: int) -> None:
         """The client has closed the session."""
-        self._by_id.pop(session_id, None)
+        session = self._by_id.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= session.counted
+
+    def grown(self, session: FetchSession) -> bool:
+        """Count the partitions of a session that a request has changed. Returns whether it may be kept."""
+        self.partition_count += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
+        return session.counted <= MAX_SESSION_PARTITIONS and self.partition_count <= MAX_PARTITIONS
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         """The session of an incremental request, or the error that ends it."""
@@ -141,13 +157,15 @@ class FetchSessions:
         size = len(partitions)
         if size > MAX_SESSION_PARTITIONS:
             return None
-        if len(self._by_id) >= self._slots and not self._evict(size, now_ms):
-            return None
+        while len(self._by_id) >= self._slots or self.partition_count + size > MAX_PARTITIONS:
+            if not self._evict(size, now_ms):
+                return None
         session_id = self._new_id()
         while session_id == NO_SESSION or session_id in self._by_id:
             session_id = self._new_id()
         session = FetchSession(session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         self._by_id[session_id] = session
+        self.partition_count += size
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
@@ -161,5 +179,5 @@ class FetchSessions:
             victim = min(old, key=lambda each: (len(each.partitions), each.session_id), default=None)
             if victim is None or (size, 0) < (len(victim.partitions), victim.session_id):
                 return False
-        del self._by_id[victim.session_id]
+        self.close(victim.session_id)
         return True

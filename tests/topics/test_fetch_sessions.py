@@ -133,12 +133,29 @@ def test_two_requests_of_one_session_at_a_time(world: World) -> None:
 
 
 def test_a_session_that_grows_too_large_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinatord.topics.fetch.MAX_SESSION_PARTITIONS", 2)
     monkeypatch.setattr(fetch_sessions, "MAX_SESSION_PARTITIONS", 2)
     assert request(world, 0, 0, at(0), at(1), at(2)).session_id == 0
     session_id = request(world, 0, 0, at(0), at(1)).session_id
     assert request(world, session_id, 1, at(2)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(world.topics.sessions) == 0
+
+
+def test_partitions_of_all_sessions_together_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of sessions that grow; what ends gives its room back. Nobody is refused the fetch itself."""
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 4)
+    first = request(world, 0, 0, at(0), at(1)).session_id
+    second = request(world, 0, 0, at(0)).session_id
+    assert first
+    assert second
+    refused = request(world, 0, 0, at(0), at(1))
+    assert (refused.error_code, refused.session_id) == (0, 0)
+    assert world.topics.sessions.partition_count == 3
+    assert request(world, second, 1, at(1)).error_code == 0
+    assert request(world, second, 2, at(2)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert world.topics.sessions.partition_count == 2, "the session that grew too large is gone"
+    request(world, first, -1)
+    assert world.topics.sessions.partition_count == 0
+    assert request(world, 0, 0, at(0), at(1), at(2)).session_id
 
 
 # Which sessions are kept
