@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant("durable-an-epoch-early", LOG + "writer:LogWriter.hold",
            "if epoch <= self.flushed_epoch:", "if epoch <= self.flushed_epoch + 1:",
            "a comparison is off by one: responses leave while their flush is in progress"),
-    Mutant("wait-for-an-earlier-flush", "coordinatord.net.answers:AnswerLine._of_epoch",
+    Mutant("wait-for-an-earlier-flush", "coordinatord.net.answers:AnswerLine.answer_at",
            "if line and line[-1].epoch >= epoch:", "if line:",
            "a response is sent with an earlier response, which waits for an earlier flush"),
     Mutant("failed-flush-counts", LOG + "writer:LogWriter._executed",
