@@ -16,10 +16,9 @@ FEATURES = "features that are not served are not listed, and cannot be changed"
 LOGGERS = "the levels of single loggers are not settings here"
 APIS = "APIs that are not served are not offered"
 BROKER_CONFIGS = "the settings are coordinatord's own, and change only at a restart"
-GROUP_CONFIGS = "there are no settings of consumer, share and streams groups; a group has offsets.retention.minutes"
+GROUP_CONFIGS = "groups have no settings of share and streams groups, and have offsets.retention.minutes"
 TOKENS = "delegation tokens are not served; Kafka refuses them to unauthenticated clients, too"
 QUOTAS = "quotas are not served"
-CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are not served: the described group is a classic one"
 SHARE = "share groups are not served"
 STREAMS = "streams groups are not served"
 TELEMETRY = "clients' metrics are not collected, and have no settings"
@@ -53,7 +52,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **listed(LOGGERS, "admin.list_config_resources"),
         **listed(APIS, "admin.api_versions"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.alter_configs: of a broker"),
-        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.alter_configs: of a group"),
+        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group"),
     },
     "aiokafka": {
         **listed(AUTO_CREATED, "admin.describe_topics: auto-created"),
@@ -62,7 +61,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
         **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
-        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group", "admin.incremental_alter_configs: of a group"),
+        **listed(GROUP_CONFIGS, "admin.describe_configs: of a group"),
     },
     "Java": {
         **admin(ACLS, "createAcls", "describeAcls", "deleteAcls"),
@@ -79,8 +78,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(LOGGERS, "describeConfigs: of a broker's loggers"),
         **admin(TELEMETRY, "describeConfigs: of client metrics"),
         **admin(BROKER_CONFIGS, "describeConfigs: of a broker", "incrementalAlterConfigs: of a broker"),
-        **admin(GROUP_CONFIGS, "describeConfigs: of a group", "incrementalAlterConfigs: of a group"),
-        **admin(GROUP_CONFIGS, "listConfigResources()"),
+        **admin(GROUP_CONFIGS, "describeConfigs: of a group"),
         **admin(SHARE, "describeShareGroups", "deleteShareGroups"),
         **admin(SHARE, "alterShareGroupOffsets", "listShareGroupOffsets", "deleteShareGroupOffsets"),
         **admin(STREAMS, "describeStreamsGroups"),
@@ -102,7 +100,6 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(BROKER_CONFIGS, "DescribeBrokerConfigs", "AlterBrokerConfigs", "AlterBrokerConfigs: taken back"),
         **admin(BROKER_CONFIGS, "ValidateAlterBrokerConfigs", "ValidateAlterBrokerConfigsState"),
         **admin(ELR, "DescribeBrokerConfigs: of the cluster"),
-        **admin(CONSUMER_GROUPS, "DescribeConsumerGroups"),
         **admin(SHARE, "AlterShareGroupOffsets", "DescribeShareGroupOffsets"),
         **admin(SHARE, "DeleteShareGroupOffsets", "DescribeShareGroups"),
         **client(SHARE, "PollFetches: of a share group"),
