@@ -90,6 +90,12 @@ TIERS = (
     Tier("lint", "ruff, mypy --strict, import rules", ["make lint"], cores=0.5, needs=["packages"]),
     Tier("quick", "tests that need Python alone", ["make test"], needs=["packages"]),
     Tier(
+        "spark",
+        "the pipeline on Spark",
+        [f"{PYTEST} -m spark --timeout 900"],
+        needs=["packages", "downloads"],
+    ),
+    Tier(
         "clients",
         "foreign clients: most of it is waiting",
         [f"{PYTEST} -m 'clients and not reference and not alone{{gate}}' --timeout 900 -n 4"],
@@ -106,12 +112,6 @@ TIERS = (
         "beside Apache Kafka itself",
         # A module shares a broker of Kafka's, with foreign clients too.
         [f"{PYTEST} -m 'reference and not alone{{gate}}' --timeout 900 -n 3 --dist loadfile"],
-        needs=["packages", "downloads"],
-    ),
-    Tier(
-        "spark",
-        "the pipeline on Spark",
-        [f"{PYTEST} -m spark --timeout 900"],
         needs=["packages", "downloads"],
     ),
     Tier(

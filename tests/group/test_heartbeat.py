@@ -188,35 +188,41 @@ def test_a_group_timer_that_fires_early_is_set_again() -> None:
     assert step(world.group, events.TimedOut(key), world.now_ms + 2_999).timers == [Schedule(key, 1_003_000)]
 
 
+def idle_members(count: int) -> tuple[World, dict[bytes, object]]:
+    """A Stable group, and its heartbeats as shortcuts/heartbeats.py keeps them."""
+    world = World(check=False, tick_ms=100)
+    names = {"range": b"", "roundrobin": b"", "cooperative-sticky": b""}
+    for number in range(count):
+        protocols = {name: bytes([number % 256]) * 60 for name in names}
+        world.join(version=3, client_id=f"consumer-{number}", protocols=protocols)
+    while world.group.state.value == "PreparingRebalance":
+        world.advance(1_000)
+    ids = list(world.group.members)
+    leader = world.group.leader_id or ""
+    for member_id in ids:
+        world.sync(member_id, {m: m.encode() * 5 for m in ids} if member_id == leader else None)
+    known: dict[bytes, object] = {}
+    for member_id in ids:
+        known[bytes(64) + member_id.encode()] = (world.group.members[member_id], world.group, world.group.version)
+    world.log.clear()
+    world.results.clear()
+    world.answers.clear()
+    world.rebalances.clear()
+    world.ledger = world.new_ledger()  # what it keeps is bounded, whatever the number of members
+    return world, known
+
+
 def test_an_idle_member_costs_less_than_two_kibibytes() -> None:
     """All in: the member, its ids and metadata, its place in the group's tables, its timer, what is logged of it, and
     its heartbeat, by which it is known while nothing changes.
     """
     count = 500
+    idle_members(count)  # what is imported and computed once is no member's
     tracemalloc.start()
     try:
-        world = World(check=False, tick_ms=100)
-        names = {"range": b"", "roundrobin": b"", "cooperative-sticky": b""}
-        for number in range(count):
-            protocols = {name: bytes([number % 256]) * 60 for name in names}
-            world.join(version=3, client_id=f"consumer-{number}", protocols=protocols)
-        while world.group.state.value == "PreparingRebalance":
-            world.advance(1_000)
-        ids = list(world.group.members)
-        leader = world.group.leader_id or ""
-        for member_id in ids:
-            world.sync(member_id, {m: m.encode() * 5 for m in ids} if member_id == leader else None)
-        known: dict[bytes, object] = {}
-        for member_id in ids:
-            # as shortcuts/heartbeats.py keeps it
-            known[bytes(64) + member_id.encode()] = (world.group.members[member_id], world.group, world.group.version)
-        world.log.clear()
-        world.results.clear()
-        world.answers.clear()
-        world.rebalances.clear()
-        world.ledger = world.new_ledger()  # what it keeps is bounded, whatever the number of members
+        world, known = idle_members(count)
         used = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert len(world.group.members) == count
+    assert len(world.group.members) == len(known) == count
     assert used / count < 2_048, f"{used / count:.0f} bytes"

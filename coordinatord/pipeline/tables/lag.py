@@ -234,7 +234,10 @@ def _history(inputs: Inputs) -> DataFrame:
 def _groups(inputs: Inputs) -> DataFrame:
     severity = F.array(*[F.lit(each) for each in SEVERITY])
     rows = inputs.table("status").join(inputs.table("lag"), [column.name for column in WHERE])
-    rank = F.array_position(severity, F.col("status"))
+    # The worst partition speaks for its group; of several as bad as it, the one with the most unread records.
+    rank = F.struct(
+        F.array_position(severity, F.col("status")), -F.coalesce(F.col("lag"), F.lit(0)), F.col("topic"), "partition"
+    )
     is_error = F.col("burrow").isin(burrow.STOP, burrow.STALL, burrow.REWIND)
     return (
         rows.groupBy("group_id")

@@ -178,7 +178,7 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     def cut(*_: object, **__: object) -> None:
         raise RuntimeError("cut off")
 
-    for module, place, count in ((run_module, "_replace", 79), (ingest, "put", 79), (run_module, "_write_state", 81)):
+    for module, place, count in ((run_module, "_replace", 79), (ingest, "put", 79), (run_module, "write_state", 81)):
         with monkeypatch.context() as patched:
             patched.setattr(module, place, cut)
             with pytest.raises(Exception, match="cut off"):
