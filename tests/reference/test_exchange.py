@@ -60,6 +60,7 @@ KAFKA_AFTER = {
     **KAFKA,
     # and here they keep their partitions until they have been described, which may take a busy machine 20 s
     "group.consumer.session.timeout.ms": "30000",
+    "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
 }
