@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -272,6 +273,41 @@ def test_a_full_disk_stops_the_cleaning_and_nothing_else() -> None:
     assert len(world.clean()) == 1
     assert last_of(world) == {b"a": b"2", b"b": b"2"}
     assert not [name for name in world.disk.listdir(f"{PATH}/events-0") if name.endswith("cleaned")]
+
+
+class _Listed(SimulatedDisk):
+    """Lists what happens to the names of the log's directory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.happened: list[str] = []
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        self.happened.append(os.path.splitext(new)[1])
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        self.happened.append("unlinked")
+
+    def sync_dir(self, path: str) -> None:
+        super().sync_dir(path)
+        self.happened.append("flushed")
+
+
+def test_the_directory_is_flushed_before_the_old_segments_are_set_aside_and_before_they_are_unlinked() -> None:
+    """A file system may keep a later change of a directory and lose an earlier one. The disk of the simulated crashes
+    keeps their order, so no crash there can tell.
+    """
+    disk = _Listed()
+    world = filled(disk=disk)
+    disk.happened.clear()
+    world.clean()
+    happened = disk.happened
+    assert {".swap", ".deleted", "unlinked"} <= set(happened)
+    for earlier, later in ((".swap", ".deleted"), (".deleted", "unlinked")):
+        last = len(happened) - 1 - happened[::-1].index(earlier)
+        assert "flushed" in happened[last : happened.index(later, last)]
 
 
 @pytest.mark.parametrize("step", ["set_aside", "finish"])
