@@ -242,7 +242,7 @@ class Producing:
         def aside() -> Callable[[], object]:
             try:
                 checks = dict(zip(keys, checked_aside(batches, version, now_ms), strict=True))
-            except Exception as error:  # a bug, or no memory: the client is not left waiting
+            except Exception as error:  # a bug, or no memory: the client must not wait for ever
                 failure = repr(error)
                 return lambda: context.connection.refuse("failed", failure, api="Produce")
             return lambda: self._resume(context, request, None, checks)
@@ -283,10 +283,10 @@ class Producing:
         for (topic_key, index), base_sequence in partitions.items():
             topic = self._topic(topic_key)
             if topic is None or not 0 <= index < len(topic.partitions):
-                continue  # refused as that
+                continue  # refused later, as unknown
             partition, key = topic.partitions[index], (topic.name, index)
             if not partition.is_here:
-                continue  # this, too
+                continue  # refused later, as led by another node
             if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
                 errors[key] = ErrorCode.INVALID_PRODUCER_EPOCH
             elif not partition.producers.is_in_transaction(producer_id, producer_epoch):
@@ -443,7 +443,7 @@ def _transactional(request: ProduceRequest, version: int) -> _Transactional | Er
                 return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             header = BatchHeader._make(HEADER.unpack_from(records))
             if header.magic != MAGIC or header.producer_id < 0:
-                continue  # refused as that
+                continue  # refused later, as invalid records
             if producer not in (None, (header.producer_id, header.producer_epoch)):
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING
             producer = header.producer_id, header.producer_epoch

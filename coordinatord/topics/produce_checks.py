@@ -55,14 +55,14 @@ def checked_now(batches: Iterable[ToCheck], version: int, now_ms: int) -> list[C
 def checked_aside(
     batches: Iterable[ToCheck], version: int, now_ms: int, size: int = REQUEST_BYTES, records: int = REQUEST_RECORDS
 ) -> list[Checked]:
-    """The same on another thread, where what is allowed is a limit: `size` bytes, and this many records."""
+    """The same on another thread. `size` bytes and this many records are the limit of a request."""
     allowance = Allowance(size, records)
     checked: list[Checked] = []
     for each in batches:
         try:
             checked.append(_checked(each, version, now_ms, allowance, 0))
         except AllowanceExceededError:
-            # Nothing behind it is looked at: each attempt may decompress as much as is left.
+            # The remaining partitions are not checked: each attempt could decompress as much again.
             allowance = Allowance(0, 0)
             checked.append(TOO_MUCH)
     return checked

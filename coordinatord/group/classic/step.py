@@ -97,7 +97,7 @@ def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
     if key.kind == SESSION:
         return _session_timed_out(group, key, now_ms)
     if key.kind not in (JOIN, SYNC) or key.member_id:
-        return NOTHING  # of the consumer group that this was
+        return NOTHING  # a timer of the other protocol: the group was converted
     deadline_ms = group.join_deadline_ms if key.kind == JOIN else group.sync_deadline_ms
     if deadline_ms == NEVER:
         return NOTHING
@@ -190,8 +190,8 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     if member is None:
         return _pending_id_timed_out(group, key, now_ms)
     if min(now_ms, member.timer_ms) < member.session_deadline_ms:
-        # It was heard of since. Where the new deadline has passed, too, it may have been heard of after that: the shell
-        # has listened until the timer's deadline, and for this one it will.
+        # The member has sent something since the timer was set. Its new deadline may have passed, too. The shell has
+        # read the sockets only up to the old deadline, so the timer is set again: it fires after the next read.
         member.timer_ms = member.session_deadline_ms
         return Result(timers=[Schedule(key, member.session_deadline_ms)])
     member.timer_ms = NEVER
