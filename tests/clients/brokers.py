@@ -19,6 +19,13 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "group.min.session.timeout.ms": "500",
     "num.partitions": "2",
 }
+QUICK_CONSUMER_SETTINGS: Mapping[str, str] = {
+    # By the consumer protocol: a group's own setting may be as short, and nobody waits for an assignment.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 @dataclass(slots=True)

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from tests.clients.brokers import QUICK_SETTINGS, Broker, running_choice
+from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS, Broker, running_choice
 from tests.clients.members import ConsumerProcess, Member
 
 
 @pytest.fixture(scope="module")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """What `--broker` names, with short delays."""
-    with running_choice(request.config, tmp_path_factory.mktemp("broker"), QUICK_SETTINGS) as it:
+    settings = {**QUICK_SETTINGS, **QUICK_CONSUMER_SETTINGS}
+    with running_choice(request.config, tmp_path_factory.mktemp("broker"), settings) as it:
         yield it
 
 

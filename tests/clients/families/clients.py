@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.clients.families import toolchains
@@ -34,11 +34,22 @@ SCENARIOS: Mapping[str, str] = {
     "transactions": "transactional producer",
     "read committed": "read committed",
 }
+CONSUMER_SCENARIOS: Mapping[str, str] = {
+    **{name: title for name, title in SCENARIOS.items() if name not in ("eager", "produce", "transactions")},
+    "cooperative": "what stays is never revoked",
+    "assignors": "the coordinator's assignors",
+    "expression": "regular expression",
+    "list by type": "list by type and state",
+    "copy": "read, process, write: exactly once",
+}
+"""By the consumer protocol: the client's codecs and its transactional producer are the same."""
 CONSUMING = ("join", "leave", "kill", "resume", "static", "eager", "cooperative", "read committed")
 PRODUCING = ("produce", "transactions")
 ADMIN = ("describe", "offsets", "alter", "delete offsets", "delete")
 
+CLASSIC, CONSUMER = "classic", "consumer"
 EAGER = ("range", "roundrobin", "sticky")
+OF_THE_COORDINATOR = ("uniform", "range")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -57,13 +68,19 @@ class Client:
     codecs: tuple[str, ...] = CODECS
     optional: bool = False  # absent tools are no error in CI either
     start: Callable[..., Program | GroupCommand] = run_program
+    protocol: str = CLASSIC
 
     @property
     def slug(self) -> str:
-        return re.sub(r"[^a-z0-9.]+", "-", self.name.lower()).strip("-")
+        word = re.sub(r"[^a-z0-9.]+", "-", self.name.lower()).strip("-")
+        return word if self.protocol == CLASSIC else f"{word}-{self.protocol}"
+
+    @property
+    def scenarios(self) -> Mapping[str, str]:
+        return SCENARIOS if self.protocol == CLASSIC else CONSUMER_SCENARIOS
 
     def plays(self, scenario: str) -> bool:
-        return scenario not in self.lacks
+        return scenario in self.scenarios and scenario not in self.lacks
 
 
 def python_program(name: str, *requirements: str) -> Callable[[], Command]:
@@ -190,4 +207,21 @@ CLIENTS: tuple[Client, ...] = (
         lacks=lacking(*CONSUMING, *PRODUCING, why="an admin tool"),
         start=GroupCommand,
     ),
+)
+
+LACKING_BY_CONSUMER_PROTOCOL = {
+    "franz-go 1.22.2": {"static": "its temporary leave lacks the instance id: refused, on Kafka too"},
+}
+
+# Those of them whose members can be members by the consumer protocol (KIP-848): that is a setting of theirs.
+CONSUMER_CLIENTS: tuple[Client, ...] = tuple(
+    replace(
+        client,
+        protocol=CONSUMER,
+        assignors=OF_THE_COORDINATOR,
+        lacks={name: why for name, why in client.lacks.items() if name in CONSUMER_SCENARIOS}
+        | LACKING_BY_CONSUMER_PROTOCOL.get(client.name, {}),
+    )
+    for client in CLIENTS
+    if client.name.startswith(("confluent-kafka", "Java client 4", "franz-go"))
 )

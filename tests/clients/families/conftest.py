@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.clients.families.clients import CLIENTS, Client
+from tests.clients.families.clients import CLIENTS, CONSUMER, CONSUMER_CLIENTS, CONSUMER_SCENARIOS, Client
+from tests.clients.families.consumer_groups import set_session_timeout
 from tests.clients.families.program import Command, Program
 from tests.clients.families.toolchains import ToolMissing
 from tests.clients.families.tools import GroupCommand
@@ -17,11 +18,20 @@ HEARTBEAT_INTERVAL_MS = 300
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with `@pytest.mark.scenario(name)` runs with each client that can play it."""
+    """A test with `@pytest.mark.scenario(name)` runs with each client that can play it.
+
+    By the consumer protocol one of them plays it, and another one with the next commit; the next scenario is played by
+    another one than this, so that all of them have their share of every run.
+    """
     marker = metafunc.definition.get_closest_marker("scenario")
-    if marker is not None:
-        playing = [client for client in CLIENTS if client.plays(marker.args[0])]
-        metafunc.parametrize("client", playing, ids=[client.slug for client in playing])
+    if marker is None:
+        return
+    playing: list[object] = [pytest.param(client, id=client.slug) for client in CLIENTS if client.plays(marker.args[0])]
+    others = [client for client in CONSUMER_CLIENTS if client.plays(marker.args[0])]
+    first = [*CONSUMER_SCENARIOS].index(marker.args[0]) % len(others) if others else 0
+    share = pytest.mark.rotating(len(CONSUMER_CLIENTS))
+    playing += [pytest.param(client, id=client.slug, marks=share) for client in [*others[first:], *others[:first]]]
+    metafunc.parametrize("client", playing)
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +62,8 @@ def start(client: Client, commands: Callable[[Client], Command]) -> Iterator[Cal
     command = commands(client)
 
     def run(**arguments: object) -> Program | GroupCommand:
+        if client.protocol == CONSUMER:
+            arguments["protocol"] = CONSUMER
         program = client.start(command, **arguments)
         if isinstance(program, Program):
             started.append(program)
@@ -65,15 +77,24 @@ def start(client: Client, commands: Callable[[Client], Command]) -> Iterator[Cal
 
 @pytest.fixture
 def join(client: Client, start: Callable[..., Program]) -> Callable[..., Program]:
-    """`join(bootstrap, group, topic)` starts one member, with the first of the client's assignors."""
+    """`join(bootstrap, group, topic)` starts one member, with the first of the client's assignors.
+
+    By the consumer protocol the session is a setting of the group, which the first member's makes.
+    """
+    sessions: dict[str, object] = {}
 
     def run(bootstrap: str, group: str, topic: str, **arguments: object) -> Program:
         arguments = {
+            "mode": "consume",
             "assignor": client.assignors[0],
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
             **arguments,
         }
-        return start(mode="consume", bootstrap=bootstrap, group=group, topic=topic, **arguments)
+        session_timeout_ms = arguments["session_timeout_ms"]
+        if client.protocol == CONSUMER and sessions.setdefault(group, None) != session_timeout_ms:
+            set_session_timeout(bootstrap, group, int(str(session_timeout_ms)))
+            sessions[group] = session_timeout_ms
+        return start(bootstrap=bootstrap, group=group, topic=topic, **arguments)
 
     return run

@@ -104,7 +104,7 @@ class Program:
         elif line.kind == "REVOKED":
             self.owned = self.owned - parsed_numbers(line.rest)
         elif line.kind == "RECORD":
-            partition, offset, value = line.rest.split(" ")
+            partition, offset, value = line.rest.split(" ", 2)
             self.records.append((int(partition), int(offset), value))
         elif line.kind in ("OK", "ERROR"):
             self._answers.put(line)

@@ -10,7 +10,8 @@ from kafka.errors import CoordinatorNotAvailableError, NoError
 from kafka.structs import OffsetAndMetadata
 
 from kafka_wire.errors import ErrorCode
-from tests.clients.families.clients import Client
+from tests.clients.families.clients import CONSUMER, Client
+from tests.clients.families.consumer_groups import join_members, leave
 from tests.clients.families.program import Line, Program, parsed_pairs
 from tests.clients.members import Member, wait_for_assignment
 from tests.clients.waiting import wait_until
@@ -33,10 +34,15 @@ def offsets_of(admin: KafkaAdminClient) -> Callable[[str], dict[int, int]]:
 
 
 @pytest.fixture
-def group(admin: KafkaAdminClient, topic: str, name: Callable[[str], str], produce: Callable[..., list[bytes]]) -> str:
-    """An empty group with offsets."""
+def group(
+    client: Client, bootstrap: str, admin: KafkaAdminClient, topic: str, name: Callable[[str], str],
+    produce: Callable[..., list[bytes]],
+) -> str:  # fmt: skip
+    """An empty group with offsets; by the consumer protocol it has had a member."""
     produce(topic, 8 * PARTITIONS, PARTITIONS)
     group_id = name("group")
+    if client.protocol == CONSUMER:
+        leave(bootstrap, group_id, join_members(bootstrap, group_id, topic, 1))
     offsets = {TopicPartition(topic, number): OffsetAndMetadata(offset, "", -1) for number, offset in OFFSETS.items()}
 
     def altered() -> bool:
@@ -50,9 +56,14 @@ def group(admin: KafkaAdminClient, topic: str, name: Callable[[str], str], produ
 
 
 @pytest.fixture
-def busy_group(topic: str, name: Callable[[str], str], member: Callable[..., Member]) -> str:
+def busy_group(
+    client: Client, bootstrap: str, topic: str, name: Callable[[str], str], member: Callable[..., Member]
+) -> str:
     """A group of two members that own all partitions."""
     group_id = name("busy")
+    if client.protocol == CONSUMER:
+        join_members(bootstrap, group_id, topic, 2)  # their sessions are longer than a test
+        return group_id
     members = [member(group_id, topic, enable_auto_commit=False) for _ in range(2)]
     wait_for_assignment(members, PARTITIONS)
     return group_id
@@ -74,6 +85,25 @@ def test_list_and_describe(client: Client, ask: Callable[..., Line], group: str,
     assert {group, busy_group} <= set(listed.rest.split(" "))
     assert ask("describe", busy_group).rest == "Stable 2 0,1,2,3"
     assert ask("describe", group).rest == "Empty 0 -"
+
+
+@pytest.mark.scenario("list by type")
+def test_list_by_type_and_state(
+    client: Client, ask: Callable[..., Line], group: str, busy_group: str, name: Callable[[str], str],
+    topic: str, admin: KafkaAdminClient,
+) -> None:  # fmt: skip
+    classic = name("classic")
+    admin.alter_group_offsets(classic, {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+    ours = {group, busy_group, classic}
+    for filters, expected in {
+        ("consumer", "stable"): {busy_group},
+        ("consumer", "empty"): {group},
+        ("classic", "stable"): set(),
+        ("classic", "empty"): {classic},
+    }.items():
+        listed = ask("list", *filters)
+        assert listed.kind == "OK", listed
+        assert ours & set(listed.rest.split(" ")) == expected, filters
 
 
 @pytest.mark.scenario("offsets")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from tests.clients.brokers import QUICK_SETTINGS, Broker
-from tests.clients.families.clients import Client
+from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS, Broker
+from tests.clients.families.clients import CLASSIC, CONSUMER, Client
+from tests.clients.families.consumer_groups import described
 from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
 from tests.clients.waiting import wait_until
 from tests.daemon import running
@@ -63,9 +64,14 @@ def test_three_members_join(
     wait_for_values(members, values)
     wait_for_commits(admin, group, RECORDS)
     seen_once(members, values)
-    described = admin.describe_groups([group])[group]
-    assert (described["group_state"], described["protocol_type"]) == ("Stable", "consumer")
-    assert len(described["members"]) == 3
+    if client.protocol == CONSUMER:
+        group_now = described(bootstrap, group)
+        assert (group_now.group_state, len(group_now.members)) == ("Stable", 3)
+        assert group_now.group_epoch == group_now.assignment_epoch
+        return
+    classic = admin.describe_groups([group])[group]
+    assert (classic["group_state"], classic["protocol_type"]) == ("Stable", "consumer")
+    assert len(classic["members"]) == 3
 
 
 @pytest.mark.scenario("leave")
@@ -110,7 +116,7 @@ def test_one_is_killed(
 @pytest.mark.scenario("resume")
 def test_commits_survive_the_daemon(client: Client, group: str, join: Join, tmp_path: Path) -> None:
     """The daemon gets SIGKILL and comes back: members go on, and one that starts later begins where they ended."""
-    with running(tmp_path, QUICK_SETTINGS) as daemon:
+    with running(tmp_path, {**QUICK_SETTINGS, **QUICK_CONSUMER_SETTINGS}) as daemon:
         admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
         admin.create_topics({group: {"num_partitions": 4, "replication_factor": 1}})
         admin.wait_for_topics([group])
@@ -163,13 +169,19 @@ def test_a_static_member_restarts(
         settings = {"instance": f"instance-{number}", "session_timeout_ms": STATIC_SESSION_TIMEOUT_MS}
         return join(broker.bootstrap, group, topic, **settings)
 
-    def member_ids() -> dict[str, str]:
-        described = admin.describe_groups([group])[group]
-        assert described["group_state"] == "Stable"
-        return {each["group_instance_id"]: each["member_id"] for each in described["members"]}
+    def member_ids() -> dict[str | None, str]:
+        if client.protocol == CONSUMER:
+            group_now = described(broker.bootstrap, group)
+            assert group_now.group_state == "Stable"
+            return {each.instance_id: each.member_id for each in group_now.members}
+        classic = admin.describe_groups([group])[group]
+        assert classic["group_state"] == "Stable"
+        return {each["group_instance_id"]: each["member_id"] for each in classic["members"]}
 
     def rebalances() -> int:
         """Lines that tell of them, once the last one has its end: that is written a moment after clients know."""
+        if client.protocol == CONSUMER:
+            return described(broker.bootstrap, group).group_epoch
         daemon = broker.daemon
         if daemon is None:
             return 0
@@ -223,10 +235,11 @@ def test_the_cooperative_assignor(
     client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce, admin: KafkaAdminClient
 ) -> None:
     """The third member's two partitions are taken from the others; what does not move is never let go."""
-    members = [join(bootstrap, group, topic, assignor="cooperative-sticky") for _ in range(2)]
+    assignor = "cooperative-sticky" if client.protocol == CLASSIC else "uniform"
+    members = [join(bootstrap, group, topic, assignor=assignor) for _ in range(2)]
     wait_for_assignment(members, PARTITIONS)
     revoked_before = [len(each.of_kind("REVOKED")) for each in members]
-    members.append(join(bootstrap, group, topic, assignor="cooperative-sticky"))
+    members.append(join(bootstrap, group, topic, assignor=assignor))
     # They may let go one after the other, each in a rebalance of its own.
     wait_for(members, lambda: [len(each.owned) for each in members] == [2, 2, 2], "two partitions with each of three")
     revoked = [
@@ -240,4 +253,48 @@ def test_the_cooperative_assignor(
     values = produce(topic, RECORDS, PARTITIONS)
     wait_for_values(members, values)
     seen_once(members, values)
-    assert admin.describe_groups([group])[group]["protocol_data"] == "cooperative-sticky"
+    if client.protocol == CONSUMER:
+        assert described(bootstrap, group).assignor_name == assignor
+    else:
+        assert admin.describe_groups([group])[group]["protocol_data"] == assignor
+
+
+@pytest.mark.scenario("assignors")
+def test_the_coordinators_assignors(
+    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str], join: Join,
+    produce: Produce,
+) -> None:  # fmt: skip
+    """Each that a member can ask for: everything is assigned, before and after a second member comes."""
+    for assignor in client.assignors:
+        topic, group = make_topic(4), name(f"group-{assignor}")
+        members = [join(bootstrap, group, topic, assignor=assignor)]
+        wait_for_assignment(members, 4)
+        members.append(join(bootstrap, group, topic, assignor=assignor))
+        wait_for_assignment(members, 4)
+        owned = sorted(sorted(each.owned) for each in members)
+        assert [len(each) for each in owned] == [2, 2]
+        if assignor == "range":
+            assert owned == [[0, 1], [2, 3]]
+        wait_for_values(members, produce(topic, 40, 4))
+        assert described(bootstrap, group).assignor_name == assignor
+        for each in members:
+            each.kill()
+
+
+@pytest.mark.scenario("expression")
+def test_an_expression_is_the_coordinators_business(
+    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce,
+    make_topic: Callable[[int], str],
+) -> None:  # fmt: skip
+    """Two members of one expression share the topic that it matches, and another one is none of theirs."""
+    other = make_topic(PARTITIONS)
+    pattern = f"^{topic[:-1]}[{topic[-1]}x]$"
+    members = [join(bootstrap, group, topic, pattern=pattern) for _ in range(2)]
+    wait_for_assignment(members, PARTITIONS)
+    group_now = described(bootstrap, group)
+    assert all(each.subscribed_topic_regex for each in group_now.members)
+    assigned = {each.topic_name for member in group_now.members for each in member.assignment.topic_partitions}
+    assert assigned == {topic} != {other}
+    values = produce(topic, RECORDS, PARTITIONS)
+    wait_for_values(members, values)
+    seen_once(members, values)

@@ -9,13 +9,15 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.clients.families.clients import Client
-from tests.clients.families.program import Program, wait_for_assignment, wait_for_values
+from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
 from tests.clients.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
 PARTITIONS = 2
 RECORDS = 40
+COPIED = 400
+COPY_SESSION_TIMEOUT_MS = 5_000
 
 
 def everything_in(bootstrap: str, topic: str, isolation: str) -> list[str]:
@@ -23,7 +25,7 @@ def everything_in(bootstrap: str, topic: str, isolation: str) -> list[str]:
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=None, isolation_level=isolation
     )
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
     consumer.assign(partitions)
     ends = consumer.end_offsets(partitions)
     seen: list[str] = []
@@ -99,3 +101,36 @@ def test_read_committed(
     transactional.commit_transaction()
     wait_for_values([member], second)
     assert Counter(member.values) == Counter(value.decode() for value in first + second)
+
+
+@pytest.mark.scenario("copy")
+def test_read_process_write_exactly_once(
+    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str],
+    join: Callable[..., Program], produce: Callable[..., list[bytes]],
+) -> None:  # fmt: skip
+    """Transactions that have the group's offsets in them: one of two members is killed within one, and comes back."""
+    topic, target, group = make_topic(PARTITIONS), make_topic(PARTITIONS), name("group")
+
+    def copy(number: int) -> Program:
+        words = {"transactional_id": f"{group}-{number}", "target": target, "isolation": "read_committed"}
+        return join(bootstrap, group, topic, mode="copy", session_timeout_ms=COPY_SESSION_TIMEOUT_MS, **words)
+
+    programs = [copy(0), copy(1)]
+    wait_for_assignment(programs, PARTITIONS)
+    values = produce(topic, COPIED, PARTITIONS)
+    wait_for(programs, lambda: all(each.of_kind("COMMITTED") for each in programs), "a transaction of each")
+    programs.pop().kill()
+    values += produce(topic, COPIED, PARTITIONS)
+    programs.append(copy(1))
+    expected = Counter(value.decode() for value in values)
+    seen: Counter[str] = Counter()
+
+    def all_there() -> bool:
+        seen.clear()
+        seen.update(everything_in(bootstrap, target, "read_committed"))
+        return seen.keys() == expected.keys()
+
+    wait_for(programs, all_there, "all copies")
+    assert seen == expected, "each once"
+    for each in programs:
+        each.close()

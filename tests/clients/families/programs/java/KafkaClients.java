@@ -14,6 +14,7 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.ConsumerGroupListing;
+import org.apache.kafka.clients.admin.ListConsumerGroupsOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -22,8 +23,11 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ConsumerGroupState;
+import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -32,6 +36,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public final class KafkaClients {
     private static final Duration POLL = Duration.ofMillis(50);
     private static final Duration LONG_POLL = Duration.ofSeconds(1);
+    private static final int COPIED_AT_ONCE = 20;
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", "org.apache.kafka.clients.consumer.RangeAssignor",
         "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -45,6 +50,7 @@ public final class KafkaClients {
         arguments = LineProtocol.arguments(args);
         switch (arguments.get("mode")) {
             case "consume" -> consume();
+            case "copy" -> copy();
             case "admin" -> administer();
             default -> produce();
         }
@@ -56,7 +62,7 @@ public final class KafkaClients {
         return properties;
     }
 
-    private static void consume() throws Exception {
+    private static KafkaConsumer<String, String> consumer() {
         Properties properties = properties();
         properties.put("group.id", arguments.get("group"));
         properties.put("auto.offset.reset", "earliest");
@@ -66,6 +72,11 @@ public final class KafkaClients {
             properties.put("client.id", arguments.get("client_id"));
         } else {
             properties.put("enable.auto.commit", "false");
+        }
+        if (nextProtocol()) { // the coordinator tells it the rest
+            properties.put("group.protocol", "consumer");
+            properties.put("group.remote.assignor", arguments.get("assignor"));
+        } else if (!asItComes()) {
             properties.put("session.timeout.ms", arguments.get("session_timeout_ms"));
             properties.put("heartbeat.interval.ms", arguments.get("heartbeat_interval_ms"));
             properties.put("partition.assignment.strategy", ASSIGNORS.get(arguments.get("assignor")));
@@ -76,14 +87,84 @@ public final class KafkaClients {
         if (!arguments.getOrDefault("instance", "").isEmpty()) {
             properties.put("group.instance.id", arguments.get("instance"));
         }
-        listenForClose();
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
+        if ("copy".equals(arguments.get("mode"))) {
+            properties.put("max.poll.records", COPIED_AT_ONCE);
+        }
+        return new KafkaConsumer<>(properties);
+    }
+
+    private static void subscribe(KafkaConsumer<String, String> consumer) throws ReflectiveOperationException {
+        if (arguments.containsKey("pattern")) { // kafka-clients 3.9 has no such class
+            Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            KafkaConsumer.class.getMethod("subscribe", pattern, ConsumerRebalanceListener.class).invoke(
+                consumer, pattern.getConstructor(String.class).newInstance(arguments.get("pattern")), new Listener());
+        } else {
             consumer.subscribe(List.of(arguments.get("topic")), new Listener());
+        }
+    }
+
+    private static void consume() throws Exception {
+        listenForClose();
+        try (KafkaConsumer<String, String> consumer = consumer()) {
+            subscribe(consumer);
             while (!closing) {
                 turn(consumer);
             }
         }
         LineProtocol.say("CLOSED");
+    }
+
+    /** Read, process, write: what is read of one topic is in the other once. */
+    private static void copy() throws Exception {
+        Properties properties = properties();
+        properties.put("key.serializer", StringSerializer.class.getName());
+        properties.put("value.serializer", StringSerializer.class.getName());
+        properties.put("transactional.id", arguments.get("transactional_id"));
+        listenForClose();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties);
+                KafkaConsumer<String, String> consumer = consumer()) {
+            producer.initTransactions();
+            subscribe(consumer);
+            while (!closing) {
+                ConsumerRecords<String, String> records = consumer.poll(POLL);
+                if (!records.isEmpty()) copyTogether(consumer, producer, records);
+            }
+        }
+        LineProtocol.say("CLOSED");
+    }
+
+    /** One transaction: all of these, or none. */
+    private static void copyTogether(
+            KafkaConsumer<String, String> consumer,
+            KafkaProducer<String, String> producer,
+            ConsumerRecords<String, String> records) {
+        Map<Integer, Long> next = new HashMap<>();
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        try {
+            producer.beginTransaction();
+            for (ConsumerRecord<String, String> each : records) {
+                LineProtocol.say("RECORD", "" + each.partition(), "" + each.offset(), each.value());
+                producer.send(new ProducerRecord<>(arguments.get("target"), each.partition(), null, each.value()));
+                next.put(each.partition(), each.offset() + 1);
+                offsets.put(
+                    new TopicPartition(each.topic(), each.partition()), new OffsetAndMetadata(each.offset() + 1));
+            }
+            producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+            producer.commitTransaction();
+            LineProtocol.say("COMMITTED", LineProtocol.pairs(next));
+        } catch (ProducerFencedException fenced) {
+            throw fenced;
+        } catch (KafkaException error) {
+            LineProtocol.say("COMMIT_FAILED", error.toString().replace('\n', ' '));
+            producer.abortTransaction();
+            consumer.committed(consumer.assignment()).forEach((partition, offset) ->
+                consumer.seek(partition, offset == null ? 0 : offset.offset()));
+        }
+    }
+
+    /** Whether a consumer is a member by the consumer protocol (KIP-848) and not by the classic one. */
+    private static boolean nextProtocol() {
+        return "consumer".equals(arguments.get("protocol"));
     }
 
     /** Whether a consumer keeps its client's own settings and has it commit by itself. */
@@ -156,7 +237,12 @@ public final class KafkaClients {
     private static String answer(Admin admin, String[] words) throws Exception {
         switch (words[0]) {
             case "list":
-                return admin.listConsumerGroups().all().get().stream()
+                ListConsumerGroupsOptions filters = new ListConsumerGroupsOptions();
+                if (words.length > 1) {
+                    filters.withTypes(Set.of(GroupType.parse(words[1])));
+                    filters.inStates(Set.of(ConsumerGroupState.parse(words[2])));
+                }
+                return admin.listConsumerGroups(filters).all().get().stream()
                     .map(ConsumerGroupListing::groupId).collect(Collectors.joining(" "));
             case "describe":
                 return described(admin.describeConsumerGroups(List.of(words[1])).all().get().get(words[1]));

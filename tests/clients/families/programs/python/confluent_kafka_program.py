@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from line_protocol import (
     ARGUMENTS,
@@ -14,6 +23,7 @@ from line_protocol import (
     closing,
     isolation,
     listen_for_close,
+    next_protocol,
     numbers,
     pairs,
     parsed_pairs,
@@ -22,13 +32,14 @@ from line_protocol import (
 )
 
 TIMEOUT_S = 20
+COPIED_AT_ONCE = 20
 
 
 def of(partitions: list[TopicPartition]) -> str:
     return numbers(each.partition for each in partitions)
 
 
-def consume() -> None:
+def made_consumer() -> Consumer:
     settings: dict[str, Any] = {
         "bootstrap.servers": ARGUMENTS["bootstrap"],
         "group.id": ARGUMENTS["group"],
@@ -37,22 +48,32 @@ def consume() -> None:
     if as_it_comes():
         settings["client.id"] = ARGUMENTS["client_id"]
     else:
+        settings |= {"enable.auto.commit": False, "isolation.level": isolation()}
+    if next_protocol():  # the coordinator tells it the rest
+        settings |= {"group.protocol": "consumer", "group.remote.assignor": ARGUMENTS["assignor"]}
+    elif not as_it_comes():
         settings |= {
-            "enable.auto.commit": False,
             "session.timeout.ms": int(ARGUMENTS["session_timeout_ms"]),
             "heartbeat.interval.ms": int(ARGUMENTS["heartbeat_interval_ms"]),
             "partition.assignment.strategy": ARGUMENTS["assignor"],
-            "isolation.level": isolation(),
         }
     if ARGUMENTS.get("instance"):
         settings["group.instance.id"] = ARGUMENTS["instance"]
-    consumer = Consumer(settings)
+    return Consumer(settings)
+
+
+def subscribe(consumer: Consumer) -> None:
     consumer.subscribe(
-        [ARGUMENTS["topic"]],
+        [ARGUMENTS.get("pattern") or ARGUMENTS["topic"]],
         on_assign=lambda _, partitions: say("ASSIGNED", of(partitions)),
         on_revoke=lambda _, partitions: say("REVOKED", of(partitions)),
         on_lost=lambda _, partitions: say("REVOKED", of(partitions)),
     )
+
+
+def consume() -> None:
+    consumer = made_consumer()
+    subscribe(consumer)
     while not closing.is_set():
         records = [each for each in consumer.consume(500, timeout=0.05) if each.error() is None]
         for record in records:
@@ -67,10 +88,56 @@ def consume() -> None:
     say("CLOSED")
 
 
+def copy() -> None:
+    """Read, process, write: what is read of one topic is in the other once."""
+    producer = Producer(
+        {
+            "bootstrap.servers": ARGUMENTS["bootstrap"],
+            "transactional.id": ARGUMENTS["transactional_id"],
+            "linger.ms": 0,
+        }
+    )
+    producer.init_transactions(TIMEOUT_S)
+    consumer = made_consumer()
+    subscribe(consumer)
+    while not closing.is_set():
+        records = [each for each in consumer.consume(COPIED_AT_ONCE, timeout=0.05) if each.error() is None]
+        if records:
+            copy_together(consumer, producer, records)
+    consumer.close()
+    say("CLOSED")
+
+
+def copy_together(consumer: Consumer, producer: Producer, records: list[Message]) -> None:
+    """One transaction: all of these, or none."""
+    try:
+        producer.begin_transaction()
+        for record in records:
+            say("RECORD", record.partition(), record.offset(), record.value().decode())
+            producer.produce(ARGUMENTS["target"], record.value(), partition=record.partition())
+        offsets = {record.partition(): record.offset() + 1 for record in records}
+        positions = [TopicPartition(ARGUMENTS["topic"], *each) for each in offsets.items()]
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), TIMEOUT_S)
+        producer.commit_transaction(TIMEOUT_S)
+        say("COMMITTED", pairs(offsets))
+    except KafkaException as error:
+        say("COMMIT_FAILED", error)
+        if not error.args[0].txn_requires_abort():
+            raise
+        producer.abort_transaction(TIMEOUT_S)
+        assigned = consumer.assignment()
+        for each in consumer.committed(assigned, TIMEOUT_S) if assigned else ():
+            consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
+
+
 def answer(admin: AdminClient, verb: str, words: list[str]) -> str:
     """The rest of an OK line."""
     if verb == "list":
-        listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
+        filters: dict[str, Any] = {}
+        if words:
+            filters["types"] = {ConsumerGroupType[words[0].upper()]}
+            filters["states"] = {ConsumerGroupState[words[1].upper()]}
+        listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S, **filters).result()
         assert not listed.errors, listed.errors
         return " ".join(each.group_id for each in listed.valid)
     group = words[0]
@@ -132,6 +199,9 @@ def produce() -> None:
 if ARGUMENTS["mode"] == "consume":
     listen_for_close()
     consume()
+elif ARGUMENTS["mode"] == "copy":
+    listen_for_close()
+    copy()
 elif ARGUMENTS["mode"] == "admin":
     administer()
 else:

@@ -52,6 +52,11 @@ def as_it_comes() -> bool:
     return ARGUMENTS.get("settings") == "default"
 
 
+def next_protocol() -> bool:
+    """Whether a consumer is a member by the consumer protocol (KIP-848) and not by the classic one."""
+    return ARGUMENTS.get("protocol") == "consumer"
+
+
 def isolation() -> str:
     """Of a consumer: every one of them here reads the uncommitted too, unless told."""
     return ARGUMENTS.get("isolation") or "read_uncommitted"

@@ -13,12 +13,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+const copiedAtOnce = 20
+
 var background = context.Background()
 
 func main() {
 	switch line.Arguments["mode"] {
 	case "consume":
 		consume()
+	case "copy":
+		copyAll()
 	case "admin":
 		administer()
 	default:
@@ -32,13 +36,15 @@ func client(options ...kgo.Opt) *kgo.Client {
 	return made
 }
 
-func consume() {
+// member are the options of a consumer that tells what it owns.
+func member() []kgo.Opt {
 	topic := line.Arguments["topic"]
 	balancer := map[string]kgo.GroupBalancer{
 		"range":              kgo.RangeBalancer(),
 		"roundrobin":         kgo.RoundRobinBalancer(),
 		"sticky":             kgo.StickyBalancer(),
 		"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+		"uniform":            kgo.StickyBalancer(), // its name for the coordinator's
 	}[line.Arguments["assignor"]]
 	tell := func(kind string) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
@@ -47,9 +53,16 @@ func consume() {
 	}
 	options := []kgo.Opt{
 		kgo.ConsumerGroup(line.Arguments["group"]),
-		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.OnPartitionsAssigned(tell("ASSIGNED")),
+	}
+	if pattern, given := line.Arguments["pattern"]; given {
+		options = append(options, kgo.ConsumeRegex(), kgo.ConsumeTopics(pattern))
+	} else {
+		options = append(options, kgo.ConsumeTopics(topic))
+	}
+	if line.Arguments["protocol"] == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
 	}
 	if line.AsItComes() { // with a callback for revoked partitions it would not commit at the end
 		options = append(options, kgo.ClientID(line.Arguments["client_id"]))
@@ -61,7 +74,6 @@ func consume() {
 			kgo.HeartbeatInterval(line.Milliseconds("heartbeat_interval_ms")),
 			kgo.Balancers(balancer),
 			kgo.DisableAutoCommit(),
-			kgo.BlockRebalanceOnPoll(),
 		)
 	}
 	if line.ReadCommitted() {
@@ -70,13 +82,26 @@ func consume() {
 	if instance := line.Arguments["instance"]; instance != "" {
 		options = append(options, kgo.InstanceID(instance))
 	}
-	consumer := client(options...)
+	return options
+}
+
+// polling ends when the program is to close.
+func polling() context.Context {
 	polling, stop := context.WithCancel(background)
 	closing := line.Closing()
 	go func() {
 		<-closing
 		stop()
 	}()
+	return polling
+}
+
+func consume() {
+	options := member()
+	if !line.AsItComes() {
+		options = append(options, kgo.BlockRebalanceOnPoll())
+	}
+	consumer, polling := client(options...), polling()
 	for polling.Err() == nil {
 		turn(consumer, polling)
 	}
@@ -103,6 +128,40 @@ func turn(consumer *kgo.Client, polling context.Context) {
 	}
 }
 
+// copyAll reads, processes, writes: what is read of one topic is in the other once.
+func copyAll() {
+	options := append(member(),
+		kgo.SeedBrokers(line.Arguments["bootstrap"]),
+		kgo.TransactionalID(line.Arguments["transactional_id"]),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	)
+	session, err := kgo.NewGroupTransactSession(options...)
+	line.Must(err)
+	for polling := polling(); polling.Err() == nil; {
+		fetches := session.PollRecords(polling, copiedAtOnce)
+		next, copies := map[int32]int64{}, []*kgo.Record{}
+		fetches.EachRecord(func(record *kgo.Record) {
+			line.Say("RECORD", record.Partition, record.Offset, string(record.Value))
+			next[record.Partition] = record.Offset + 1
+			target := line.Arguments["target"]
+			copies = append(copies, &kgo.Record{Topic: target, Partition: record.Partition, Value: record.Value})
+		})
+		if len(copies) == 0 {
+			continue
+		}
+		line.Must(session.Begin())
+		failed := session.ProduceSync(background, copies...).FirstErr()
+		committed, err := session.End(background, failed == nil)
+		if committed {
+			line.Say("COMMITTED", line.Pairs(next))
+		} else {
+			line.Say("COMMIT_FAILED", failed, err)
+		}
+	}
+	session.Close()
+	line.Say("CLOSED")
+}
+
 func administer() {
 	admin := kadm.NewClient(client())
 	defer admin.Close()
@@ -121,21 +180,31 @@ func administer() {
 func answer(admin *kadm.Client, verb string, words []string) (string, error) {
 	switch verb {
 	case "list":
-		groups, err := admin.ListGroups(background)
+		var groups kadm.ListedGroups
+		var err error
+		if len(words) == 0 {
+			groups, err = admin.ListGroups(background)
+		} else {
+			groups, err = admin.ListGroupsByType(background, words[:1], words[1:]...)
+		}
 		return strings.Join(groups.Groups(), " "), err
 	case "describe":
+		if line.Arguments["protocol"] == "consumer" {
+			groups, err := admin.DescribeConsumerGroups(background, words[0])
+			if err != nil {
+				return "", err
+			}
+			group := groups[words[0]]
+			owned := partitionsOf(group.AssignedPartitions())
+			return fmt.Sprintf("%s %d %s", group.State, len(group.Members), owned), group.Err
+		}
 		groups, err := admin.DescribeGroups(background, words[0])
 		if err != nil {
 			return "", err
 		}
 		group := groups[words[0]]
-		owned := []int32{}
-		for _, partitions := range group.AssignedPartitions() {
-			for partition := range partitions {
-				owned = append(owned, partition)
-			}
-		}
-		return fmt.Sprintf("%s %d %s", group.State, len(group.Members), line.Numbers(owned)), group.Err
+		owned := partitionsOf(group.AssignedPartitions())
+		return fmt.Sprintf("%s %d %s", group.State, len(group.Members), owned), group.Err
 	case "offsets":
 		fetched, err := admin.FetchOffsets(background, words[0])
 		offsets := map[int32]int64{}
@@ -162,6 +231,16 @@ func answer(admin *kadm.Client, verb string, words []string) (string, error) {
 		}
 		return "", deleted.Error()
 	}
+}
+
+func partitionsOf(topics kadm.TopicsSet) string {
+	owned := []int32{}
+	for _, partitions := range topics {
+		for partition := range partitions {
+			owned = append(owned, partition)
+		}
+	}
+	return line.Numbers(owned)
 }
 
 func produce() {
