@@ -28,7 +28,15 @@ from tests.workers.processes import kill_worker
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
 PROGRAMS = Path(__file__).parent / "exactly_once"
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000", "num.partitions": "3"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "num.partitions": "3",
+}
 RECORDS = 3_000
 PARTITIONS = 3
 KILLS = 10
@@ -90,12 +98,12 @@ class Program:
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Iterator[Callable[[list[str], Daemon], list[Program]]]:
+def programs(tmp_path: Path) -> Iterator[Callable[[list[str], Daemon, str], list[Program]]]:
     started: list[Program] = []
 
-    def start(command: list[str], daemon: Daemon) -> list[Program]:
+    def start(command: list[str], daemon: Daemon, protocol: str) -> list[Program]:
         for number in range(2):
-            arguments = [daemon.bootstrap, "workers", f"worker-{number}", "in", "out"]
+            arguments = [daemon.bootstrap, "workers", f"worker-{number}", "in", "out", protocol]
             started.append(Program([*command, *arguments], tmp_path / f"program-{number}.txt"))
             started[-1].start()
         return started
@@ -105,12 +113,17 @@ def programs(tmp_path: Path) -> Iterator[Callable[[list[str], Daemon], list[Prog
         program.kill()
 
 
-@pytest.mark.parametrize("client", [confluent, java])
+# A run plays each client by one protocol, and the next commit's by the other one.
+@pytest.mark.rotating(2)
+@pytest.mark.parametrize(
+    ("client", "protocol"), [(confluent, "classic"), (confluent, "consumer"), (java, "consumer"), (java, "classic")]
+)
 def test_each_record_is_counted_once(
     request: pytest.FixtureRequest,
     client: Callable[[Path], list[str]],
+    protocol: str,
     tmp_path: Path,
-    programs: Callable[[list[str], Daemon], list[Program]],
+    programs: Callable[[list[str], Daemon, str], list[Program]],
 ) -> None:
     chance = random.Random(client.__name__)
     (tmp_path / "classes").mkdir()
@@ -122,7 +135,7 @@ def test_each_record_is_counted_once(
         # What there is to do comes bit by bit: it is not done before each of the victims has died.
         portions = [values[number :: len(victims) + 1] for number in range(len(victims) + 1)]
         write(daemon, portions.pop())
-        running_programs = programs(command, daemon)
+        running_programs = programs(command, daemon, protocol)
         kills = Counter[str]()
         deadline_s = time.monotonic() + DEADLINE_S
         while (written := committed_ends(daemon)) < RECORDS and time.monotonic() < deadline_s:
@@ -154,7 +167,7 @@ def test_each_record_is_counted_once(
         assert set(kills) == set(victims)
         for program in running_programs:
             program.kill()
-        print(f"\n{client.__name__}: {dict(kills)} kills, {sum(p.starts for p in running_programs)} starts")
+        print(f"\n{client.__name__}, {protocol}: {dict(kills)} kills, {sum(p.starts for p in running_programs)} starts")
 
 
 def write(daemon: Daemon, values: list[bytes]) -> None:

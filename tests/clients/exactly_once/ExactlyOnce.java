@@ -18,7 +18,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Read, process, write with Java's client: what is read from one topic is written to another, exactly once.
  *
- * <pre>java ExactlyOnce BOOTSTRAP GROUP TRANSACTIONAL_ID INPUT OUTPUT</pre>
+ * <pre>java ExactlyOnce BOOTSTRAP GROUP TRANSACTIONAL_ID INPUT OUTPUT classic|consumer</pre>
  *
  * It runs until it is killed. What cannot be aborted ends it with code 3; whoever supervises it starts it again.
  */
@@ -28,7 +28,7 @@ public final class ExactlyOnce {
 
     public static void main(String[] args) throws InterruptedException {
         try (KafkaProducer<String, String> producer = producer(args[0], args[2]);
-                KafkaConsumer<String, String> consumer = consumer(args[0], args[1])) {
+                KafkaConsumer<String, String> consumer = consumer(args[0], args[1], args[5])) {
             producer.initTransactions();
             consumer.subscribe(List.of(args[3]));
             System.out.println("ready");
@@ -90,15 +90,18 @@ public final class ExactlyOnce {
         return new KafkaProducer<>(properties);
     }
 
-    private static KafkaConsumer<String, String> consumer(String bootstrap, String group) {
+    private static KafkaConsumer<String, String> consumer(String bootstrap, String group, String protocol) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", bootstrap);
         properties.put("group.id", group);
         properties.put("isolation.level", "read_committed");
         properties.put("enable.auto.commit", "false");
         properties.put("auto.offset.reset", "earliest");
-        properties.put("session.timeout.ms", "3000");
-        properties.put("heartbeat.interval.ms", "500");
+        properties.put("group.protocol", protocol);
+        if (protocol.equals("classic")) {
+            properties.put("session.timeout.ms", "3000");
+            properties.put("heartbeat.interval.ms", "500");
+        }
         properties.put("max.poll.records", "20");
         properties.put("default.api.timeout.ms", "20000");
         properties.put("key.deserializer", StringDeserializer.class.getName());

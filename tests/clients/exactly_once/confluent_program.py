@@ -1,6 +1,6 @@
 """Read, process, write with librdkafka: what is read from one topic is written to another, exactly once.
 
-    python confluent_program.py BOOTSTRAP GROUP TRANSACTIONAL_ID INPUT OUTPUT
+    python confluent_program.py BOOTSTRAP GROUP TRANSACTIONAL_ID INPUT OUTPUT classic|consumer
 
 It runs until it is killed. An error that is neither over nor to be aborted ends it with code 3, as a real program would
 end: whoever supervises it starts it again.
@@ -17,7 +17,7 @@ BATCH = 20
 TIMEOUT_S = 20
 
 
-def main(bootstrap: str, group: str, transactional_id: str, source: str, target: str) -> None:
+def main(bootstrap: str, group: str, transactional_id: str, source: str, target: str, protocol: str) -> None:
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -27,15 +27,16 @@ def main(bootstrap: str, group: str, transactional_id: str, source: str, target:
         }
     )
     producer.init_transactions(TIMEOUT_S)
+    session = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 500} if protocol == "classic" else {}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
+            "group.protocol": protocol,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 3_000,
-            "heartbeat.interval.ms": 500,
+            **session,
         }
     )
     consumer.subscribe([source])
