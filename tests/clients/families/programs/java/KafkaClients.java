@@ -44,6 +44,8 @@ public final class KafkaClients {
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
     private static volatile boolean closing = false;
+    private static final Map<Integer, Long> next = new HashMap<>(); // what is read and not committed yet
+    private static long committedAt = 0;
     private static Map<String, String> arguments;
 
     public static void main(String[] args) throws Exception {
@@ -174,19 +176,20 @@ public final class KafkaClients {
 
     private static void turn(KafkaConsumer<String, String> consumer) {
         ConsumerRecords<String, String> records = consumer.poll(asItComes() ? LONG_POLL : POLL);
-        if (records.isEmpty()) return;
-        Map<Integer, Long> next = new HashMap<>();
         for (ConsumerRecord<String, String> each : records) {
             LineProtocol.say("RECORD", "" + each.partition(), "" + each.offset(), each.value());
             next.put(each.partition(), each.offset() + 1);
         }
-        if (asItComes()) return;
+        long pause = Long.parseLong(arguments.getOrDefault("commit_every_ms", "0"));
+        if (asItComes() || next.isEmpty() || System.currentTimeMillis() < committedAt + pause) return;
+        committedAt = System.currentTimeMillis();
         try {
             consumer.commitSync(Duration.ofSeconds(20));
             LineProtocol.say("COMMITTED", LineProtocol.pairs(next));
         } catch (KafkaException error) {
             LineProtocol.say("COMMIT_FAILED", error.toString().replace('\n', ' '));
         }
+        next.clear();
     }
 
     private static void listenForClose() {
@@ -215,6 +218,7 @@ public final class KafkaClients {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            next.keySet().removeAll(numbersOf(partitions));
             LineProtocol.say("REVOKED", LineProtocol.numbers(numbersOf(partitions)));
         }
     }

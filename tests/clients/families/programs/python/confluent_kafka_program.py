@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 from confluent_kafka import (
@@ -74,18 +75,25 @@ def subscribe(consumer: Consumer) -> None:
 def consume() -> None:
     consumer = made_consumer()
     subscribe(consumer)
+    pause_s, committed_s, uncommitted = int(ARGUMENTS.get("commit_every_ms", 0)) / 1000, time.monotonic(), False
     while not closing.is_set():
         records = [each for each in consumer.consume(500, timeout=0.05) if each.error() is None]
         for record in records:
             say("RECORD", record.partition(), record.offset(), record.value().decode())
-        if records and not as_it_comes():
-            try:
-                committed = consumer.commit(asynchronous=False)
-                say("COMMITTED", pairs({each.partition: each.offset for each in committed}))
-            except KafkaException as error:
-                say("COMMIT_FAILED", error)
+        uncommitted = uncommitted or bool(records)
+        if uncommitted and not as_it_comes() and time.monotonic() >= committed_s + pause_s:
+            committed_s, uncommitted = time.monotonic(), False
+            commit(consumer)
     consumer.close()
     say("CLOSED")
+
+
+def commit(consumer: Consumer) -> None:
+    try:
+        committed = consumer.commit(asynchronous=False)
+        say("COMMITTED", pairs({each.partition: each.offset for each in committed}))
+    except KafkaException as error:
+        say("COMMIT_FAILED", error)
 
 
 def copy() -> None:

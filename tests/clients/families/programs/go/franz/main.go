@@ -137,6 +137,9 @@ func copyAll() {
 	)
 	session, err := kgo.NewGroupTransactSession(options...)
 	line.Must(err)
+	// Ends what a killed program of this transactional id has left open: its offsets could not be read before.
+	_, _, err = session.Client().ProducerID(background)
+	line.Must(err)
 	for polling := polling(); polling.Err() == nil; {
 		fetches := session.PollRecords(polling, copiedAtOnce)
 		next, copies := map[int32]int64{}, []*kgo.Record{}
