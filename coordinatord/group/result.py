@@ -5,7 +5,7 @@ answer requests parked earlier. `dropped` are parked requests that are never ans
 of a member that asks again on another connection, or that leaves while it waits.
 
 `changes` and `trigger` go to the rebalance ledger: who joined and why, who was dropped and why, and what made the group
-rebalance. The shell adds the time.
+rebalance. The shell adds the time. `ended` are accounts of epochs that are over (consumer/account.py).
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class Result:
     transitions: list[Transition]
     changes: list[Joined | Dropped]
     trigger: Trigger | None  # of the rebalance that began in this step
+    ended: tuple[Any, ...]
     asked_by: Any  # the `reply_to` of the event itself: `reply` answers it if this step completes it
 
     def __init__(self, reply: Any = None, *, timers: list[Schedule | Cancel] | None = None, asked_by: Any = None):
@@ -121,6 +122,7 @@ class Result:
         self.transitions = []
         self.changes = []
         self.trigger = None
+        self.ended = ()
         self.asked_by = asked_by
 
     def answer(self, reply_to: Any, response: Any) -> None:

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 from kafka_wire.records.rebalance_ledger import Cause as Cause
+from kafka_wire.records.rebalance_ledger import Outcome as Outcome
 from kafka_wire.records.rebalance_ledger import Why as Why
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.group import events
 from coordinatord.group.classic.step import restore, step
+from coordinatord.group.consumer.account import Account
 from coordinatord.group.consumer.metadata_hash import topic_hash
 from coordinatord.group.consumer.state import NEVER, ConsumerGroup, ConsumerState, Surroundings
 from coordinatord.group.consumer.topics import Topic
@@ -139,6 +140,7 @@ class World:
         self.now_ms = 1_000_000
         self.ids = 0
         self.log: list[Record] = []
+        self.accounts: list[Account] = []  # of epochs that are over
         self.answers: dict[Any, Any] = {}
         self.due: list[TimerKey] = []  # taken from the wheel and not told yet
         self.wheel: TimerWheel[TimerKey] = TimerWheel(1, self.now_ms)
@@ -190,6 +192,7 @@ class World:
 
     def apply(self, result: Result) -> None:
         self.log += copy.deepcopy(result.all_records(GROUP_ID))
+        self.accounts += result.ended
         for timer in result.timers:
             if isinstance(timer, Cancel):
                 self.wheel.cancel(timer.key)

@@ -8,6 +8,8 @@ replay.py      the one writer of durable state
 heartbeat.py   ConsumerGroupHeartbeat
 checks.py      why a heartbeat is refused
 epochs.py      when the group's epoch and its target assignment move
+causes.py      why the epoch rises, in words
+account.py     what an epoch cost: who had to give up and got what, who held it up
 reconcile.py   from what a member owns to its target
 patterns.py    expressions that members subscribe to
 leaving.py     members leave, are fenced and replaced

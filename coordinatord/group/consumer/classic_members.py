@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinatord.group.classic.members import join_error
+from coordinatord.group.consumer.causes import member_changed
 from coordinatord.group.consumer.checks import size_refusal, static_refusal
 from coordinatord.group.consumer.downgrade import become_classic_group, may_become_classic
 from coordinatord.group.consumer.embedded import by_topic_id, read_subscription, version_of, write_assignment
@@ -90,7 +91,8 @@ def _join(
     expression = update_expression(group, consumer, surroundings, before, said, now_ms, result)
     changed = said.topics != before.topics or expression is not Change.NONE
     if changed or consumer.topics_version != topics.version:
-        refresh_epoch(group, consumer, surroundings, result, changed=changed)
+        why = member_changed(before, said, result) if changed else None
+        refresh_epoch(group, consumer, surroundings, why, now_ms, result)
     is_stale = consumer.assignment_epoch < consumer.epoch
     if not ends:
         update_target(group, consumer, surroundings, now_ms, result)

@@ -13,6 +13,7 @@ from coordinatord.group.classic.members import keep_alive as keep_classic_alive
 from coordinatord.group.classic.rebalance import prepare_rebalance, write_metadata
 from coordinatord.group.classic.subscription import subscribed_topics
 from coordinatord.group.classic.vote import select_protocol
+from coordinatord.group.consumer.account import abandon
 from coordinatord.group.consumer.embedded import version_of, write_assignment
 from coordinatord.group.consumer.records import group_tombstones
 from coordinatord.group.consumer.sessions import forget_all
@@ -44,6 +45,7 @@ def become_classic_group(
     """Make the group a classic one, without the members that are `leaving`. With a `trigger` it rebalances."""
     members = [_converted(member) for member_id, member in consumer.members.items() if member_id not in leaving]
     targets = dict(consumer.target)
+    abandon(consumer, leaving, trigger, now_ms, result)
     forget_all(group.group_id, consumer, result)
     for record in group_tombstones(group.group_id, list(consumer.members), list(consumer.resolved)):
         write(group, *record, result)

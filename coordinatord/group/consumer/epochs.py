@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coordinatord.group.consumer.account import assigning, begin
 from coordinatord.group.consumer.assignors import assign
 from coordinatord.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from coordinatord.group.consumer.causes import topics_changed
 from coordinatord.group.consumer.records import (
     assignment_epoch_record,
     epoch_record,
@@ -18,26 +20,36 @@ from coordinatord.group.consumer.records import (
 )
 from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Surroundings
 from coordinatord.group.replay import write
-from coordinatord.group.result import Result
+from coordinatord.group.result import Result, Trigger
 from coordinatord.group.state import Group
 
 
 def refresh_epoch(
-    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, result: Result, *, changed: bool
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: Surroundings,
+    trigger: Trigger | None,
+    now_ms: int,
+    result: Result,
 ) -> None:
-    """Look at the subscribed topics again. The epoch rises if they or, as the caller knows, subscriptions changed."""
-    topics = surroundings.topics
+    """Look at the subscribed topics again. The epoch rises if they or, by this trigger, the subscriptions changed."""
+    topics, seen = surroundings.topics, consumer.topics_seen()
     metadata_hash = consumer.hash_of(topics)
-    if changed or metadata_hash != consumer.metadata_hash:
-        raise_epoch(group, consumer, metadata_hash, result)
+    if trigger is None and metadata_hash != consumer.metadata_hash:
+        trigger = topics_changed(consumer, seen, topics)
+    if trigger is not None:
+        raise_epoch(group, consumer, metadata_hash, trigger, now_ms, result)
     consumer.topics_version = topics.version
     if consumer.has_partition_metadata:
         write(group, *partition_metadata_tombstone(group.group_id), result)
 
 
-def raise_epoch(group: Group, consumer: ConsumerGroup, metadata_hash: int, result: Result) -> None:
+def raise_epoch(
+    group: Group, consumer: ConsumerGroup, metadata_hash: int, trigger: Trigger, now_ms: int, result: Result
+) -> None:
     """The partitions have to be assigned anew."""
     write(group, *epoch_record(group.group_id, consumer.epoch + 1, metadata_hash), result)
+    begin(consumer, trigger, now_ms, result)
 
 
 def update_target(
@@ -55,6 +67,7 @@ def update_target(
     if name not in limits.assignors:
         name = limits.assignors[0]  # logged when it was among them
     wanted = assign(name, group_spec(consumer, surroundings), surroundings.topics)
+    assigning(consumer, wanted, name, surroundings.topics, now_ms)
     for member_id, target in wanted.items():
         if consumer.target.get(member_id) != target:
             write(group, *target_record(group_id, member_id, target), result)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from coordinatord.group.consumer.account import moved
+from coordinatord.group.consumer.causes import member_changed
 from coordinatord.group.consumer.checks import (
     Refusal,
     expression_refusal,
@@ -137,6 +139,7 @@ def _accept(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
         )
+    is_classic = bool(group.members)
     refusal = become_consumer_group(group, surroundings, now_ms, result)
     if refusal is not None:
         return refusal
@@ -148,9 +151,11 @@ def _accept(
         write(group, *member_record(group_id, said), result)
     expression = update_expression(group, consumer, surroundings, before, said, now_ms, result)
     changed = said.topics != before.topics
-    if changed or expression is Change.KNOWN or consumer.topics_version != surroundings.topics.version:
-        changed_epoch = changed or expression is Change.KNOWN
-        refresh_epoch(group, consumer, surroundings, result, changed=changed_epoch)
+    if changed or expression is Change.KNOWN:
+        trigger = member_changed(before, said, result, is_converted=is_classic)
+        refresh_epoch(group, consumer, surroundings, trigger, now_ms, result)
+    elif consumer.topics_version != surroundings.topics.version:
+        refresh_epoch(group, consumer, surroundings, None, now_ms, result)
     update_target(group, consumer, surroundings, now_ms, result)
     after = reconcile(
         group,
@@ -210,6 +215,7 @@ def reconcile(
     if after == member:
         return member
     write(group, *current_record(group.group_id, after), result)
+    moved(consumer, member, after, now_ms)
     if after.classic is None:
         if after.state is MemberState.UNREVOKED_PARTITIONS:
             await_revocation(group.group_id, consumer, after, now_ms, result)

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from coordinatord.group.consumer.account import departing, moved, renamed
+from coordinatord.group.consumer.causes import members_went
 from coordinatord.group.consumer.checks import Refusal, static_refusal, unknown_member
 from coordinatord.group.consumer.downgrade import become_classic_group, may_become_classic
 from coordinatord.group.consumer.epochs import raise_epoch
@@ -23,9 +25,9 @@ from coordinatord.group.consumer.records import (
 from coordinatord.group.consumer.sessions import forget
 from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember, Surroundings
 from coordinatord.group.replay import write
-from coordinatord.group.result import Dropped, Result, Trigger
+from coordinatord.group.result import Dropped, Result
 from coordinatord.group.state import Group
-from coordinatord.group.states import Cause, Why
+from coordinatord.group.states import Cause
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_wire.errors import ErrorCode
 
@@ -52,17 +54,18 @@ def leave(
         assert member is not None
     result.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if instance_id is not None and request.member_epoch == LEAVING_FOR_NOW:
-        _leave_for_now(group, member, result)
+        _leave_for_now(group, consumer, member, now_ms, result)
         return None
     fence(group, consumer, surroundings, [member], Cause.LEFT, now_ms, result)
     return None
 
 
-def _leave_for_now(group: Group, member: ConsumerMember, result: Result) -> None:
+def _leave_for_now(group: Group, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result) -> None:
     """The member keeps what it owns, but for what it was giving up. Its session goes on until it is back."""
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
     leaving = replace(member, epoch=LEAVING_FOR_NOW, assigned=assigned, revoking={})
     write(group, *current_record(group.group_id, leaving), result)
+    moved(consumer, member, leaving, now_ms)
 
 
 def fence(
@@ -82,10 +85,11 @@ def fence(
     staying = len(consumer.members) - len(members)
     if consumer.are_all_classic_without(members) and may_become_classic(group, surroundings, staying):
         text = f"Downgrade group {group_id} from consumer to classic for member leaving."
-        trigger = Trigger(Why.MEMBER_LEFT, text, members[0].member_id)
+        trigger = members_went(members, cause)._replace(text=text)
         gone = {member.member_id for member in members}
         become_classic_group(group, consumer, surroundings, gone, consumer.epoch, trigger, now_ms, result)
         return
+    departing(consumer, members)
     counts = Counter(member.expression for member in members if member.expression)
     unused = [each for each, count in counts.items() if consumer.expressions[each] == count]
     for member in members:
@@ -94,7 +98,8 @@ def fence(
         forget(group_id, consumer, member.member_id, result)
     for expression in unused:
         write(group, *expression_tombstone(group_id, expression), result)
-    raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), result)
+        consumer.asked.pop(expression, None)
+    raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), members_went(members, cause), now_ms, result)
 
 
 def replace_static_member(
@@ -114,5 +119,6 @@ def replace_static_member(
         current_record(group_id, new),
     ):
         write(group, *record, result)
+    renamed(consumer, old.member_id, member_id)
     result.changes.append(Dropped(old.member_id, old.instance_id, Cause.REPLACED))
     return new

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from coordinatord.group.consumer.causes import expressions_resolved, member_changed, topics_changed
 from coordinatord.group.consumer.epochs import raise_epoch
 from coordinatord.group.consumer.expressions import InvalidExpression, compile_expression
 from coordinatord.group.consumer.records import expression_record, expression_tombstone
@@ -49,10 +50,13 @@ def update_expression(
         change = Change.NEW
         if old and not consumer.expressions[old]:
             write(group, *expression_tombstone(group.group_id, old), result)
+            consumer.asked.pop(old, None)
         if new:
             is_needed = consumer.expressions[new] == 1
             if not is_needed and new in consumer.resolved:
                 change = Change.KNOWN
+            else:
+                consumer.asked[new] = member_changed(before, after, result)
         elif old:
             change = Change.KNOWN
     if not consumer.expressions or consumer.is_resolving:
@@ -80,18 +84,25 @@ def resolve(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, n
     result = Result()
     topics = surroundings.topics
     names = list(topics.names())
-    changed = False
+    changed: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    seen = consumer.topics_seen()
     for expression in list(consumer.expressions):
         matched = _matching(expression, names)
         known = consumer.resolved.get(expression)
-        if matched != (frozenset() if known is None else known.topics):
-            changed = True
+        before: frozenset[str] = frozenset() if known is None else known.topics
+        if matched != before:
+            changed[expression] = before, matched
         resolved = Resolved(matched, topics.version, now_ms)
         write(group, *expression_record(group.group_id, expression, resolved), result)
     metadata_hash = consumer.hash_of(topics)
     if changed or metadata_hash != consumer.metadata_hash:
-        raise_epoch(group, consumer, metadata_hash, result)
+        if changed:
+            trigger = expressions_resolved(changed, consumer.asked)
+        else:
+            trigger = topics_changed(consumer, seen, topics)
+        raise_epoch(group, consumer, metadata_hash, trigger, now_ms, result)
         consumer.topics_version = topics.version
+    consumer.asked = {}
     return result
 
 

@@ -19,7 +19,7 @@ The coordinator assigns partitions; members reconcile themselves with what they 
 | Reconciling  | a member is not Stable in the assignment epoch            |
 | Stable       | all are                                                   |
 
-All of it is durable but `sessions` and the last three fields: `replay` alone writes it, through the methods here. A
+All of it is durable but the fields under "volatile": `replay` alone writes it, through the methods here. A
 member is never changed, only replaced. What Kafka keeps as the current epoch of each partition is here its owner.
 """
 
@@ -181,6 +181,12 @@ class ConsumerGroup:
     sessions: dict[str, Session] = field(default_factory=dict)
     topics_version: int = -1  # of the topics from which `metadata_hash` was last computed; -1: since the load never
     is_resolving: bool = False  # the expressions are about to be resolved
+    account: Any = None  # of the epoch that the group is on its way to: account.py
+    came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
+    departing: dict[str, Target] = field(default_factory=dict)  # targets of members that the step removes
+    asked: dict[str, Any] = field(default_factory=dict)  # expressions to be resolved -> a Trigger: who asked for them
+    seen: dict[str, Topic] = field(default_factory=dict)  # the subscribed topics when the hash was last computed
+    seen_before: dict[str, Topic] = field(default_factory=dict)  # and the time before
     is_dead: bool = False
 
     @property
@@ -249,13 +255,18 @@ class ConsumerGroup:
         return not any(self.subscriptions)
 
     def hash_of(self, topics: Topics) -> int:
-        """The hash of the subscribed topics as they are now."""
-        known: dict[str, int] = {}
+        """The hash of the subscribed topics as they are now, which are `seen` from now on."""
+        self.seen_before, self.seen = self.seen, {}
+        seen = self.seen
         for name in self.subscribed_topics():
             topic: Topic | None = topics.find(name)
             if topic is not None:
-                known[name] = topic.hash
-        return group_hash(known)
+                seen[name] = topic
+        return group_hash({name: topic.hash for name, topic in seen.items()})
+
+    def topics_seen(self) -> dict[str, Topic] | None:
+        """The subscribed topics that the hash covers; None if the load did not tell."""
+        return self.seen if self.topics_version >= 0 else None
 
     def preferred_assignor(self, default: str) -> str:
         """The assignor that most members ask for, of several the one asked for first; `default` if none is."""

@@ -10,6 +10,7 @@ from coordinatord.group.bury import bury
 from coordinatord.group.classic.joining import join
 from coordinatord.group.classic.members import join_error
 from coordinatord.group.consumer import classic_members
+from coordinatord.group.consumer.account import follow
 from coordinatord.group.consumer.heartbeat import heartbeat
 from coordinatord.group.consumer.records import group_tombstones
 from coordinatord.group.consumer.state import ConsumerState
@@ -28,9 +29,13 @@ from kafka_wire.errors import ErrorCode
 
 def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     """Handle one event of a group that is a consumer group, or becomes one by a ConsumerHeartbeat."""
-    before = ConsumerState.EMPTY if group.consumer is None else group.consumer.state
+    consumer = group.consumer
+    before = ConsumerState.EMPTY if consumer is None else consumer.state
     result = HANDLERS[type(event)](group, event, now_ms)
     after = group.consumer
+    if after is consumer and not result.records:
+        return result  # nearly always: a state is durable, so that nothing has changed
+    follow(consumer, after, now_ms, result)
     if after is not None and after.state is not before:
         group.current_state_timestamp_ms = now_ms
         reason = result.trigger.text if result.trigger is not None else ""

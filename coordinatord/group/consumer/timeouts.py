@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinatord.group.consumer.account import resume
 from coordinatord.group.consumer.leaving import fence
 from coordinatord.group.consumer.patterns import resolve
 from coordinatord.group.consumer.sessions import EXPRESSIONS, REVOKE, await_revocation, keep_alive
 from coordinatord.group.consumer.state import NEVER, ConsumerGroup, MemberState, Session, Surroundings
-from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey, Trigger
+from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey
 from coordinatord.group.state import Group
-from coordinatord.group.states import Cause, Why
+from coordinatord.group.states import Cause
 
 
 def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, key: TimerKey, now_ms: int) -> Result:
@@ -29,9 +30,7 @@ def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings,
     if key.kind == REVOKE and member.epoch != session.revoke_epoch:
         return NOTHING
     result = Result()
-    cause, why = _CAUSES[key.kind]
-    result.trigger = Trigger(why, f"{cause}: member {key.member_id}", key.member_id)
-    fence(group, consumer, surroundings, [member], cause, now_ms, result)
+    fence(group, consumer, surroundings, [member], _CAUSES[key.kind], now_ms, result)
     return result
 
 
@@ -43,6 +42,7 @@ def restore(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, n
         keep_alive(group.group_id, consumer, member_id, timeout_ms, now_ms, result)
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
             await_revocation(group.group_id, consumer, member, now_ms, result)
+    resume(consumer, surroundings.topics, now_ms)
     return result
 
 
@@ -77,8 +77,8 @@ _DUE: dict[str, Callable[[Session, int], int | None]] = {
 }
 
 _CAUSES = {
-    SESSION: (Cause.SESSION_EXPIRED, Why.SESSION_EXPIRED),
-    REVOKE: (Cause.NOT_REVOKED, Why.NOT_REVOKED),
-    JOIN: (Cause.NOT_REJOINED, Why.NOT_SYNCED),
-    SYNC: (Cause.NOT_SYNCED, Why.NOT_SYNCED),
+    SESSION: Cause.SESSION_EXPIRED,
+    REVOKE: Cause.NOT_REVOKED,
+    JOIN: Cause.NOT_REJOINED,
+    SYNC: Cause.NOT_SYNCED,
 }

@@ -79,8 +79,16 @@ class Why:
     MEMBER_LEFT = "member left"
     SESSION_EXPIRED = "session expired"
     NOT_SYNCED = "no sync in time"
-    NOT_REVOKED = "partitions not given up in time"
     TOO_MANY_MEMBERS = "too many members"
+    # of epochs only
+    SUBSCRIPTION_CHANGED = "subscription changed"
+    REGEX_RESOLVED = "regular expression resolved"
+    TOPICS_CHANGED = "topics changed"
+    NOT_REVOKED = "no revocation in time"
+    NOT_REJOINED = "no rejoin in time"
+    CONVERTED = "converted from the classic protocol"
+    LOADED = "loaded in the middle of it"
+    """The coordinator loaded the group when its epoch had risen and not all members had reached it."""
 
 
 class Cause:
