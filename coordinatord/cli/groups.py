@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 
+from coordinatord.cli.epochs import epoch_story, seconds, state_lines
 from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.wire import Wire, WireError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.group.result import NO_REASON
+from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
@@ -64,7 +66,7 @@ def groups() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON records, one per line, oldest first.")
 def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
-    """Show why GROUP rebalanced: each cause, who was late, who was dropped.
+    """Show why GROUP rebalanced: each cause, who was late, who was dropped, and which partitions moved.
 
     Reads the topic __rebalances, which has the rebalances of the last days, of deleted groups too.
     """
@@ -81,7 +83,9 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
 
 
 def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]]]:
-    """The group as DescribeGroups has it, and the records of its last rebalances, oldest first. WireError."""
+    """The group as ConsumerGroupDescribe has it, or DescribeGroups if it is a classic one, and the records of its last
+    rebalances, oldest first. WireError.
+    """
     with Wire(bootstrap, CLIENT_ID) as wire:
         metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
         coordinator = wire.ask(FindCoordinatorRequest(group), newest=3)
@@ -91,7 +95,7 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
     if code:
         raise WireError(f"{bootstrap} cannot answer now: {code.name}. Try again in a moment.")
     with Wire(_address(coordinator.host, coordinator.port), CLIENT_ID) as wire:
-        state = wire.ask(DescribeGroupsRequest([group])).groups[0]
+        state = _described(wire, group)
     if is_absent:
         return state, []
     partition = partition_for(group, len(topic.partitions))
@@ -101,6 +105,14 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
         raise WireError(f"Partition {partition} of {LEDGER_TOPIC} has no leader now. Try again in a moment.")
     with Wire(_address(leader.host, leader.port), CLIENT_ID) as wire:
         return state, list(deque(_records(wire, partition, group), maxlen=last))
+
+
+def _described(wire: Wire, group: str) -> Any:
+    if wire.serves(ConsumerGroupDescribeRequest):
+        found = wire.ask(ConsumerGroupDescribeRequest([group])).groups[0]
+        if not found.error_code:
+            return found
+    return wire.ask(DescribeGroupsRequest([group])).groups[0]
 
 
 def _address(host: str, port: int) -> str:
@@ -147,7 +159,9 @@ def _check(wire: Wire, error_code: int) -> None:
 
 def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]:
     """The story of a group in plain words, the newest rebalance first."""
-    if state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
+    if isinstance(state, DescribedGroup):
+        yield from state_lines(state)
+    elif state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
         yield f"Group {group} does not exist now."
     elif state.error_code:
         yield f"The state of group {group} is not available now: {ErrorCode(state.error_code).name}."
@@ -172,15 +186,18 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     if reason is not None:
         yield f"One rebalance is not shown: its record {reason}."
         return
+    if record.get("group_type") == "consumer":
+        yield from epoch_story(record)
+        return
     began = datetime.datetime.fromtimestamp(record["began_ms"] / 1000).astimezone()
     before, after = record["generation_before"], record["generation_after"]
     generation = f"generation {before} → {after}" if before != after else f"generation {before}"
-    seconds = _seconds(record["ended_ms"] - record["began_ms"])
+    took = seconds(record["ended_ms"] - record["began_ms"])
     ending = {
-        Outcome.COMPLETED: f"took {seconds}",
-        Outcome.SUPERSEDED: f"abandoned after {seconds} for another rebalance",
-        Outcome.EMPTY: f"ended after {seconds}: no members were left",
-        Outcome.STOPPED: f"cut off after {seconds}: the coordinator stopped serving the group, or it was deleted",
+        Outcome.COMPLETED: f"took {took}",
+        Outcome.SUPERSEDED: f"abandoned after {took} for another rebalance",
+        Outcome.EMPTY: f"ended after {took}: no members were left",
+        Outcome.STOPPED: f"cut off after {took}: the coordinator stopped serving the group, or it was deleted",
     }[record["outcome"]]
     yield f"{began:%Y-%m-%d %H:%M:%S}  {generation}, {ending}"
     trigger = record["trigger"]
@@ -195,13 +212,13 @@ def story(record: dict[str, Any]) -> Iterator[str]:
         join_ms, sync_ms = joined_ms - record["began_ms"], record["ended_ms"] - joined_ms
         delay = ", the initial delay for more members included" if record["initial"] else ""
         leader = f"(leader {record['leader']})"
-        yield f"  joining took {_seconds(join_ms)}{delay}; the assignment {_seconds(sync_ms)} {leader}"
+        yield f"  joining took {seconds(join_ms)}{delay}; the assignment {seconds(sync_ms)} {leader}"
     slowest = record.get("slowest")
     if slowest and slowest["after_ms"]:
         doing = "joined last" if slowest["phase"] == "join" else "took longest to assign"
         if any(slowest["member_id"] == each["member_id"] for each in record["dropped"]):
             doing = "was waited for and did not come"
-        yield f"  slowest: {slowest['member_id']} {doing}, {_seconds(slowest['after_ms'])}"
+        yield f"  slowest: {slowest['member_id']} {doing}, {seconds(slowest['after_ms'])}"
 
 
 def _changes(record: dict[str, Any]) -> str:
@@ -220,7 +237,3 @@ def _by_cause(dropped: list[dict[str, Any]]) -> dict[str, list[str]]:
 def _names(who: list[str]) -> str:
     shown = ", ".join(who[:SHOWN_MEMBERS])
     return shown if len(who) <= SHOWN_MEMBERS else f"{shown} and {len(who) - SHOWN_MEMBERS} more"
-
-
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

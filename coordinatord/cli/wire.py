@@ -61,6 +61,13 @@ class Wire:
             raise WireError(f"{self.address} does not serve {type(request).__name__.removesuffix('Request')} requests.")
         return self._exchange(request, version)
 
+    def serves(self, request: type[Any]) -> bool:
+        """Whether the broker offers a version of this request that we know."""
+        api_key = schema_of(request).api_key or 0
+        known = versions_of(api_key)
+        lowest, highest = self._offered.get(api_key, (0, -1))
+        return max(lowest, known.first) <= min(highest, known.last)
+
     def close(self) -> None:
         self._socket.close()
 

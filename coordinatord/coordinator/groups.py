@@ -84,7 +84,7 @@ class GroupActor(Actor["Coordinator"]):
             # The client has sent the request again, or its member was removed: as in Kafka, the earlier request is
             # never answered.
             context.abandon()
-        if result.transitions or result.changes:
+        if result.transitions or result.changes or result.ended:
             coordinator.observe(self, result, now_ms)
 
     def _log_offsets(self, result: Result, now_ms: int) -> None:

@@ -21,8 +21,9 @@ from coordinatord.group.consumer.state import ConsumerState
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
 from coordinatord.group.state import Group
 from coordinatord.group.states import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, Cause, GroupState
+from coordinatord.observe.epochs import EndedEpoch, told_trigger, under_way
 from coordinatord.observe.logs import Teller
-from kafka_wire.records.rebalance_ledger import VERSION, Outcome
+from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
 
 MEMORY_BYTES = 4 * 1024 * 1024
 """Limit of the records kept for the admin page: several thousand typical ones."""
@@ -165,11 +166,11 @@ class Rebalance:
     def head(self) -> dict[str, Any]:
         """The record without its lists, once the rebalance has ended."""
         head: dict[str, Any] = {
-            "version": VERSION,
+            "version": CLASSIC_VERSION,
             "group": self.group_id,
             "node_id": self.node_id,
             "outcome": self.outcome,
-            "trigger": _trigger(self.trigger),
+            "trigger": told_trigger(self.trigger),
             "generation_before": self.generation_before,
             "generation_after": self.generation_after,
             "began_ms": self.began_ms,
@@ -190,6 +191,26 @@ class Rebalance:
             head["omitted"] = self.omitted
         return head
 
+    def line(self) -> dict[str, Any]:
+        """The fields of its log line."""
+        trigger, slowest = self.trigger, self.slowest or {}
+        return {
+            "group": self.group_id,
+            "outcome": self.outcome,
+            "trigger": trigger.kind,
+            "member": trigger.member_id or None,
+            "client_reason": None if trigger.reason == NO_REASON else trigger.reason,
+            "generation_before": self.generation_before,
+            "generation_after": self.generation_after,
+            "members_before": self.members_before,
+            "members_after": self.members_after,
+            "dropped": len(self.dropped),
+            "seconds": (self.ended_ms - self.began_ms) / 1000,
+            "slowest": slowest.get("member_id"),
+            "slowest_phase": slowest.get("phase"),
+            "slowest_seconds": slowest["after_ms"] / 1000 if slowest else None,
+        }
+
     def whole(self) -> dict[str, Any]:
         """The complete record."""
         record, began_ms = self.head(), self.began_ms
@@ -198,8 +219,8 @@ class Rebalance:
         return record
 
 
-Tell = Callable[[Rebalance], object]
-"""Called with a rebalance that has ended."""
+Tell = Callable[[Rebalance | EndedEpoch], object]
+"""Called with a rebalance or an epoch that has ended."""
 
 Write = Callable[[Group, Callable[[], bytes]], object]
 """Called with a group and a function that encodes its rebalance's record as JSON; that is called once, soon."""
@@ -214,12 +235,14 @@ class Ledger:
         self._write = write
         self._tell = tell
         self._open: dict[str, Rebalance] = {}
-        self._ended: dict[Rebalance, None] = {}  # but not written yet
+        self._ended: dict[Rebalance | EndedEpoch, None] = {}  # but not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
 
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
-        """A step has changed states or members."""
+        """A step has changed states or members, or ended epochs."""
+        for account in result.ended:
+            self._record(group, EndedEpoch(group.group_id, self.node_id, account))
         rebalance = self._open.get(group.group_id)
         if group.consumer is not None:
             if rebalance is not None:  # it was a classic group, and is one no more
@@ -291,11 +314,14 @@ class Ledger:
     def _close(self, group: Group, rebalance: Rebalance, outcome: str, generation_id: int, now_ms: int) -> None:
         del self._open[group.group_id]
         rebalance.end(group, outcome, generation_id, now_ms)
-        self._ended[rebalance] = None
-        self._write(group, partial(self._finish, rebalance))
-        self._tell(rebalance)
+        self._record(group, rebalance)
 
-    def _finish(self, rebalance: Rebalance) -> bytes:
+    def _record(self, group: Group, ended: Rebalance | EndedEpoch) -> None:
+        self._ended[ended] = None
+        self._write(group, partial(self._finish, ended))
+        self._tell(ended)
+
+    def _finish(self, rebalance: Rebalance | EndedEpoch) -> bytes:
         """Encode a record as JSON."""
         data = orjson.dumps(rebalance.whole())
         self._remember(rebalance.group_id, data)
@@ -318,6 +344,9 @@ class Ledger:
 
     def open(self, group: Group) -> dict[str, Any] | None:
         """The current data of a rebalance in progress; None when there is none."""
+        consumer = group.consumer
+        if consumer is not None:
+            return under_way(group.group_id, consumer)
         rebalance = self._open.get(group.group_id)
         if rebalance is None:
             return None
@@ -328,21 +357,12 @@ class Ledger:
         ]
         return {
             "group": group.group_id,
-            "trigger": _trigger(rebalance.trigger),
+            "trigger": told_trigger(rebalance.trigger),
             "began_ms": rebalance.began_ms,
             "joined_ms": rebalance.joined_ms,
             "initial": rebalance.is_initial,
             "waits_for": missing[:MAX_ENTRIES] if rebalance.joined_ms is None else [group.leader_id],
         }
-
-
-def _trigger(trigger: Trigger) -> dict[str, Any]:
-    told = {"kind": trigger.kind, "text": trigger.text}
-    if trigger.member_id:
-        told["member_id"] = trigger.member_id
-    if trigger.reason != NO_REASON:
-        told["reason"] = trigger.reason
-    return told
 
 
 def _rejoined(joined: Joined, at_ms: int, began_ms: int) -> dict[str, Any]:
@@ -369,25 +389,7 @@ def lines() -> Tell:
     """Logs each rebalance in one line. Create it after logging is configured."""
     teller = Teller("coordinatord.ledger", "rebalance")
 
-    def tell(rebalance: Rebalance) -> None:
-        trigger, slowest = rebalance.trigger, rebalance.slowest or {}
-        teller(
-            {
-                "group": rebalance.group_id,
-                "outcome": rebalance.outcome,
-                "trigger": trigger.kind,
-                "member": trigger.member_id or None,
-                "client_reason": None if trigger.reason == NO_REASON else trigger.reason,
-                "generation_before": rebalance.generation_before,
-                "generation_after": rebalance.generation_after,
-                "members_before": rebalance.members_before,
-                "members_after": rebalance.members_after,
-                "dropped": len(rebalance.dropped),
-                "seconds": (rebalance.ended_ms - rebalance.began_ms) / 1000,
-                "slowest": slowest.get("member_id"),
-                "slowest_phase": slowest.get("phase"),
-                "slowest_seconds": slowest["after_ms"] / 1000 if slowest else None,
-            }
-        )
+    def tell(rebalance: Rebalance | EndedEpoch) -> None:
+        teller(rebalance.line())
 
     return tell

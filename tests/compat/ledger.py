@@ -10,25 +10,27 @@ from typing import Any
 from coordinatord.pipeline.source.ledger_topic import ledger_of
 from coordinatord.pipeline.source.options import read_options
 from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC
-from tests.compat.script import SETTINGS, play, seeded
+from tests.compat.script import SETTINGS, play, play_epochs, seeded
 from tests.reference.in_process import run, running_in_process
 
 
 def write_ledger(directory: Path) -> None:
     """Fill `directory` with the partitions of the ledger that the script leaves."""
     whole = directory / "whole"
-    write_everything(whole)
+    write_everything(whole, epochs=True)
     for path in whole.glob(f"{LEDGER_TOPIC}-*"):
         shutil.move(path, directory / path.name)
     shutil.rmtree(whole)
 
 
-def write_everything(directory: Path) -> None:
-    """The data directory of the script, with the ledger."""
+def write_everything(directory: Path, *, epochs: bool = False) -> None:
+    """The data directory of the script, with the ledger; with `epochs`, also those of a consumer group."""
 
     async def main() -> None:
         async with running_in_process(directory, SETTINGS) as world:
             await play(world)
+            if epochs:
+                await play_epochs(world)
 
     with seeded():
         run(main())

@@ -15,6 +15,8 @@ from unittest import mock
 
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_wire.api.consumer_group_heartbeat import TopicPartitions as Owned
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
@@ -107,6 +109,35 @@ async def play(world: InProcess) -> None:
     deleted = await client.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=1000), 5)
     assert not deleted.responses[0].error_code
     await asyncio.sleep(5)  # removed files are gone, and the ledger is written
+    client.close()
+
+
+async def play_epochs(world: InProcess) -> None:
+    """A consumer group: two join, the second one is static and waits for the first to give up; then it leaves."""
+    client = await world.connect("apps")
+    epochs = {"app-1": 0, "app-2": 0}
+    owned: dict[str, list[Owned]] = {"app-1": [], "app-2": []}
+
+    async def beat(member_id: str, epoch: int | None = None) -> None:
+        request = ConsumerGroupHeartbeatRequest("epochs", member_id, epochs[member_id] if epoch is None else epoch)
+        if member_id == "app-2":
+            request.instance_id = "till"
+        if request.member_epoch == 0:
+            request.rebalance_timeout_ms, request.subscribed_topic_names = REBALANCE_TIMEOUT_MS, ["orders"]
+        request.topic_partitions = owned[member_id]
+        answer = await client.ask(request, 1)
+        assert not answer.error_code, answer
+        epochs[member_id] = answer.member_epoch
+        if answer.assignment is not None:
+            owned[member_id] = [Owned(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions]
+        await asyncio.sleep(1)
+
+    for member_id in ("app-1", "app-1", "app-2", "app-2", "app-1", "app-1", "app-2", "app-2", "app-1"):
+        await beat(member_id)
+    await beat("app-2", -1)
+    for _ in range(3):
+        await beat("app-1")
+    await asyncio.sleep(5)
     client.close()
 
 

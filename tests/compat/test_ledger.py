@@ -19,7 +19,8 @@ def test_all_of_it_is_read(version: int, tmp_path: Path) -> None:
     assert golden.plain(found) == golden.recorded("ledger", version)
     for each in found["entries"]:
         first, why, *_ = story(each["record"])
-        assert f"generation {each['record']['generation_before']}" in first
+        number = "epoch" if each["record"].get("group_type") == "consumer" else "generation"
+        assert f"{number} {each['record']['generation_before']}" in first
         assert each["record"]["trigger"]["text"].partition(";")[0] in why
 
 

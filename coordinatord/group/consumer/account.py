@@ -115,9 +115,9 @@ class Account:
             self.changed[new_id] = self.changed.pop(old_id)
 
     def end(self, outcome: str, members: Mapping[str, ConsumerMember], now_ms: int) -> None:
-        """Nothing more happens in this epoch."""
+        """Nothing more happens in this epoch; `members` are those that were in it."""
         self.outcome, self.ended_ms = outcome, now_ms
-        self.members = dict(members)
+        self.members = members
         self.held_up = self._held_up()
 
     def _held_up(self) -> HeldUp | None:
@@ -162,18 +162,23 @@ def open_account(consumer: ConsumerGroup) -> Account | None:
 
 def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result) -> None:
     """The epoch has just risen; the step has already changed the members."""
+    new_now = _newcomers(result)
     overtaken = open_account(consumer)
     if overtaken is not None:
+        before = {member_id: each for member_id, each in consumer.members.items() if member_id not in new_now}
+        before |= {member_id: member for member_id, (member, _) in consumer.departing.items()}
         overtaken.overtaken_by = trigger
-        _close(consumer, overtaken, Outcome.SUPERSEDED, now_ms, result)
-    came = consumer.came | _newcomers(result)
+        overtaken.end(Outcome.SUPERSEDED, before, now_ms)
+        result.ended = (*result.ended, overtaken)
+    came = consumer.came | new_now
     consumer.came = {}
     dropped = [each for each in result.changes if type(each) is Dropped and each.cause != Cause.REPLACED]
     new = sum(joined.is_new and member_id in consumer.members for member_id, joined in came.items())
     account = Account(consumer.epoch, now_ms, trigger, len(consumer.members) - new + len(dropped))
     account.joined = [joined for member_id, joined in came.items() if member_id in consumer.members]
     account.dropped = dropped
-    account.departed, consumer.departing = consumer.departing, {}
+    account.departed = {member_id: target for member_id, (_, target) in consumer.departing.items()}
+    consumer.departing = {}
     account.is_initial = account.members_before == 0
     account.names = {} if overtaken is None else overtaken.names
     for topic in consumer.seen_before.values():
@@ -184,7 +189,7 @@ def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result
 
 def departing(consumer: ConsumerGroup, members: Iterable[ConsumerMember]) -> None:
     """Members are about to be removed, which will raise the epoch."""
-    consumer.departing = {each.member_id: consumer.target.get(each.member_id, NOTHING) for each in members}
+    consumer.departing = {each.member_id: (each, consumer.target.get(each.member_id, NOTHING)) for each in members}
 
 
 def assigning(consumer: ConsumerGroup, wanted: Mapping[str, Target], name: str, topics: Topics, now_ms: int) -> None:
@@ -279,7 +284,7 @@ def resume(consumer: ConsumerGroup, topics: Topics, now_ms: int) -> None:
 
 
 def _close(consumer: ConsumerGroup, account: Account, outcome: str, now_ms: int, result: Result) -> None:
-    account.end(outcome, consumer.members, now_ms)
+    account.end(outcome, dict(consumer.members), now_ms)
     consumer.account = None
     result.ended = (*result.ended, account)
 

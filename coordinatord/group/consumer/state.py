@@ -183,7 +183,7 @@ class ConsumerGroup:
     is_resolving: bool = False  # the expressions are about to be resolved
     account: Any = None  # of the epoch that the group is on its way to: account.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
-    departing: dict[str, Target] = field(default_factory=dict)  # targets of members that the step removes
+    departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # whom the step removes
     asked: dict[str, Any] = field(default_factory=dict)  # expressions to be resolved -> a Trigger: who asked for them
     seen: dict[str, Topic] = field(default_factory=dict)  # the subscribed topics when the hash was last computed
     seen_before: dict[str, Topic] = field(default_factory=dict)  # and the time before

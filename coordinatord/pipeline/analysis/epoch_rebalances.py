@@ -7,29 +7,29 @@ these things on Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from coordinatord.pipeline.analysis.consumer_group import AWAY, UNREVOKED, MemberState
 from coordinatord.pipeline.analysis.epochs import Changes, Epoch
 from coordinatord.pipeline.analysis.generations import COMMIT_MS, Commits, Generation, Member
 from coordinatord.pipeline.analysis.rebalances import (
     POLL_SURE,
+    SAME_MS,
     Finding,
     Rebalance,
     inferred,
     moved,
     names_of,
+    observed,
     silence_ms,
     stopped_polling,
+    unlogged,
 )
 from kafka_wire.records.rebalance_ledger import Why
 
-SUBSCRIPTION_CHANGED = "subscription changed"
-TOPICS_CHANGED = "topics changed"
-REGEX_RESOLVED = "regular expression resolved"
 ASSIGNOR_CHANGED = "assignor changed"
-NOT_REVOKED = "no revocation in time"
-CONVERTED = "converted from the classic protocol"
 
 CONSUMER_HEARTBEAT_MS = 5_000
 """group.consumer.heartbeat.interval.ms by default."""
@@ -37,8 +37,11 @@ FIRST_EPOCH = 2
 """The first logged epoch of a new group: it starts with 1, and its first member increments that."""
 
 
-def epoch_rebalances(found: Iterable[Epoch | None], commits: Commits) -> Iterator[Rebalance]:
-    """A row for each epoch of one group."""
+def epoch_rebalances(
+    found: Iterable[Epoch | None], commits: Commits, ledger: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[Rebalance]:
+    """A row for each epoch of one group; `ledger` has the coordinator's records of them."""
+    told = _Ledger(ledger)
     before: Generation | None = None
     for epoch in found:
         if epoch is None:
@@ -46,8 +49,51 @@ def epoch_rebalances(found: Iterable[Epoch | None], commits: Commits) -> Iterato
             continue
         if before is None and epoch.number <= FIRST_EPOCH:
             before = Generation(epoch.number - 1, epoch.began_ms, None, None, None, {})
-        yield _row(before, epoch, commits)
+        row = _row(before, epoch, commits)
+        record = told.take(epoch)
+        yield row if record is None else replace(row, **_observed(record, before))
         before = epoch.last
+    for record in told.left():
+        clients = _clients(record)
+        row = unlogged(record)
+        client_id = clients.get(row.trigger_member_id or "")
+        yield replace(row, group_type="consumer", joined_ms=record["assigned_ms"], trigger_client_id=client_id)
+
+
+class _Ledger:
+    """The records of one group's epochs. Those of the rest of an epoch, after a load, do not know the cause."""
+
+    def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
+        self._by_epoch: dict[int, list[Mapping[str, Any]]] = {}
+        for record in records:
+            if not record.get("resumed"):
+                self._by_epoch.setdefault(record["generation_after"], []).append(record)
+
+    def take(self, epoch: Epoch) -> Mapping[str, Any] | None:
+        records = self._by_epoch.get(epoch.number, [])
+        for record in records:
+            if abs(record["began_ms"] - epoch.began_ms) <= SAME_MS:
+                records.remove(record)
+                return record
+        return None
+
+    def left(self) -> list[Mapping[str, Any]]:
+        """Records of epochs that the cleaner has taken from the log."""
+        records = [record for each in self._by_epoch.values() for record in each]
+        return sorted(records, key=lambda record: (record["began_ms"], record["generation_after"]))
+
+
+def _observed(record: Mapping[str, Any], before: Generation | None) -> dict[str, Any]:
+    cause = observed(record)
+    member_id = cause["trigger_member_id"]
+    client_id = _clients(record).get(member_id)
+    if client_id is None and before is not None and member_id in before.members:
+        client_id = before.members[member_id].client_id
+    return cause | {"trigger_client_id": client_id, "initial": record["initial"]}
+
+
+def _clients(record: Mapping[str, Any]) -> dict[str, str]:
+    return {each["member_id"]: each["client_id"] for each in (*record["members"], *record["rejoined"])}
 
 
 def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance:
@@ -101,7 +147,7 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
     """
     changes, after = epoch.changes, epoch.first
     if changes.converted and after.members:
-        return Finding(CONVERTED, None, "a member of the consumer protocol came to a classic group", 0.95)
+        return Finding(Why.CONVERTED, None, "a member of the consumer protocol came to a classic group", 0.95)
     if before is None:
         return None
     if changes.removed:
@@ -112,9 +158,9 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
         return Finding(Why.NEW_MEMBER, added[0], text, 0.99)
     resubscribed = [after.members[each] for each in changes.resubscribed if each in after.members]
     if resubscribed:
-        return Finding(SUBSCRIPTION_CHANGED, resubscribed[0], f"{names_of(resubscribed)} wants other topics", 0.98)
+        return Finding(Why.SUBSCRIPTION_CHANGED, resubscribed[0], f"{names_of(resubscribed)} wants other topics", 0.98)
     if changes.regexes:
-        return Finding(REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
+        return Finding(Why.REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
     return _nobody_did_it(before, epoch, changes)
 
 
@@ -124,7 +170,7 @@ def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Findin
         texts = [
             f"{topic} has {now or 'no'} partitions, and had {old or 'none'}" for topic, old, now in changes.partitions
         ]
-        return Finding(TOPICS_CHANGED, None, ", ".join(texts), 0.98)
+        return Finding(Why.TOPICS_CHANGED, None, ", ".join(texts), 0.98)
     if changes.hash_before is not None:
         text = "the metadata of its topics changed"
         if gained and epoch.target_ms is not None:
@@ -132,8 +178,10 @@ def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Findin
                 f" and {len(gained) - 3} more" if len(gained) > 3 else ""
             )
         if changes.hash_before == 0 and not gained:
-            return Finding(TOPICS_CHANGED, None, "the coordinator began to compare topics by a hash (Kafka 4.1)", 0.5)
-        return Finding(TOPICS_CHANGED, None, text, 0.95)
+            return Finding(
+                Why.TOPICS_CHANGED, None, "the coordinator began to compare topics by a hash (Kafka 4.1)", 0.5
+            )
+        return Finding(Why.TOPICS_CHANGED, None, text, 0.95)
     if changes.assignors:
         members = [epoch.first.members[each] for each in changes.assignors if each in epoch.first.members]
         if members:
@@ -155,7 +203,7 @@ def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
         waited_ms = at_ms - state.unrevoked_ms
         if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * CONSUMER_HEARTBEAT_MS:
             text = f"{names_of([member])} had to give up partitions, and did not for {waited_ms / 1000:.1f} s"
-            return Finding(NOT_REVOKED, member, text, 0.85)
+            return Finding(Why.NOT_REVOKED, member, text, 0.85)
     return _left_or_expired(before, state, member, at_ms, commits)
 
 

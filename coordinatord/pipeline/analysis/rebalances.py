@@ -86,7 +86,7 @@ def rebalances(
         if not is_made and (before is None or after.number > before.number):
             yield _row(before, after, commits, told.take(after))
         before = after
-    yield from (_unlogged(record) for record in told.left())
+    yield from (unlogged(record) for record in told.left())
 
 
 class _Ledger:
@@ -122,7 +122,7 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
     if record is not None:
         began_ms = earliest_ms = latest_ms = record["began_ms"]
         joined_ms, initial = record["joined_ms"], record["initial"]
-        what = _observed(record)
+        what = observed(record)
     else:
         finding = infer(before, after, commits)
         began_ms = None if before is None else _began_ms(before, after, commits, latest_ms)
@@ -151,7 +151,8 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
     )
 
 
-def _observed(record: Mapping[str, Any]) -> dict[str, Any]:
+def observed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The cause as the ledger has it."""
     trigger = record["trigger"]
     member_id = trigger.get("member_id")
     came = {each["member_id"]: each["client_id"] for each in record["rejoined"]}
@@ -399,7 +400,7 @@ def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Fi
     return Finding(Why.MEMBER_LEFT, removed[0], text, 0.5)
 
 
-def _unlogged(record: Mapping[str, Any]) -> Rebalance:
+def unlogged(record: Mapping[str, Any]) -> Rebalance:
     """A rebalance without a generation in the log: superseded, stopped, or compacted away."""
     return Rebalance(
         generation_before=record["generation_before"],
@@ -424,7 +425,7 @@ def _unlogged(record: Mapping[str, Any]) -> Rebalance:
         partitions_revoked=None,
         stickiness=None,
         missed_commit_ms=None,
-        **_observed(record),
+        **observed(record),
     )
 
 

@@ -45,12 +45,13 @@ TRIGGERS = {
     Why.NOT_SYNCED: "#e07b39",
     Why.NOT_REVOKED: "#e07b39",
     Why.TOO_MANY_MEMBERS: "#6b7480",
-    "subscription changed": "#8f6bb3",
-    "topics changed": "#2a9d8f",
-    "regular expression resolved": "#6a9fb5",
+    Why.NOT_REJOINED: "#e07b39",
+    Why.LOADED: "#6b7480",
+    Why.SUBSCRIPTION_CHANGED: "#8f6bb3",
+    Why.TOPICS_CHANGED: "#2a9d8f",
+    Why.REGEX_RESOLVED: "#6a9fb5",
     "assignor changed": "#b56576",
-    "no revocation in time": "#e07b39",
-    "converted from the classic protocol": "#7f8c4f",
+    Why.CONVERTED: "#7f8c4f",
 }
 """Triggers of rebalances, of both protocols; similar ones have the same colour."""
 

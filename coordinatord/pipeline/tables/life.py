@@ -55,9 +55,11 @@ def _told(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:
         values = zip((column.name for column in columns), pick(columns, value), strict=True)
         return {"group_id": found.group_id, "part": name, name: dict(values)}
 
-    for rebalance in rebalances(found.generations, found.commits, found.ledger):
+    of_epochs = [record for record in found.ledger if record.get("group_type") == "consumer"]
+    of_generations = [record for record in found.ledger if record.get("group_type") != "consumer"]
+    for rebalance in rebalances(found.generations, found.commits, of_generations):
         yield row(REBALANCE, rebalance)
-    for rebalance in epoch_rebalances(found.epochs, found.commits):
+    for rebalance in epoch_rebalances(found.epochs, found.commits, of_epochs):
         yield row(REBALANCE, rebalance)
     for log in (found.generations, list(generations(found.epochs))):
         lives = members.lives(log, found.commits)

@@ -6,10 +6,11 @@ key is the group's name, its value a JSON object. A rebalance has two phases, na
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
 
-Version 1 (fields may be added to a version but are never changed or removed; readers refuse a later version):
+Version 1 is a rebalance of a classic group, version 2 an epoch of a consumer group (KIP-848), which has these fields
+and more. Fields may be added to a version but are never changed or removed; readers refuse a later version.
 
 version
-    1
+    1 or 2
 group, node_id
     the group, and the node that coordinated it
 outcome
@@ -36,7 +37,37 @@ slowest
     the longest wait: `phase` (`join` or `sync`), `member_id`, `after_ms` since the phase began; absent where the
     coordinator waited for no member
 omitted
-    number of entries of `rejoined` and `dropped` beyond the limit of one record
+    number of entries of `rejoined`, `dropped` and `members` beyond the limit of one record
+
+An epoch begins when the group's epoch rises, and is completed when each member has its target assignment of it. There
+is one record for each epoch; its `generation_after` is the epoch. `joined_ms` and `leader` are null; `protocol` is the
+assignor. `rejoined` has new members and static members that came back (these do not count as added); `after_ms` in
+`rejoined` and `dropped` is 0, because they raised the epoch, or came shortly before. Version 2 adds:
+
+group_type
+    "consumer"
+assigned_ms
+    when the target assignment was computed; null if the epoch was over before
+overtaken_by
+    a trigger: what raised the next epoch (or began a rebalance, where the group became a classic one) before all had
+    reached this one
+held_up
+    the longest wait after `assigned_ms`: `member_id`, `after_ms`, and `phase`: `revoke`, until the member had given up
+    partitions, or `heartbeat`, until its next request came when it could go on; `away` if it is a static member that
+    has left for now. Absent where nobody was waited for
+gave_up, got
+    how many partitions members had to give up, and how many they were to get: by the target assignments of this epoch
+    and of the one before
+members
+    in the order in which they reached the epoch, the others last: `member_id`, `client_id`, `instance`, `after_ms`
+    since `began_ms` (null: it did not reach it), `gave_up` and `got` (partitions by topic), `told_after_ms` and
+    `revoked_after_ms` where it had partitions to give up, `classic` if it uses the classic protocol, `away`. Members
+    that were dropped have `gave_up` there
+resumed
+    the coordinator loaded the group in the middle of the epoch: the record is about the rest of it, and the trigger is
+    not known; an earlier record may tell it
+omitted_partitions
+    number of partitions beyond the limit of one record
 """
 
 from __future__ import annotations
@@ -44,17 +75,20 @@ from __future__ import annotations
 LEDGER_TOPIC = "__rebalances"
 """Has as many partitions as `__consumer_offsets`, so a group's rebalances have the partition number of its offsets."""
 
-VERSION = 1
+VERSION = 2
+"""The latest. Each record has the earliest version that has its fields, so that older programs read what they can."""
+CLASSIC_VERSION = 1
+EPOCH_VERSION = 2
 
 
 def unreadable(record: object) -> str | None:
     """Why this program cannot read the record, and what to do about it; None for a record of its version."""
     version = record.get("version") if isinstance(record, dict) else None
-    if version == VERSION:
+    if version in (CLASSIC_VERSION, EPOCH_VERSION):
         return None
     if isinstance(version, int) and version > VERSION:
-        return f"has version {version} and this program reads version {VERSION}: use the later coordinatord"
-    return f"is not a record of a rebalance, of which this program reads version {VERSION}"
+        return f"has version {version} and this program reads versions up to {VERSION}: use the later coordinatord"
+    return f"is not a record of a rebalance, of which this program reads versions up to {VERSION}"
 
 
 class Outcome:

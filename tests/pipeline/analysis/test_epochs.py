@@ -19,9 +19,6 @@ from coordinatord.pipeline.analysis.consumer_group import (
 )
 from coordinatord.pipeline.analysis.epoch_rebalances import (
     ASSIGNOR_CHANGED,
-    CONVERTED,
-    NOT_REVOKED,
-    TOPICS_CHANGED,
     epoch_rebalances,
 )
 from coordinatord.pipeline.analysis.epochs import epochs, generations
@@ -173,7 +170,7 @@ def test_one_that_did_not_give_up_its_partitions() -> None:
     group.wait(300.2)
     group.gone("b")
     group.bump()
-    assert (group.told()[-1].trigger, group.told()[-1].trigger_client_id) == (NOT_REVOKED, "c-b")
+    assert (group.told()[-1].trigger, group.told()[-1].trigger_client_id) == (Why.NOT_REVOKED, "c-b")
 
 
 def test_other_topics_where_the_log_lists_them() -> None:
@@ -189,7 +186,7 @@ def test_other_topics_where_the_log_lists_them() -> None:
     group.bump(0)
     topics(3)
     group.bump(0)
-    assert (group.told()[-1].trigger, group.told()[-1].cause) == (TOPICS_CHANGED, "t has 3 partitions, and had 1")
+    assert (group.told()[-1].trigger, group.told()[-1].cause) == (Why.TOPICS_CHANGED, "t has 3 partitions, and had 1")
 
 
 def test_a_hash_that_was_not_there_before_is_the_coordinators_upgrade() -> None:
@@ -198,7 +195,7 @@ def test_a_hash_that_was_not_there_before_is_the_coordinators_upgrade() -> None:
         if kind == METADATA:
             row["metadata_hash"] = 0
     group.bump(metadata_hash=9)
-    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (TOPICS_CHANGED, 0.5)
+    assert (group.told()[-1].trigger, group.told()[-1].confidence) == (Why.TOPICS_CHANGED, 0.5)
 
 
 def test_another_assignor() -> None:
@@ -239,7 +236,7 @@ def test_a_group_that_came_from_the_classic_protocol() -> None:
     group.member("a", classic_member_metadata={"session_timeout_ms": 30_000, "supported_protocols": []})
     group.bump()
     (told,) = group.told()
-    assert (told.trigger, told.generation) == (CONVERTED, 17)
+    assert (told.trigger, told.generation) == (Why.CONVERTED, 17)
 
 
 def test_a_static_member_that_restarts_takes_what_it_had_and_raises_no_epoch() -> None:
@@ -265,6 +262,37 @@ def test_a_static_member_that_restarts_takes_what_it_had_and_raises_no_epoch() -
     assert [each.number for each in log if each is not None] == [2, 2, 3]
     one, other, _b = lives(log, NO_COMMITS)
     assert (one.end, one.until_ms, other.since_ms) == ("replaced", START_MS + 105_000, START_MS + 105_000)
+
+
+def test_the_ledger_tells_causes_where_there_is_one() -> None:
+    """Its records of the rest of an epoch do not; those of epochs that the log has lost have rows of their own."""
+
+    def record(epoch: int, began_ms: int, kind: str, member_id: str, **more: Any) -> dict[str, Any]:
+        trigger = {"kind": kind, "text": f"{member_id} did it", "member_id": member_id}
+        counts = dict.fromkeys(("members_before", "members_after", "added", "removed"), 1)
+        times = {"began_ms": began_ms, "joined_ms": None, "assigned_ms": began_ms + 7, "ended_ms": began_ms + 9}
+        rest = {"initial": False, "protocol": "uniform", "leader": None, "outcome": "completed", "dropped": []}
+        lists = {"rejoined": [], "members": [{"member_id": "a", "client_id": "told-a"}]}
+        numbers = {"generation_before": epoch - 1, "generation_after": epoch}
+        return {"trigger": trigger, **counts, **times, **rest, **lists, **numbers, **more}
+
+    group = two_members()
+    group.gone("b")
+    group.bump()
+    ledger = [
+        record(4, group.now_ms + 3, Why.SESSION_EXPIRED, "b"),
+        record(3, START_MS + 60_000, Why.LOADED, "", resumed=True),
+        record(2, START_MS - 3_600_000, Why.NEW_MEMBER, "a"),
+    ]
+    rows = list(epoch_rebalances(epochs(group.rows, NAMES), NO_COMMITS, ledger))
+    assert [(row.generation, row.how, row.trigger, row.trigger_client_id) for row in rows] == [
+        (2, "inferred", Why.NEW_MEMBER, "c-a"),
+        (3, "inferred", Why.NEW_MEMBER, "c-b"),
+        (4, "observed", Why.SESSION_EXPIRED, "c-b"),
+        (2, "observed", Why.NEW_MEMBER, "told-a"),
+    ]
+    assert (rows[2].cause, rows[2].confidence, rows[2].began_ms) == ("b did it", 1.0, group.now_ms)
+    assert (rows[3].joined_ms, rows[3].group_type) == (START_MS - 3_600_000 + 7, "consumer")
 
 
 def test_what_members_do_together_is_found_as_in_classic_groups() -> None:
