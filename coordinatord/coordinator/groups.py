@@ -18,11 +18,11 @@ from typing import Any
 
 from coordinatord.coordinator.partition_load import PartitionLoad
 from coordinatord.group.classic.step import step
-from coordinatord.group.consumer.state import ConsumerState, Surroundings
+from coordinatord.group.consumer.state import Surroundings
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.group.result import Cancel, Dropped, Result, TimerKey
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
-from coordinatord.group.states import STABLE
+from coordinatord.group.states import STABLE, Cause
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.net.request import RequestContext
 from coordinatord.observe.ledger import Ledger
@@ -240,15 +240,22 @@ class Coordinator(Actors[GroupActor]):
         """Write one log line per transition with its reason, and the ledger."""
         if self.ledger is not None:
             self.ledger.observe(actor.group, result, now_ms)
+        has_lost_members = False
         for change in result.changes:
             if type(change) is Dropped:
                 self.metrics.members_removed[change.cause] += 1
+                has_lost_members = has_lost_members or change.cause != Cause.REPLACED
+        if result.trigger is not None:
+            is_classic = actor.group.consumer is None
+            self.metrics.rebalance("classic" if is_classic else "consumer", result.trigger.kind)
+            if not (is_classic or has_lost_members):
+                self.metrics.consumer_group_rebalances += 1
         if self.draining:
             return  # every group becomes Dead; one line says that the daemon stops
         for transition in result.transitions:
             old, new = transition.old.shown, transition.new.shown
             self.metrics.transition(old, new)
-            if transition.new is STABLE or transition.new is ConsumerState.STABLE:
+            if transition.new is STABLE:
                 self.metrics.completed_rebalances += 1
             self._tell_transition(
                 {

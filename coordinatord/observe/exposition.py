@@ -272,12 +272,18 @@ class ShellCollector(Collector):
 
     def _happenings(self) -> Iterator[Metric]:
         metrics = self._metrics
-        transitions = CounterMetricFamily(
-            OURS + "group_transitions", "State changes of classic groups.", labels=("from", "to")
-        )
+        transitions = CounterMetricFamily(OURS + "group_transitions", "State changes of groups.", labels=("from", "to"))
         for (old, new), count in _items(metrics.transitions):
             transitions.add_metric((old, new), count)
         yield transitions
+        rebalances = CounterMetricFamily(
+            OURS + "rebalances",
+            "Rebalances of classic groups and epochs of consumer groups that began, by what triggered them.",
+            labels=("protocol", "trigger"),
+        )
+        for (protocol, trigger), count in _items(metrics.rebalances):
+            rebalances.add_metric((protocol, trigger), count)
+        yield rebalances
         for name, doc, counts in (
             ("connections_closed", "Client connections closed, by our reason.", metrics.connections_closed),
             ("rejected_input", "Input that was no request, by kind.", metrics.rejected),

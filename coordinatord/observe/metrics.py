@@ -102,8 +102,8 @@ WATCHES: dict[str, tuple[str, str]] = {
 
 
 class Metrics:
-    """All counters. The shell increments the attributes; the only methods to call are `error`, `transition`, `watch`
-    and `Histogram.observe`.
+    """All counters. The shell increments the attributes; the only methods to call are `error`, `rebalance`,
+    `transition`, `watch` and `Histogram.observe`.
     """
 
     __slots__ = (
@@ -131,6 +131,7 @@ class Metrics:
         "offset_commits",
         "offset_deletions",
         "offset_expirations",
+        "rebalances",
         "rejected",
         "request_seconds",
         "requests",
@@ -165,8 +166,11 @@ class Metrics:
         self.completed_rebalances = 0
         """Number of times a classic group became Stable."""
         self.consumer_group_rebalances = 0
+        """Number of times the epoch of a consumer group rose, not for members that went: as Kafka counts them."""
+        self.rebalances: dict[tuple[str, str], int] = {}
+        """(protocol, trigger) -> count; see `rebalance`. Triggers are `Why`'s words."""
         self.transitions: dict[tuple[str, str], int] = {}
-        """(old state, new state) of classic groups -> count; see `transition`."""
+        """(old state, new state) of groups -> count; see `transition`."""
         self.members_removed = _Counts()
         """Removed members by reason: "session_timeout", "rebalance_timeout", "leave", "replaced" …"""
 
@@ -202,8 +206,13 @@ class Metrics:
         key = (api_key, error_code)
         self.errors[key] = self.errors.get(key, 0) + 1
 
+    def rebalance(self, protocol: str, trigger: str) -> None:
+        """Count a rebalance that began, or an epoch that rose."""
+        key = (protocol, trigger)
+        self.rebalances[key] = self.rebalances.get(key, 0) + 1
+
     def transition(self, old: str, new: str) -> None:
-        """Count a classic group's state transition."""
+        """Count a group's state transition."""
         key = (old, new)
         self.transitions[key] = self.transitions.get(key, 0) + 1
 

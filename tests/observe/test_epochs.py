@@ -342,6 +342,25 @@ def test_groups_why_of_a_consumer_group(daemon: Daemon) -> None:
         assert json.load(page) == {"under_way": [], "recent": records[::-1]}
 
 
+@pytest.mark.parametrize("is_recorded", ["true", "false"])
+def test_metrics_count_epochs_by_cause(tmp_path: Path, is_recorded: str) -> None:
+    """With and without a ledger. Kafka counts no epochs of members that went, and completes only classic groups."""
+    settings = {**SETTINGS, "rebalance.ledger.enable": is_recorded}
+    with running(tmp_path, settings, ["--admin", "127.0.0.1:0"]) as daemon:
+        asyncio.run(play(daemon.port))
+        [listening] = daemon.events("listening")
+        with urllib.request.urlopen(f"{listening['admin']}metrics", timeout=30) as page:
+            lines = page.read().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    counted = {name: float(value) for name, value in values.items() if name.startswith("coordinatord_rebalances_total")}
+    assert counted == {
+        'coordinatord_rebalances_total{protocol="consumer",trigger="new member"}': 2,
+        'coordinatord_rebalances_total{protocol="consumer",trigger="member left"}': 1,
+    }
+    assert float(values["kafka_server_group_coordinator_metrics_consumer_group_rebalance_count"]) == 2
+    assert float(values["kafka_server_group_coordinator_metrics_group_completed_rebalance_count"]) == 0
+
+
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_restart_in_the_middle_of_an_epoch(daemon: Daemon, how: str) -> None:
     """The epoch has a record of what a stop cut off, and one of the rest, which says so."""

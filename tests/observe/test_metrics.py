@@ -221,12 +221,15 @@ def test_reasons_and_transitions_are_counted_by_our_words(scraped: Scraped) -> N
     scraped.metrics.connections_closed["idle"] += 1
     scraped.metrics.rejected["oversized"] += 2
     scraped.metrics.members_removed["session_timeout"] += 3
+    for _ in range(2):
+        scraped.metrics.rebalance("consumer", "topics changed")
     scraped.metrics.transition("Stable", "PreparingRebalance")
     samples = scraped.scrape()
     assert samples["coordinatord_connections_closed_total", (("reason", "idle"),)] == 1
     assert samples["coordinatord_rejected_input_total", (("reason", "oversized"),)] == 2
     assert samples["coordinatord_members_removed_total", (("reason", "session_timeout"),)] == 3
     assert samples["coordinatord_group_transitions_total", (("from", "Stable"), ("to", "PreparingRebalance"))] == 1
+    assert samples["coordinatord_rebalances_total", (("protocol", "consumer"), ("trigger", "topics changed"))] == 2
 
 
 def test_both_formats_are_well_formed_and_no_name_comes_twice(scraped: Scraped) -> None:
