@@ -10,7 +10,7 @@ Steps call the functions here where they change members; a heartbeat that change
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember, ConsumerState, MemberState
 from coordinatord.group.consumer.state import Target as Target
@@ -162,19 +162,18 @@ def open_account(consumer: ConsumerGroup) -> Account | None:
 
 def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result) -> None:
     """The epoch has just risen; the step has already changed the members."""
-    new_now = _newcomers(result)
+    came = consumer.came | _newcomers(result)
+    new = {each for each, joined in came.items() if joined.is_new and each in consumer.members}
     overtaken = open_account(consumer)
     if overtaken is not None:
-        before = {member_id: each for member_id, each in consumer.members.items() if member_id not in new_now}
+        before = {member_id: each for member_id, each in consumer.members.items() if member_id not in new}
         before |= {member_id: member for member_id, (member, _) in consumer.departing.items()}
         overtaken.overtaken_by = trigger
         overtaken.end(Outcome.SUPERSEDED, before, now_ms)
         result.ended = (*result.ended, overtaken)
-    came = consumer.came | new_now
     consumer.came = {}
     dropped = [each for each in result.changes if type(each) is Dropped and each.cause != Cause.REPLACED]
-    new = sum(joined.is_new and member_id in consumer.members for member_id, joined in came.items())
-    account = Account(consumer.epoch, now_ms, trigger, len(consumer.members) - new + len(dropped))
+    account = Account(consumer.epoch, now_ms, trigger, len(consumer.members) - len(new) + len(dropped))
     account.joined = [joined for member_id, joined in came.items() if member_id in consumer.members]
     account.dropped = dropped
     account.departed = {member_id: target for member_id, (_, target) in consumer.departing.items()}
@@ -243,18 +242,13 @@ def follow(before: ConsumerGroup | None, after: ConsumerGroup | None, now_ms: in
             _close(after, account, Outcome.EMPTY, now_ms, result)
 
 
-def abandon(
-    consumer: ConsumerGroup, leaving: Collection[str], trigger: Trigger | None, now_ms: int, result: Result
-) -> None:
+def abandon(consumer: ConsumerGroup, trigger: Trigger | None, now_ms: int, result: Result) -> None:
     """The group is about to become a classic one, whose rebalance, if there is a trigger, overtakes the epoch."""
     account = open_account(consumer)
     if account is None:
         return
     account.overtaken_by = trigger
-    staying = {member_id: member for member_id, member in consumer.members.items() if member_id not in leaving}
-    account.end(Outcome.STOPPED if trigger is None else Outcome.SUPERSEDED, staying, now_ms)
-    consumer.account = None
-    result.ended = (*result.ended, account)
+    _close(consumer, account, Outcome.STOPPED if trigger is None else Outcome.SUPERSEDED, now_ms, result)
 
 
 def resume(consumer: ConsumerGroup, topics: Topics, now_ms: int) -> None:

@@ -45,7 +45,7 @@ def become_classic_group(
     """Make the group a classic one, without the members that are `leaving`. With a `trigger` it rebalances."""
     members = [_converted(member) for member_id, member in consumer.members.items() if member_id not in leaving]
     targets = dict(consumer.target)
-    abandon(consumer, leaving, trigger, now_ms, result)
+    abandon(consumer, trigger, now_ms, result)
     forget_all(group.group_id, consumer, result)
     for record in group_tombstones(group.group_id, list(consumer.members), list(consumer.resolved)):
         write(group, *record, result)

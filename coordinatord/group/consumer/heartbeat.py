@@ -149,7 +149,7 @@ def _accept(
     said = _updated(before, event)
     if said != before:
         write(group, *member_record(group_id, said), result)
-    expression = update_expression(group, consumer, surroundings, before, said, now_ms, result)
+    expression = update_expression(group, consumer, surroundings, before, said, now_ms, result, is_converted=is_classic)
     changed = said.topics != before.topics
     if changed or expression is Change.KNOWN:
         trigger = member_changed(before, said, result, is_converted=is_classic)

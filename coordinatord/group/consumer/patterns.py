@@ -40,6 +40,8 @@ def update_expression(
     after: ConsumerMember,
     now_ms: int,
     result: Result,
+    *,
+    is_converted: bool = False,
 ) -> Change:
     """The member's record has been written: write what follows for expressions, and have them resolved if need be."""
     change = Change.NONE
@@ -56,7 +58,7 @@ def update_expression(
             if not is_needed and new in consumer.resolved:
                 change = Change.KNOWN
             else:
-                consumer.asked[new] = member_changed(before, after, result)
+                consumer.asked[new] = member_changed(before, after, result, is_converted=is_converted)
         elif old:
             change = Change.KNOWN
     if not consumer.expressions or consumer.is_resolving:

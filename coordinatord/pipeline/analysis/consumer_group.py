@@ -38,8 +38,9 @@ TopicNames = Mapping[str, str]
 
 @dataclass(slots=True)
 class MemberState:
-    """One member. `epoch` is None until it has an assignment. `seen_ms` is when that was last written, which only the
-    member's own heartbeat does. `unrevoked_ms` is since when it has had partitions to revoke.
+    """One member. `epoch` is None until it has an assignment. `seen_ms` is when that, or its subscription, was last
+    written, which only the member's own heartbeat does. `unrevoked_ms` is when it was last told
+    to revoke partitions: from then on it has its rebalance timeout.
     """
 
     member_id: str
@@ -146,18 +147,16 @@ class ConsumerGroup:
             self.session_ms if timeout_ms is None else timeout_ms,
             self.session_ms if classic is None else classic["session_timeout_ms"],
             classic is not None,
+            seen_ms=row["timestamp_ms"],
         )
         if old is not None:
             new.target, new.assigned, new.revoking, new.epoch = old.target, old.assigned, old.revoking, old.epoch
-            new.state, new.seen_ms, new.unrevoked_ms = old.state, old.seen_ms, old.unrevoked_ms
+            new.state, new.unrevoked_ms = old.state, old.unrevoked_ms
         self.members[member_id] = new
 
     def _current(self, member: MemberState, row: Row) -> None:
         state = row["state"]
-        if state != UNREVOKED:
-            member.unrevoked_ms = None
-        elif member.unrevoked_ms is None:
-            member.unrevoked_ms = row["timestamp_ms"]
+        member.unrevoked_ms = row["timestamp_ms"] if state == UNREVOKED else None
         member.epoch, member.state, member.seen_ms = row["member_epoch"], state, row["timestamp_ms"]
         member.assigned = self.partitions(row.get("assigned_partitions"))
         member.revoking = self.partitions(row.get("partitions_pending_revocation"))

@@ -23,7 +23,6 @@ from coordinatord.pipeline.analysis.rebalances import (
     moved,
     names_of,
     observed,
-    silence_ms,
     stopped_polling,
     unlogged,
 )
@@ -46,6 +45,9 @@ def epoch_rebalances(
     for epoch in found:
         if epoch is None:
             before = None
+            continue
+        if epoch.is_conversion:
+            before = epoch.last
             continue
         if before is None and epoch.number <= FIRST_EPOCH:
             before = Generation(epoch.number - 1, epoch.began_ms, None, None, None, {})
@@ -147,21 +149,46 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
     """
     changes, after = epoch.changes, epoch.first
     if changes.converted and after.members:
-        return Finding(Why.CONVERTED, None, "a member of the consumer protocol came to a classic group", 0.95)
+        came = [after.members[each] for each in changes.added if each in after.members]
+        who = f"{names_of(came)}, of the consumer protocol," if came else "a member of the consumer protocol"
+        return Finding(Why.CONVERTED, came[0] if came else None, f"{who} came to a classic group", 0.97)
     if before is None:
         return None
     if changes.removed:
         return _who_went(before, epoch, commits)
-    added = [after.members[each] for each in changes.added if each in after.members]
+    found = _who_came(before, epoch)
+    if found is not None:
+        return found
+    if changes.regexes:
+        return Finding(Why.REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
+    found = _nobody_did_it(before, epoch, changes)
+    # What is left: members whose expressions nobody has resolved, as far as the log tells.
+    return found or _who_came(before, epoch, is_resolved=False)
+
+
+def _who_came(before: Generation, epoch: Epoch, *, is_resolved: bool = True) -> Finding | None:
+    """Members that joined or subscribe to other topics. An expression causes an epoch once it has been resolved."""
+    changes, after = epoch.changes, epoch.first
+    waits = changes.unresolved if is_resolved else frozenset[str]()
+
+    def members(ids: Iterable[str]) -> list[Member]:
+        return [after.members[each] for each in ids if each in after.members and each not in waits]
+
+    added, resubscribed = members(changes.added), members(changes.resubscribed)
+    restarted = [each for each in resubscribed if each.member_id in changes.restarted]
+    late = members(each for each, regex in changes.resolved.items() if regex in changes.regexes)
     if added:
         text = "the group was empty" if not before.members else f"{names_of(added)} joined"
         return Finding(Why.NEW_MEMBER, added[0], text, 0.99)
-    resubscribed = [after.members[each] for each in changes.resubscribed if each in after.members]
+    if restarted:
+        text = f"{names_of(restarted)} restarted and wants other topics"
+        return Finding(Why.STATIC_MEMBER_RESTARTED, restarted[0], text, 0.97)
     if resubscribed:
         return Finding(Why.SUBSCRIPTION_CHANGED, resubscribed[0], f"{names_of(resubscribed)} wants other topics", 0.98)
-    if changes.regexes:
-        return Finding(Why.REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
-    return _nobody_did_it(before, epoch, changes)
+    if late:
+        text = f"{names_of(late)} came a while ago, and its expression has been resolved now"
+        return Finding(Why.NEW_MEMBER, late[0], text, 0.85)
+    return None
 
 
 def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Finding | None:
@@ -204,29 +231,37 @@ def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
         if 0 <= waited_ms - state.rebalance_timeout_ms <= 2 * CONSUMER_HEARTBEAT_MS:
             text = f"{names_of([member])} had to give up partitions, and did not for {waited_ms / 1000:.1f} s"
             return Finding(Why.NOT_REVOKED, member, text, 0.85)
-    return _left_or_expired(before, state, member, at_ms, commits)
+    return _left_or_expired(before, state, at_ms, commits)
 
 
-def _left_or_expired(before: Generation, state: MemberState, member: Member, at_ms: int, commits: Commits) -> Finding:
-    silence = silence_ms(member, before, at_ms, commits)
-    seen_ms = at_ms - state.seen_ms if state.seen_ms is not None else None
+def _left_or_expired(before: Generation, state: MemberState, at_ms: int, commits: Commits) -> Finding:
+    """By its last sign of life: a commit for what it owned (not for what it was still to get, which others commit), or
+    a record that its heartbeat caused. An epoch is none: others may have raised it.
+    """
+    member = state.as_member(state.assigned | state.revoking)
     session_ms = member.session_timeout_ms
-    if silence is None and (seen_ms is None or seen_ms >= session_ms - CONSUMER_HEARTBEAT_MS):
-        text = f"{names_of([member])} went, and had never committed for what it was assigned"
-        return Finding(Why.MEMBER_LEFT, member, text, 0.5)
-    last_ms = min(each for each in (silence, seen_ms) if each is not None)
+    committed_ms = commits.last(member.assigned, at_ms)
+    signs = [each for each in (committed_ms, state.seen_ms) if each is not None]
+    if not signs:
+        return Finding(Why.MEMBER_LEFT, member, f"{names_of([member])} went, and gave no sign of life before", 0.5)
+    last_ms = at_ms - max(signs)
     told = f"{names_of([member])} was heard of last {last_ms / 1000:.1f} s before it went"
     line = session_ms - CONSUMER_HEARTBEAT_MS
     if last_ms < line:
         sure = 0.97 if last_ms <= COMMIT_MS + CONSUMER_HEARTBEAT_MS else 0.9
         return Finding(Why.MEMBER_LEFT, member, told, sure)
-    if stopped_polling(member, last_ms, commits, at_ms):
-        return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
+    near = last_ms <= session_ms + COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
     if gaps and min(gaps) >= line:  # it never gave signs of life more often
         return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
-    near = last_ms <= session_ms + COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS
+    if not gaps:  # it had nothing to commit for, or did not
+        if near:
+            return Finding(Why.SESSION_EXPIRED, member, f"{told}, about as long as its session lasts", 0.7)
+        # Who expires has been silent for so long, who leaves may have been.
+        return Finding(Why.SESSION_EXPIRED, member, f"{told}; nothing else tells how it went", 0.5)
+    if stopped_polling(member, last_ms, commits, at_ms):
+        return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
     return Finding(
         Why.SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
     )

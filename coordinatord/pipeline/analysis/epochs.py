@@ -42,8 +42,14 @@ class Changes:
     partitions: list[tuple[str, int | None, int | None]] = field(default_factory=list)
     hash_before: int | None = None
     """The hash of the topics' metadata before, if it has changed; 0 if there was none."""
+    restarted: list[str] = field(default_factory=list)
+    """Members that took the place of a static member just before the epoch began."""
+    unresolved: frozenset[str] = frozenset()
+    """Members whose regular expressions had not been resolved when the epoch began: they did not cause it."""
+    resolved: dict[str, str] = field(default_factory=dict)
+    """Members that came or resubscribed earlier with an expression that has been resolved since: the expressions."""
     converted: bool = False
-    """All its members use the classic protocol: until now the group was a classic one."""
+    """Until now the group was a classic one."""
 
 
 @dataclass(slots=True)
@@ -59,6 +65,8 @@ class Epoch:
     target_ms: int | None = None
     ended_ms: int | None = None
     outcome: str = RECONCILING
+    is_conversion: bool = False
+    """No epoch has risen: a classic group was logged as a consumer group, and its generation as the epoch."""
 
     @property
     def first(self) -> Generation:
@@ -97,6 +105,12 @@ class _Reader:
         self.since_ms = 0
         """When the period described by the next generation began."""
         self.changes = Changes()
+        self.unresolved: dict[str, str] = {}
+        """Members whose regular expression has not been resolved yet, and the expression."""
+        self.replaced_ms: dict[str, int] = {}
+        """When a member took the place of a static one."""
+        self.converted = False
+        """Whether the last epoch is one of a classic group that was converted."""
         self.pending: set[str] = set()
         """Members that have not reached the epoch yet."""
 
@@ -108,8 +122,8 @@ class _Reader:
         elif kind == REGEX:
             before = self.group.regexes.get(row["regular_expression"], frozenset())
             self.group.apply(kind, row)
-            if not row["tombstone"] and self.group.regexes[row["regular_expression"]] != before:
-                self.changes.regexes.append(row["regular_expression"])
+            if not row["tombstone"]:
+                self._resolved(row["regular_expression"], before)
         elif kind == PARTITION_METADATA:
             self._topics(row)
         else:
@@ -139,14 +153,18 @@ class _Reader:
         self.close()
         self.group.apply(METADATA, row)
         changes, self.changes = self.changes, Changes()
+        changes.unresolved = frozenset(self.unresolved)
+        changes.restarted = [each for each, when_ms in self.replaced_ms.items() if when_ms == at_ms]
+        self.replaced_ms = {}
         self.pending = set(self.group.members)
         if row["tombstone"]:
             self.found.append(None)
             return
         if is_known and hash_before != self.group.metadata_hash:
             changes.hash_before = hash_before
-        changes.converted = not is_known and all(each.is_classic for each in self.group.members.values())
-        self.open = Epoch(row["epoch"], at_ms, changes)
+        changes.converted = self.converted
+        self.converted = not is_known and all(each.is_classic for each in self.group.members.values())
+        self.open = Epoch(row["epoch"], at_ms, changes, is_conversion=self.converted)
         self.since_ms = at_ms
         self.found.append(self.open)
         if not self.group.members:
@@ -158,6 +176,7 @@ class _Reader:
         if row["tombstone"]:
             group.apply(MEMBER, row)
             self.pending.discard(member_id)
+            self.unresolved.pop(member_id, None)
             if member_id in changes.added:
                 changes.added.remove(member_id)  # its regular expression was never resolved
             elif old is not None:
@@ -170,6 +189,9 @@ class _Reader:
             return
         group.apply(MEMBER, row)
         new = group.members[member_id]
+        self.unresolved.pop(member_id, None)
+        if new.regex is not None and new.regex not in group.regexes:
+            self.unresolved[member_id] = new.regex
         if old is None:
             changes.added.append(member_id)
             return
@@ -189,9 +211,17 @@ class _Reader:
                     self.open.generations.append(self._generation(self.open.number))
                     self.pending.add(row["member_id"])
                 self.since_ms = row["timestamp_ms"]
+                self.replaced_ms[row["member_id"]] = self.since_ms
                 del self.changes.removed[old.member_id]
                 return old
         return None
+
+    def _resolved(self, regex: str, before: frozenset[str]) -> None:
+        if self.group.regexes[regex] != before:
+            self.changes.regexes.append(regex)
+        for member_id in [each for each, waited in self.unresolved.items() if waited == regex]:
+            del self.unresolved[member_id]
+            self.changes.resolved[member_id] = regex
 
     def _topics(self, row: Row) -> None:
         before = self.group.topics
@@ -208,7 +238,7 @@ class _Reader:
         if epoch is None:
             return
         has_target = (self.group.assignment_epoch or 0) >= epoch.number
-        if kind == TARGET and has_target and epoch.target_ms is None:
+        if kind == TARGET and has_target and epoch.target_ms is None and epoch.ended_ms is None:
             epoch.target_ms = row["timestamp_ms"]
         if kind == CURRENT and row["member_id"] in self.group.members:
             if self.group.members[row["member_id"]].has_reached(epoch.number):

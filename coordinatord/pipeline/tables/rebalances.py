@@ -61,8 +61,8 @@ COLUMNS = (
         "trigger",
         "string",
         "`new member`, `member left`, `session expired`, …: in the ledger's words; for epochs also `subscription "
-        "changed`, `topics changed`, `regular expression resolved`, `assignor changed`, `no revocation in time`, "
-        "`converted from the classic protocol`",
+        "changed`, `topics changed`, `regular expression resolved`, `assignor changed`, `no revocation in time`, `no "
+        "rejoin in time`, `converted from the classic protocol`",
     ),
     Column("trigger_member_id", "string", "the member that caused it, if a member did"),
     Column("trigger_client_id", "string", "its client.id"),

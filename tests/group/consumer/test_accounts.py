@@ -266,7 +266,7 @@ def test_classic_members_and_both_ways_of_migration() -> None:
     world.heartbeat("m1", -1)
     assert world.group.consumer is None
     overtaken = the_only(world)
-    assert (overtaken.outcome, list(overtaken.members)) == (Outcome.SUPERSEDED, [classic_id])
+    assert (overtaken.outcome, list(overtaken.members)) == (Outcome.SUPERSEDED, [classic_id, "m1"])
     assert overtaken.overtaken_by is not None
     assert overtaken.overtaken_by.kind == Why.MEMBER_LEFT
 

@@ -232,11 +232,17 @@ def test_a_member_whose_first_subscription_the_cleaner_took_is_not_new() -> None
 
 
 def test_a_group_that_came_from_the_classic_protocol() -> None:
-    group = Group(epoch=16)
+    """The generation is logged as the epoch first, which is not a rise."""
+    group = Group(epoch=15)
     group.member("a", classic_member_metadata={"session_timeout_ms": 30_000, "supported_protocols": []})
     group.bump()
+    group.target(a=[0])
+    group.has("a", [0])
+    group.member("b")
+    group.bump()
     (told,) = group.told()
-    assert (told.trigger, told.generation) == (Why.CONVERTED, 17)
+    assert (told.trigger, told.trigger_client_id, told.generation) == (Why.CONVERTED, "c-b", 17)
+    assert (told.generation_before, told.members_before, told.added) == (16, 1, 1)
 
 
 def test_a_static_member_that_restarts_takes_what_it_had_and_raises_no_epoch() -> None:
