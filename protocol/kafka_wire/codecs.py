@@ -5,8 +5,9 @@
 
 A decoder reads exactly `buf[pos:end]` or raises `DecodeError`. One of a request ignores bytes between the message's end
 and `end`, as Kafka does: librdkafka, up to 2.16 at least, sends three surplus bytes when it asks for the metadata of
-all topics (its issue 5049). Everything else is decoded exactly: in log records surplus bytes are damage; no broker is
-known to send surplus bytes in responses, so there they would mean that a declaration is wrong.
+all topics (its issue 5049). So does one of a consumer's subscription or assignment (records/consumer.py). Everything
+else is decoded exactly: in log records surplus bytes are damage; no broker is known to send surplus bytes in responses,
+so there they would mean that a declaration is wrong.
 """
 
 from __future__ import annotations

@@ -101,11 +101,8 @@ class Schema:
     versions: Versions
     flexible: Versions
     api_key: int | None
-
-    @property
-    def surplus(self) -> bool:
-        """Whether bytes may follow the message, which are ignored: of requests (see `codecs`)."""
-        return self.api_key is not None and self.name.endswith("Request")
+    surplus: bool
+    """Whether bytes may follow the message, which are ignored (see `codecs`)."""
 
     def fields_of(self, version: int) -> list[Field]:
         """The untagged fields of `version`, in wire order."""
@@ -228,12 +225,12 @@ def _as_declared(field: dataclasses.Field[Any]) -> Any:
 
 @dataclass_transform()
 def message(
-    *, versions: str = "0+", flexible: str = "none", api_key: int | None = None
+    *, versions: str = "0+", flexible: str = "none", api_key: int | None = None, surplus: bool = False
 ) -> Callable[[type[T]], type[T]]:
     """Turn a class of declared fields into a slots dataclass that carries its `Schema` as `__schema__`.
 
     `api_key` is the key of a request, a response or a coordinator record. A struct within a message has neither key nor
-    versions; those of the enclosing message apply.
+    versions; those of the enclosing message apply. `surplus`: bytes may follow the message, as they may any request.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -252,6 +249,7 @@ def message(
             versions=Versions.parse(versions),
             flexible=Versions.parse(flexible),
             api_key=api_key,
+            surplus=surplus or (api_key is not None and cls.__name__.endswith("Request")),
         )
         return made  # type: ignore[no-any-return]  # dataclass() of an Any
 

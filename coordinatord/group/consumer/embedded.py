@@ -1,6 +1,5 @@
 """What classic consumers put into JoinGroup and get from SyncGroup. While a group is being migrated (KIP-848), the
-coordinator assigns for them, and has to understand it. Bytes behind the last field, which Java leaves unread, are an
-error here.
+coordinator assigns for them, and has to understand it. What follows the last known field is of a later version.
 """
 
 from __future__ import annotations

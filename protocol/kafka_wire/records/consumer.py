@@ -1,7 +1,9 @@
 """The consumer protocol: the content of `metadata` in JoinGroup and `assignment` in SyncGroup.
 
 Each is led by an int16 version. Subscription: v1 owned_partitions (cooperative) · v2 generation_id · v3 rack_id.
-The coordinator treats both as opaque bytes; only OffsetDelete decodes the subscribed topics.
+Later versions add fields at the end. Who does not know a version reads the fields of the latest that it knows, as Java
+does, and ignores the bytes behind them. The coordinator of a classic group treats both as opaque bytes, but for the
+topics, which protect their offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ class TopicPartition:
     partitions: list[int] = array(int32, "0+")
 
 
-@message(versions="0-3")
+@message(versions="0-3", surplus=True)
 class ConsumerProtocolSubscription:
     topics: list[str] = array(string, "0+")
     user_data: bytes | None = bytes_("0+", nullable="0+", default=None)
@@ -24,7 +26,7 @@ class ConsumerProtocolSubscription:
     rack_id: str | None = string("3+", nullable="3+", default=None)
 
 
-@message(versions="0-3")
+@message(versions="0-3", surplus=True)
 class ConsumerProtocolAssignment:
     assigned_partitions: list[TopicPartition] = array(TopicPartition, "0+")
     user_data: bytes | None = bytes_("0+", nullable="0+", default=None)
