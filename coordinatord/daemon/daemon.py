@@ -22,7 +22,7 @@ from coordinatord.coordinator.consumer_limits import surroundings
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
-from coordinatord.daemon.handlers import all_handlers, serves_consumer_protocol
+from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.watches import watch
 from coordinatord.log.data_dir import DataDirectory
@@ -225,7 +225,7 @@ class Daemon:
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
-        api_versions = ApiVersions(handlers, features)
+        api_versions = ApiVersions(offered(handlers, self.settings), features)
         self.door = Door(
             router=Router(
                 {**handlers, ApiKey.API_VERSIONS: api_versions.answer},

@@ -6,6 +6,7 @@ start does not import their modules (`by_need`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
@@ -16,11 +17,14 @@ from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.group.consumer.state import Surroundings
 from coordinatord.net.by_need import Handlers, by_need
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.refusals import refuse
 from coordinatord.topics import Topics
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
 
 CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 GROUP_ADMIN_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS)
@@ -39,6 +43,17 @@ TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 def serves_consumer_protocol(settings: Settings) -> bool:
     """Whether group.coordinator.rebalance.protocols has KIP-848's protocol."""
     return "consumer" in settings.group_coordinator_rebalance_protocols
+
+
+def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
+    """The APIs that ApiVersions tells of: clients that find no consumer protocol fall back to the classic one."""
+    hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
+    return {*handlers}.difference(hidden)
+
+
+def _switched_off(context: RequestContext, request: Any) -> Any:
+    """The answer, as Kafka's, to who uses the consumer protocol all the same."""
+    return refuse(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def all_handlers(
@@ -88,7 +103,11 @@ def all_handlers(
         **topics.handlers(),
         **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
         **membership.handlers(),
-        **(by_need(CONSUMER_GROUP_APIS, consumer_groups) if serves_consumer_protocol(settings) else {}),
+        **(
+            by_need(CONSUMER_GROUP_APIS, consumer_groups)
+            if serves_consumer_protocol(settings)
+            else dict.fromkeys(CONSUMER_GROUP_APIS, _switched_off)
+        ),
         **Offsets(coordinator, topics).handlers(),
         **by_need(GROUP_ADMIN_APIS, group_admin),
         **by_need(TRANSACTION_APIS, transaction_apis),

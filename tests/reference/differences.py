@@ -55,6 +55,19 @@ ALLOWED = (
         "tests/reference/random_requests.py",
     ),
     Known(
+        "the target assignment of a consumer group in which a member reads nothing, when it is computed by a request "
+        "that changes no subscription",
+        "Kafka takes the group for a homogeneous one if it was one before the request, and may then take the topics of "
+        "the member that reads nothing for those of all: nobody owns anything until the next epoch; we assign",
+        "tests/reference/consumer_choices.py",
+    ),
+    Known(
+        "JoinGroup of a member id that is not known, to a consumer group without members",
+        "both refuse it, but Kafka has forgotten the group by then, though its log has it still and brings it back "
+        "with the next load; we keep it, and random programs do not ask for it",
+        "tests/reference/consumer_player.py",
+    ),
+    Known(
         "limits",
         "Kafka limits neither the ids that it hands out to members that never come back, nor the length of a group "
         "id beyond what its log takes, nor a member's metadata; we refuse requests beyond our limits: "

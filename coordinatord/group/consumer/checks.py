@@ -55,7 +55,7 @@ def request_refusal(
         return Refusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. "
-            f"Supported assignors: {', '.join(limits.assignors)}.",
+            f"Supported assignors: {', '.join(sorted(limits.assignors, reverse=True))}.",  # in Kafka a set of two
         )
     texts = (request.member_id, request.instance_id, request.rack_id, request.subscribed_topic_regex)
     if any(len(text or "") > MAX_ID_CHARACTERS for text in (*texts, *(request.subscribed_topic_names or ()))):

@@ -74,7 +74,7 @@ def _join(
     result: Result,
 ) -> None:
     request, group_id, topics = event.request, group.group_id, surroundings.topics
-    epoch_before = consumer.epoch
+    epoch_before, assignment_epoch = consumer.epoch, consumer.assignment_epoch
     old = consumer.static_member(request.group_instance_id)
     # It takes the place of the last member that uses the new protocol.
     is_last = old is not None and old.classic is None and consumer.are_all_classic_without([old])
@@ -99,7 +99,11 @@ def _join(
     after = said
     if not (ends and is_stale):
         owned = by_topic_id(subscription.owned_partitions, topics)
-        after = reconcile(group, consumer, surroundings, said, owned, now_ms, result, changed=changed)
+        is_unlisted = request.group_instance_id is not None and old is None
+        has_target = not is_unlisted or consumer.assignment_epoch != assignment_epoch
+        after = reconcile(
+            group, consumer, surroundings, said, owned, now_ms, result, changed=changed, has_target=has_target
+        )
     result.reply = JoinGroupResponse(
         generation_id=after.epoch,
         protocol_type=CONSUMER,

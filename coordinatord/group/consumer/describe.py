@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from coordinatord.group.consumer.epochs import preferred_assignor
 from coordinatord.group.consumer.state import ConsumerMember, Surroundings, Target
 from coordinatord.group.consumer.topics import Topics
 from coordinatord.group.state import Group
@@ -26,7 +27,7 @@ def describe_consumer(group: Group | None, group_id: str, surroundings: Surround
         group_state=consumer.state.shown,
         group_epoch=consumer.epoch,
         assignment_epoch=consumer.assignment_epoch,
-        assignor_name=consumer.preferred_assignor(surroundings.limits.assignors[0]),
+        assignor_name=preferred_assignor(consumer, surroundings.limits.assignors[0]),
         members=[
             _member(member, consumer.target.get(member.member_id, {}), surroundings.topics)
             for member in consumer.members.values()

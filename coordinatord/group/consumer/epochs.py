@@ -6,11 +6,13 @@ in `assignment.interval.ms`: a burst of joins costs one assignment and not one f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from coordinatord.group.consumer.account import assigning, begin
 from coordinatord.group.consumer.assignors import assign
 from coordinatord.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from coordinatord.group.consumer.assignors.tables import timeline_order
 from coordinatord.group.consumer.causes import topics_changed
 from coordinatord.group.consumer.records import (
     assignment_epoch_record,
@@ -22,6 +24,9 @@ from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Sur
 from coordinatord.group.replay import write
 from coordinatord.group.result import Result, Trigger
 from coordinatord.group.state import Group
+
+_ASSIGNORS_TABLE: Final = 2
+"""Slots of Kafka's map of assignors, of which there are two."""
 
 
 def refresh_epoch(
@@ -52,10 +57,30 @@ def raise_epoch(
     begin(consumer, trigger, now_ms, result)
 
 
+def preferred_assignor(consumer: ConsumerGroup, default: str, known: Collection[str] | None = None) -> str:
+    """The assignor that most members ask for; `default` if none does.
+
+    Of several the first in the order of Kafka's map, a HashMap in which both names have one slot: one that nobody asked
+    for before the step (`known`; None: all were asked for), then those of a TimelineHashMap in its own order.
+    """
+    asked = consumer.assignors
+    before = timeline_order([name for name in asked if known is None or name in known], _ASSIGNORS_TABLE)
+    names = [*(name for name in asked if name not in before), *before]
+    return max(names, key=asked.__getitem__, default=default)
+
+
 def update_target(
-    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int, result: Result
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: Surroundings,
+    now_ms: int,
+    result: Result,
+    assignors: Collection[str] | None = None,
 ) -> None:
-    """Compute the target assignment if it is behind the group's epoch and due. Only what changes is logged."""
+    """Compute the target assignment if it is behind the group's epoch and due. Only what changes is logged.
+
+    `assignors`: those that members asked for before the step.
+    """
     if consumer.assignment_epoch >= consumer.epoch:
         return
     limits, group_id = surroundings.limits, group.group_id
@@ -63,7 +88,7 @@ def update_target(
     computed_ms = consumer.assignment_timestamp_ms
     if computed_ms and interval_ms and now_ms < computed_ms + interval_ms:
         return
-    name = consumer.preferred_assignor(limits.assignors[0])
+    name = preferred_assignor(consumer, limits.assignors[0], assignors)
     if name not in limits.assignors:
         name = limits.assignors[0]  # logged when it was among them
     wanted = assign(name, group_spec(consumer, surroundings), surroundings.topics)

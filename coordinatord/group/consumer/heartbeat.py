@@ -26,7 +26,7 @@ from coordinatord.group.consumer.reconcile import Reconciliation
 from coordinatord.group.consumer.records import current_record, member_record
 from coordinatord.group.consumer.sessions import await_revocation, keep_alive, revoked
 from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Surroundings
-from coordinatord.group.consumer.upgrade import become_consumer_group
+from coordinatord.group.consumer.upgrade import become_consumer_group, upgrade_refusal
 from coordinatord.group.events import ConsumerHeartbeat
 from coordinatord.group.replay import write
 from coordinatord.group.result import NO_REASON, Joined, Result
@@ -56,11 +56,13 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     if refusal is None and request.member_epoch < 0:
         refusal = leave(group, request, surroundings, now_ms, result)
     elif refusal is None:
-        refusal = _refusal(group, request, surroundings)
+        refusal = _refusal(group, request, surroundings, result)
         if refusal is None:
-            refusal = _accept(group, event, surroundings, now_ms, result)
+            _accept(group, event, surroundings, now_ms, result)
     if refusal is not None:
-        return refused(refusal)
+        answer = refused(refusal)
+        answer.replies = result.replies  # of a classic group that cannot become a consumer group
+        return answer
     return result
 
 
@@ -115,36 +117,36 @@ def refused(refusal: Refusal) -> Result:
     return Result(reply=reply)
 
 
-def _refusal(group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings) -> Refusal | None:
+def _refusal(
+    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings, result: Result
+) -> Refusal | None:
     limits, consumer, member_id = surroundings.limits, group.consumer, request.member_id
     refusal = group_refusal(group, limits, request.member_epoch)
+    if refusal is None and group.members:
+        refusal = upgrade_refusal(group, surroundings, result)
     if refusal is not None:
         return refusal
     members = group.members if consumer is None else consumer.members
     refusal = size_refusal(members, len(members), limits, member_id)
     if refusal is None and consumer is not None:
         refusal = member_refusal(group.group_id, consumer, request)
-    if refusal is not None or not request.subscribed_topic_regex:
-        return refusal
-    is_known = consumer is not None and request.subscribed_topic_regex in consumer.expressions
-    return None if is_known else expression_refusal(request.subscribed_topic_regex)
+    if refusal is None and request.subscribed_topic_regex:
+        is_known = consumer is not None and request.subscribed_topic_regex in consumer.expressions
+        refusal = None if is_known else expression_refusal(request.subscribed_topic_regex)
+    if refusal is None and _is_of_unknown_state(consumer, request):
+        text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        refusal = Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
+    return refusal
 
 
-def _accept(
-    group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, now_ms: int, result: Result
-) -> Refusal | None:
+def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, now_ms: int, result: Result) -> None:
     request, group_id = event.request, group.group_id
-    if _is_of_unknown_state(group.consumer, request):
-        return Refusal(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
-        )
     is_classic = bool(group.members)
-    refusal = become_consumer_group(group, surroundings, now_ms, result)
-    if refusal is not None:
-        return refusal
+    become_consumer_group(group, surroundings, now_ms, result)
     consumer = group.consumer
     assert consumer is not None
+    assignors, epoch_before = frozenset(consumer.assignors), consumer.assignment_epoch
+    is_unlisted = request.instance_id is not None and request.instance_id not in consumer.static_members
     before = _member(group, consumer, event, result)
     said = _updated(before, event)
     if said != before:
@@ -156,7 +158,7 @@ def _accept(
         refresh_epoch(group, consumer, surroundings, trigger, now_ms, result)
     elif consumer.topics_version != surroundings.topics.version:
         refresh_epoch(group, consumer, surroundings, None, now_ms, result)
-    update_target(group, consumer, surroundings, now_ms, result)
+    update_target(group, consumer, surroundings, now_ms, result, assignors)
     after = reconcile(
         group,
         consumer,
@@ -166,6 +168,7 @@ def _accept(
         now_ms,
         result,
         changed=changed or expression is not Change.NONE,
+        has_target=not is_unlisted or consumer.assignment_epoch != epoch_before,
     )
     limits = surroundings.limits
     keep_alive(group_id, consumer, after.member_id, limits.session_timeout_ms(group_id), now_ms, result)
@@ -179,7 +182,6 @@ def _accept(
             [TopicPartitions(topic_id, sorted(epochs)) for topic_id, epochs in after.assigned.items()]
         )
     result.reply = response
-    return None
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -198,8 +200,13 @@ def reconcile(
     result: Result,
     *,
     changed: bool,
+    has_target: bool = True,
 ) -> ConsumerMember:
-    """Reconcile a member with its target; `changed`: its subscription has. Returns the member as it is then."""
+    """Reconcile a member with its target; `changed`: its subscription has. Returns the member as it is then.
+
+    Kafka looks for the targets of static members by instance id, as it was before the step. So a member that has had
+    none before has no target until the next assignment: `has_target` is false.
+    """
     if not changed and member.is_reconciled_to(consumer.assignment_epoch):
         return member
     names, find_id = consumer.topics_of(member), surroundings.topics.find_id
@@ -208,7 +215,7 @@ def reconcile(
         topic = find_id(topic_id)
         return topic is not None and topic.name in names
 
-    target = consumer.target.get(member.member_id, {})
+    target = consumer.target.get(member.member_id, {}) if has_target else {}
     reconciliation = Reconciliation(member, consumer.assignment_epoch, target, owned, is_subscribed, consumer.is_owned)
     after = reconciliation.result(subscription_changed=changed)
     assert after is not None, "refused before"

@@ -268,10 +268,6 @@ class ConsumerGroup:
         """The subscribed topics that the hash covers; None if the load did not tell."""
         return self.seen if self.topics_version >= 0 else None
 
-    def preferred_assignor(self, default: str) -> str:
-        """The assignor that most members ask for, of several the one asked for first; `default` if none is."""
-        return max(self.assignors, key=self.assignors.__getitem__, default=default)
-
     def are_all_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
         """Whether nobody but these uses the consumer protocol."""
         gone = list(leaving)

@@ -27,24 +27,37 @@ class _CustomAssignorError(Exception):
     """The leader's assignor has told members more than their partitions."""
 
 
-def become_consumer_group(group: Group, surroundings: Surroundings, now_ms: int, result: Result) -> Refusal | None:
+class _OtherProtocolError(Exception):
+    """A member has joined since the last generation that does not support its protocol, or there was none yet."""
+
+
+def upgrade_refusal(group: Group, surroundings: Surroundings, result: Result) -> Refusal | None:
+    """Why a classic group with members cannot become a consumer group. Parked requests are told to begin anew, as in
+    Kafka also if it cannot, or if the request that asks for it is refused after all.
+    """
+    _disturb(group, result)
+    cannot = f"Cannot upgrade classic group {group.group_id} to consumer group because"
+    try:
+        _converted(group, surroundings)
+    except DecodeError:
+        why = f"{cannot} the embedded consumer protocol is malformed."
+        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
+    except _CustomAssignorError:
+        why = (
+            f"{cannot} an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+            "default assignor before re-attempting the upgrade."
+        )
+        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
+    except _OtherProtocolError:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka's is an exception that nothing catches
+    return None
+
+
+def become_consumer_group(group: Group, surroundings: Surroundings, now_ms: int, result: Result) -> None:
     """Make the group a consumer group unless it is one. Offsets stay. The caller has checked that it may."""
     if group.consumer is not None:
-        return None
-    converted = ConsumerGroup()
-    if group.members:
-        cannot = f"Cannot upgrade classic group {group.group_id} to consumer group because"
-        try:
-            converted = _converted(group, surroundings)
-        except DecodeError:
-            why = f"{cannot} the embedded consumer protocol is malformed."
-            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
-        except _CustomAssignorError:
-            why = (
-                f"{cannot} an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
-                "default assignor before re-attempting the upgrade."
-            )
-            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
+        return
+    converted = _converted(group, surroundings) if group.members else ConsumerGroup()
     if group.exists:
         write(group, GroupMetadataKey(group.group_id), None, result)
     timeouts = {member_id: member.session_timeout_ms for member_id, member in group.members.items()}
@@ -55,14 +68,18 @@ def become_consumer_group(group: Group, surroundings: Surroundings, now_ms: int,
             write(group, *record, result)
         for member_id, timeout_ms in timeouts.items():
             keep_alive(group.group_id, group.consumer, member_id, timeout_ms, now_ms, result)
-    return None
+
+
+def _disturb(group: Group, result: Result) -> None:
+    """Parked requests are told to begin anew."""
+    for member in group.members.values():
+        answer_join(group, member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), result)
+        answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result)
 
 
 def forget_classic(group: Group, result: Result) -> None:
     """End all that a classic group waits for, and forget its members. Parked requests are told to begin anew."""
-    for member in group.members.values():
-        answer_join(group, member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), result)
-        answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result)
+    _disturb(group, result)
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
     for kind, deadline_ms in ((JOIN, group.join_deadline_ms), (SYNC, group.sync_deadline_ms)):
@@ -81,7 +98,7 @@ def forget_classic(group: Group, result: Result) -> None:
 
 
 def _converted(group: Group, surroundings: Surroundings) -> ConsumerGroup:
-    """The group as a consumer group. Raises DecodeError and _CustomAssignorError."""
+    """The group as a consumer group. Raises DecodeError, _CustomAssignorError and _OtherProtocolError."""
     consumer = ConsumerGroup(epoch=group.generation_id)
     consumer.set_assignment_epoch(group.generation_id, 0)
     for member in group.members.values():
@@ -95,8 +112,8 @@ def _converted(group: Group, surroundings: Surroundings) -> ConsumerGroup:
 
 
 def _converted_member(group: Group, member: Member, surroundings: Surroundings) -> ConsumerMember:
-    if group.protocol_name is None:
-        raise DecodeError("the first generation has not begun")
+    if group.protocol_name is None or all(name != group.protocol_name for name, _ in member.protocols):
+        raise _OtherProtocolError
     epoch = group.generation_id
     assigned: dict[bytes, dict[int, int]] = {}
     if member.assignment:
