@@ -46,7 +46,7 @@ __all__ = ["seed"]  # the fixture
 GROUPS, MEMBERS = 4, 4
 PARTITIONS = {COMMIT_TOPIC: COMMIT_PARTITIONS, READ_TOPIC: READ_PARTITIONS}
 REAL_GROUP, REAL_MEMBERS = "librdkafka", 2
-STORM_S = 0.4  # at most so long do members leave and change their subscriptions before the next kill
+STORM = 400  # at most so many answers do members get while they leave and change subscriptions, before the next kill
 CONSUMER_SETTINGS = {
     **SETTINGS,
     # Nobody's session ends while the daemon is down, however busy the machine is.
@@ -111,7 +111,7 @@ class ConsumerCrashes(Crashes):
             self.programs.append(Program(Command(program), *(f"{name}={value}" for name, value in words.items())))
 
     async def work_until_all_go_on(self) -> None:
-        """Open the gate in calm weather: all converge. Then members come and go."""
+        """Open the gate in calm weather: all converge. Then it may storm."""
         commits = [len(each.of_kind("COMMITTED")) for each in self.programs]
         for client in self.clients:
             client.progress = 0
@@ -140,6 +140,12 @@ class ConsumerCrashes(Crashes):
             self.moves = self.moves or moves
             assert moves == self.moves, "nothing has happened that moves a partition of librdkafka's"
         self.weather.is_calm = False
+
+    async def storm(self) -> None:
+        """Members come and go, as much on a busy machine as on a quiet one."""
+        members = [each for group in self.members.values() for each in group]
+        enough = sum(each.progress for each in members) + self.chance.randrange(STORM)
+        await self.until(lambda: sum(each.progress for each in members) >= enough, lambda: "answers")
 
     def has_converged(self, group: str) -> bool:
         """All are members of one epoch, and own everything that they subscribe to. (Nobody owns what another does.)"""
@@ -266,7 +272,7 @@ async def survive(daemon: Daemon, seed: int, kills: int, *, real: bool) -> str:
         crashes.begin()
         for _ in range(kills):
             await crashes.work_until_all_go_on()
-            await asyncio.sleep(crashes.chance.uniform(0, STORM_S))
+            await crashes.storm()
             await crashes.crash()
         await crashes.work_until_all_go_on()
         await crashes.end()
