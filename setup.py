@@ -33,7 +33,7 @@ HOT = {
     "coordinatord/net": "answers connection responses router routes turn_end",
     "coordinatord/observe": "ledger",
     "coordinatord/runtime": "actors partitions refusals runtime",
-    "coordinatord/shortcuts": "commits heartbeats",
+    "coordinatord/shortcuts": "commits consumer_heartbeats heartbeats",
     "coordinatord/topics": "topic_log",
     "coordinatord/transactions": "coordinator",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",

@@ -34,6 +34,11 @@ class ConsumerLimits:
         self.expression_refresh_ms = settings.group_consumer_regex_refresh_interval_ms
         self.strict_commits = settings.group_consumer_strict_member_epoch
 
+    @property
+    def version(self) -> int:
+        """The number of changes of groups' settings."""
+        return self._configs.changes
+
     def session_timeout_ms(self, group_id: str) -> int:
         """group.consumer.session.timeout.ms"""
         return self._configs.number(group_id, SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)

@@ -74,19 +74,25 @@ class Leave:
 
 @dataclass(slots=True)
 class ConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat request."""
+    """A ConsumerGroupHeartbeat request. Without `reply_to` it cannot wait for an assignment."""
 
     request: ConsumerGroupHeartbeatRequest
     client_id: str
     client_host: str
     member_id_required: bool = True  # v1+: the client makes the member's id
+    reply_to: Any = None
 
     @classmethod
     def of(
-        cls, request: ConsumerGroupHeartbeatRequest, version: int, client_id: str | None, client_host: str
+        cls,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client_id: str | None,
+        client_host: str,
+        reply_to: Any = None,
     ) -> ConsumerHeartbeat:
         """A null client id counts as an empty one."""
-        return cls(request, client_id or "", client_host, version >= 1)
+        return cls(request, client_id or "", client_host, version >= 1, reply_to)
 
 
 @dataclass(slots=True)

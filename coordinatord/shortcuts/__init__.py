@@ -10,10 +10,12 @@ A shortcut decides nothing. It remembers an accepted request and the `Group.vers
 is unchanged, the same bytes are accepted again. Neither the core nor any handler knows of shortcuts: without them every
 answer is the same, and the tests replay whole histories both ways.
 
-    heartbeats.py   the same bytes except for the correlation id
-    commits.py      the same bytes except for offsets, leader epochs and the partitions' order
+    heartbeats.py           the same bytes except for the correlation id
+    consumer_heartbeats.py  the same, in the consumer protocol
+    commits.py              the same bytes except for offsets, leader epochs and the partitions' order
 
-Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers.
+Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers, and
+tests/clients/test_steady_heartbeats.py plays librdkafka's consumer protocol.
 """
 
 from __future__ import annotations
@@ -21,18 +23,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinatord.coordinator.groups import Coordinator
-from coordinatord.net.routes import ShortcutMaker
+from coordinatord.net.routes import Shortcut, ShortcutMaker
 from coordinatord.shortcuts.commits import Commits, Topics
 from coordinatord.shortcuts.heartbeats import Heartbeats
 from kafka_wire.api_key import ApiKey
 from kafka_wire.commit_shape import FIRST_VERSION
+from kafka_wire.registry import Codec
 
 
 def shortcuts(coordinator: Coordinator, topics: Topics) -> Mapping[int, ShortcutMaker]:
     """The makers of the shortcuts, by API key."""
     return {
         ApiKey.HEARTBEAT: lambda codec: Heartbeats(codec, coordinator),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda codec: _consumer_heartbeats(codec, coordinator),
         ApiKey.OFFSET_COMMIT: lambda codec: (
             Commits(codec, coordinator, topics) if codec.api_version >= FIRST_VERSION else None
         ),
     }
+
+
+def _consumer_heartbeats(codec: Codec, coordinator: Coordinator) -> Shortcut:
+    from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats  # a start does not need it
+
+    return ConsumerHeartbeats(codec, coordinator)

@@ -81,6 +81,7 @@ class GroupConfigs:
         self._disk = disk
         self._path = f"{directory}/{FILE}"
         self._own: dict[str, dict[str, str]] = {}
+        self.changes = 0
         self._retention_ms: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}  # settings of the consumer protocol
         self._take(self._read())
@@ -142,6 +143,7 @@ class GroupConfigs:
                 del changed[group_id]
         replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
         self._own = changed
+        self.changes += 1
         for group_id, own in changes.items():
             self._retention_ms.pop(group_id, None)
             self._numbers.pop(group_id, None)
@@ -166,6 +168,8 @@ class GroupConfigs:
     # Within
 
     def _take(self, own: dict[str, dict[str, str]]) -> None:
+        if own != self._own:
+            self.changes += 1
         self._own = own
         self._retention_ms = {group_id: self._retention_of(each) for group_id, each in own.items()}
         self._numbers = {group_id: _numbers(each) for group_id, each in own.items()}

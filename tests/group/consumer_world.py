@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,12 @@ from coordinatord.group.consumer.topics import Topic
 from coordinatord.group.replay import replay
 from coordinatord.group.result import Cancel, Record, Result, TimerKey
 from coordinatord.group.state import Group, GroupSettings
-from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kafka_wire.api.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_wire.errors import ErrorCode
 from kafka_wire.records.keys import encode_key
 
 GROUP_ID = "g"
@@ -80,6 +85,7 @@ class Limits:
     downgrades: bool = True
     expression_refresh_ms: int = 600_000
     strict_commits: bool = False
+    version: int = 0
     interval_ms: int = 1_000
 
     def session_timeout_ms(self, group_id: str) -> int:
@@ -145,6 +151,10 @@ class World:
         self.due: list[TimerKey] = []  # taken from the wheel and not told yet
         self.wheel: TimerWheel[TimerKey] = TimerWheel(1, self.now_ms)
         self.group = self.new_group()
+        # Heartbeats may wait for an assignment; this happens while one waits.
+        self.meanwhile: Callable[[], object] | None = None
+        self.asked = 0
+        self.waited = 0
 
     def new_group(self) -> Group:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
@@ -181,7 +191,7 @@ class World:
     def _without_memory(self, event: Any) -> Any:
         """What a heartbeat would be answered by a group that remembers nothing of earlier ones."""
         consumer = self.group.consumer
-        if not isinstance(event, events.ConsumerHeartbeat) or consumer is None:
+        if not isinstance(event, events.ConsumerHeartbeat) or consumer is None or consumer.assigning is not None:
             return None
         twin = replayed(self.new_group(), self.log)
         if twin.consumer is not None:
@@ -224,7 +234,26 @@ class World:
     def heartbeat(self, member_id: str, epoch: int, **fields: Any) -> Any:
         """Send a ConsumerGroupHeartbeat."""
         request = ConsumerGroupHeartbeatRequest(GROUP_ID, member_id, epoch, **fields)
-        return self.tell(events.ConsumerHeartbeat(request, "client", "/127.0.0.1"))
+        if self.meanwhile is None:
+            return self.tell(events.ConsumerHeartbeat(request, "client", "/127.0.0.1"))
+        self.asked += 1
+        reply_to = f"heartbeat {self.asked}"
+        answer = self.tell(events.ConsumerHeartbeat(request, "client", "/127.0.0.1", reply_to=reply_to))
+        return self._waited(reply_to) if answer is None else answer
+
+    def _waited(self, reply_to: str) -> Any:
+        """The answer to a heartbeat that waits for an assignment."""
+        self.waited += 1
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        while reply_to not in self.answers:
+            if self.group.consumer is None or self.group.consumer.assigning is None:
+                self.answers[reply_to] = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+                break  # the coordinator has been started again
+            assert meanwhile is not None
+            meanwhile()
+            self.advance(1)
+        self.meanwhile = meanwhile
+        return self.answers[reply_to]
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
         """Join with epoch 0."""
@@ -279,6 +308,7 @@ class World:
             for kind in ("revoke", "join", "sync"):
                 if getattr(session, f"{kind}_deadline_ms") != NEVER:
                     assert self._is_set(TimerKey(GROUP_ID, kind, member_id))
+        assert (consumer.assigning is not None) == self._is_set(TimerKey(GROUP_ID, "assignment"))
         assert consumer.is_resolving == self._is_set(TimerKey(GROUP_ID, "expressions"))
 
     def _is_set(self, key: TimerKey) -> bool:
@@ -296,15 +326,20 @@ class Client:
     epoch: int = 0
     owned: dict[bytes, set[int]] = field(default_factory=dict)
     says_owned: bool = True
+    waits: bool = False
 
     def send(self, *, lost: bool = False, full: bool = False) -> Any:
-        """Heartbeat; the answer may get `lost`."""
+        """Heartbeat, unless one waits for its answer; the answer may get `lost`."""
+        if self.waits:
+            return None
         fields: dict[str, Any] = {}
         if self.epoch == 0 or full:
             fields = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": list(self.topics)}
         if self.epoch == 0 or full or self.says_owned:
             fields["topic_partitions"] = [TopicPartitions(each, sorted(owned)) for each, owned in self.owned.items()]
+        self.waits = True
         answer = self.world.heartbeat(self.member_id, self.epoch, instance_id=self.instance_id, **fields)
+        self.waits = False
         if not lost:
             self.hear(answer)
         return answer

@@ -9,8 +9,11 @@ import pytest
 
 from coordinatord.group import events
 from coordinatord.group.classic.step import HANDLERS
+from coordinatord.group.consumer.assignors import slices
+from coordinatord.group.consumer.assignors.spec import PartitionAssignorError, Slices
 from coordinatord.group.consumer.state import ConsumerState, MemberState
 from coordinatord.group.consumer.step import HANDLERS as CONSUMER_HANDLERS
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.errors import ErrorCode
 from tests.group.consumer_world import Client, World, compacted, durable, replayed
 
@@ -20,9 +23,10 @@ TOPICS = ("a", "b", "c")
 class Program:
     """A random history of a group, its clients and its topics."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, interval_ms: int | None = None) -> None:
         self.chance = random.Random(seed)
-        self.world = World(interval_ms=self.chance.choice([0, 1_000]))
+        chosen = self.chance.choice([0, 1_000])
+        self.world = World(interval_ms=chosen if interval_ms is None else interval_ms)
         self.clients: list[Client] = []
         self.away: list[Client] = []  # static members that have left for now
         self.made = 0
@@ -174,6 +178,95 @@ def test_random_programs(seed: int) -> None:
     program = Program(seed)
     program.run(150)
     program.converge()
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_random_programs_while_assignments_are_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members come, go, are replaced and lose their coordinator while a heartbeat waits for an assignment."""
+    program = Program(seed, interval_ms=0)
+    monkeypatch.setattr(slices, "_SLICE", program.chance.choice([2, 5, 20]))
+    quiet: list[Callable[[], object]] = [
+        program.heartbeat, program.heartbeat, program.heartbeat, program.join, program.leave, program.static,
+        program.topics, program.resubscribe, program.restart,
+    ]  # fmt: skip
+    program.world.meanwhile = lambda: program.chance.choice(quiet)() if program.chance.random() < 0.3 else None
+    program.run(150)
+    assert program.world.waited > 10
+    program.world.meanwhile = lambda: None
+    program.converge()
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A group of two static members; the heartbeat of the second one, "x", waits for an assignment."""
+    monkeypatch.setattr(slices, "_SLICE", 1)
+    world = World(interval_ms=0)
+    world.topics.put("a", 8)
+    world.meanwhile = lambda: None
+    world.join("one", "a", instance_id="i1")
+    world.join("two", "a", instance_id="i2")
+    world.heartbeat("one", -2, instance_id="i1")
+    fields = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["a"], "topic_partitions": []}
+    request = ConsumerGroupHeartbeatRequest("g", "three", 0, **fields)
+    assert world.tell(events.ConsumerHeartbeat(request, "client", "/127.0.0.1", reply_to="x")) is None
+    assert world.consumer.assigning is not None
+    assert world.consumer.state is ConsumerState.ASSIGNING
+    return world
+
+
+def test_others_see_the_old_target_while_a_heartbeat_waits(waiting: World) -> None:
+    before = waiting.consumer.target
+    assert waiting.heartbeat("two", waiting.consumer.members["two"].epoch).error_code == 0
+    assert waiting.consumer.target == before
+    assert "x" not in waiting.answers
+    waiting.advance(100)
+    assert waiting.answers["x"].member_epoch == waiting.consumer.assignment_epoch == waiting.consumer.epoch
+    assert len(waiting.consumer.target) == 3
+
+
+def test_who_leaves_while_its_heartbeat_waits_is_told_so(waiting: World) -> None:
+    waiting.heartbeat("three", -1)
+    waiting.advance(100)
+    assert waiting.answers["x"].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "three" not in waiting.consumer.target
+    assert waiting.consumer.assignment_epoch == waiting.consumer.epoch - 1
+
+
+def test_an_assignment_begins_again_when_a_static_member_has_another_id(waiting: World) -> None:
+    begun = waiting.consumer.assigning
+    waiting.join("another", "a", instance_id="i1")
+    waiting.advance(1)
+    assert waiting.consumer.assigning is not begun
+    waiting.advance(100)
+    assert waiting.consumer.target.keys() == {"another", "two", "three"}
+    assert sum(len(each) for target in waiting.consumer.target.values() for each in target.values()) == 8
+
+
+def test_who_waits_is_sent_elsewhere_when_the_group_is_no_longer_served(waiting: World) -> None:
+    waiting.tell(events.Unload(ErrorCode.NOT_COORDINATOR))
+    assert waiting.answers["x"].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_restart_forgets_an_assignment_that_is_under_way_and_nothing_else(waiting: World) -> None:
+    epoch = waiting.consumer.epoch
+    waiting.restart()
+    assert waiting.consumer.assigning is None
+    waiting.advance(100)
+    assert (waiting.consumer.epoch, waiting.consumer.state) == (epoch, ConsumerState.ASSIGNING)
+    waiting.heartbeat("two", waiting.consumer.members["two"].epoch)
+    assert waiting.consumer.assignment_epoch == epoch
+
+
+def test_an_assignor_that_fails_is_told_to_who_waits(waiting: World) -> None:
+    def failing() -> Slices:
+        yield
+        raise PartitionAssignorError("no")
+
+    assert waiting.consumer.assigning is not None
+    waiting.consumer.assigning.slices = failing()
+    waiting.advance(10)
+    assert waiting.answers["x"].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert waiting.consumer.assigning is None
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

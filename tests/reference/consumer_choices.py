@@ -11,11 +11,12 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
 from coordinatord.group.consumer import downgrade, epochs
-from coordinatord.group.consumer.assignors.spec import GroupSpec
+from coordinatord.group.consumer.assignors.spec import Assignor, GroupSpec, Slices
 from coordinatord.group.state import Group
 from coordinatord.topics.catalogue import Catalogue
 from tests.reference.consumer_player import Choices, ConsumerPlayer
@@ -55,14 +56,14 @@ class ConsumerChoices(LeaderChoice):
     @contextmanager
     def installed(self) -> Iterator[ConsumerChoices]:
         """Within this block every group of this process asks us."""
-        write_metadata, assign, new_id = downgrade.write_metadata, epochs.assign, Catalogue.new_id
+        write_metadata, assignors, new_id = downgrade.write_metadata, epochs.ASSIGNORS, Catalogue.new_id
 
         def downgraded(group: Group, *arguments: Any) -> Any:
             self.orphaned.add(group.group_id)  # whose leader is the first member in Kafka's hash map
             return write_metadata(group, *arguments)
 
-        def assigned(name: str, spec: GroupSpec, topics: Any) -> Any:
-            ours = assign(name, spec, topics)
+        def assigned(assign: Assignor, spec: GroupSpec, topics: Any) -> Slices:
+            ours = yield from assign(spec, topics)
             wanted = None if self.exact else self.choices.targets.get(self._asked())
             if wanted is None or wanted.keys() != spec.members.keys():
                 return ours
@@ -77,7 +78,11 @@ class ConsumerChoices(LeaderChoice):
         with ExitStack() as stack:
             stack.enter_context(super().installed())
             stack.enter_context(mock.patch.object(downgrade, "write_metadata", downgraded))
-            stack.enter_context(mock.patch.object(epochs, "assign", assigned))
+            stack.enter_context(
+                mock.patch.object(
+                    epochs, "ASSIGNORS", {name: partial(assigned, each) for name, each in assignors.items()}
+                )
+            )
             stack.enter_context(mock.patch.object(Catalogue, "new_id", topic_id))
             yield self
 

@@ -51,8 +51,9 @@ class ConsumerGroups:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        event = ConsumerHeartbeat.of(request, version, context.client_id, context.connection.client_host)
-        return actor.respond_to_heartbeat(context, actor.tell(event))
+        event = ConsumerHeartbeat.of(request, version, context.client_id, context.connection.client_host, context)
+        response = actor.tell(event)
+        return None if response is None else actor.respond_to_heartbeat(context, response)
 
     def describe(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
         """Each group by itself: one that is not there, or not here, is no error of the others."""

@@ -10,6 +10,7 @@ checks.py      why a heartbeat is refused
 epochs.py      when the group's epoch and its target assignment move
 causes.py      why the epoch rises, in words
 account.py     what an epoch cost: who had to give up and got what, who held it up
+assigning.py   a long assignment, in slices
 reconcile.py   from what a member owns to its target
 patterns.py    expressions that members subscribe to
 leaving.py     members leave, are fenced and replaced

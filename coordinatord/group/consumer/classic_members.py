@@ -14,7 +14,7 @@ from coordinatord.group.consumer.causes import member_changed
 from coordinatord.group.consumer.checks import size_refusal, static_refusal
 from coordinatord.group.consumer.downgrade import become_classic_group, may_become_classic
 from coordinatord.group.consumer.embedded import by_topic_id, read_subscription, version_of, write_assignment
-from coordinatord.group.consumer.epochs import refresh_epoch, update_target
+from coordinatord.group.consumer.epochs import Before, refresh_epoch, update_target
 from coordinatord.group.consumer.heartbeat import reconcile
 from coordinatord.group.consumer.leaving import fence, replace_static_member
 from coordinatord.group.consumer.patterns import Change, update_expression
@@ -75,6 +75,7 @@ def _join(
 ) -> None:
     request, group_id, topics = event.request, group.group_id, surroundings.topics
     epoch_before, assignment_epoch = consumer.epoch, consumer.assignment_epoch
+    order = Before.of(consumer, subscription.topics, joins=True)
     old = consumer.static_member(request.group_instance_id)
     # It takes the place of the last member that uses the new protocol.
     is_last = old is not None and old.classic is None and consumer.are_all_classic_without([old])
@@ -95,7 +96,7 @@ def _join(
         refresh_epoch(group, consumer, surroundings, why, now_ms, result)
     is_stale = consumer.assignment_epoch < consumer.epoch
     if not ends:
-        update_target(group, consumer, surroundings, now_ms, result)
+        update_target(group, consumer, surroundings, order, member_id, now_ms, result, may_wait=True)
     after = said
     if not (ends and is_stale):
         owned = by_topic_id(subscription.owned_partitions, topics)

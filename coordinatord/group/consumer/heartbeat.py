@@ -8,6 +8,7 @@ has said all again. Epoch -1 leaves, -2 leaves for now (a static member).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from coordinatord.group.consumer.account import moved
 from coordinatord.group.consumer.causes import member_changed
@@ -18,14 +19,15 @@ from coordinatord.group.consumer.checks import (
     member_refusal,
     request_refusal,
     size_refusal,
+    unknown_member,
 )
-from coordinatord.group.consumer.epochs import refresh_epoch, update_target
+from coordinatord.group.consumer.epochs import Before, refresh_epoch, update_target
 from coordinatord.group.consumer.leaving import leave, replace_static_member
 from coordinatord.group.consumer.patterns import Change, update_expression
 from coordinatord.group.consumer.reconcile import Reconciliation
 from coordinatord.group.consumer.records import current_record, member_record
 from coordinatord.group.consumer.sessions import await_revocation, keep_alive, revoked
-from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Surroundings
+from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Epochs, MemberState, Session, Surroundings
 from coordinatord.group.consumer.upgrade import become_consumer_group, upgrade_refusal
 from coordinatord.group.events import ConsumerHeartbeat
 from coordinatord.group.replay import write
@@ -47,10 +49,9 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     surroundings = group.surroundings
     assert surroundings is not None, "without them nobody serves this request"
     request = event.request
-    if group.consumer is not None:
-        steady = _steady(group, group.consumer, surroundings, event, now_ms)
-        if steady is not None:
-            return steady
+    answered = _steady(group, surroundings, event, now_ms)
+    if answered is not None:
+        return answered
     result = Result()
     refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
     if refusal is None and request.member_epoch < 0:
@@ -66,11 +67,16 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     return result
 
 
-def _steady(
-    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, event: ConsumerHeartbeat, now_ms: int
-) -> Result | None:
-    """Nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any other."""
-    request = event.request
+def steady(
+    group: Group, surroundings: Surroundings, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> tuple[Session, Result] | None:
+    """The answer to nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any
+    other. As long as the group's version, the topics and the limits stay the same, it is the same one; only the
+    session's deadline moves.
+    """
+    consumer = group.consumer
+    if consumer is None:
+        return None
     member = consumer.members.get(request.member_id)
     session = consumer.sessions.get(request.member_id)
     if (
@@ -88,27 +94,31 @@ def _steady(
         or request.subscribed_topic_names is not None
         or request.subscribed_topic_regex is not None
         or request.server_assignor is not None
-        or event.client_id != member.client_id
-        or event.client_host != member.client_host
+        or client_id != member.client_id
+        or client_host != member.client_host
     ):
         return None
-    group_id, limits = group.group_id, surroundings.limits
-    timeout_ms = limits.session_timeout_ms(group_id)
+    interval_ms = surroundings.limits.heartbeat_interval_ms(group.group_id)
+    known: Result | None = session.steady
+    if known is None or (known.reply.member_epoch, known.reply.heartbeat_interval_ms) != (member.epoch, interval_ms):
+        reply = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
+        )
+        session.steady = known = Result(reply=reply)
+    return session, known
+
+
+def _steady(group: Group, surroundings: Surroundings, event: ConsumerHeartbeat, now_ms: int) -> Result | None:
+    """Answer it, and give the member more time."""
+    found = steady(group, surroundings, event.request, event.client_id, event.client_host)
+    if found is None:
+        return None
+    session, result = found
+    timeout_ms = surroundings.limits.session_timeout_ms(group.group_id)
     if now_ms + timeout_ms < session.timer_ms:
         return None  # the timeout is shorter than before: the timer has to be set again
     session.timeout_ms, session.deadline_ms = timeout_ms, now_ms + timeout_ms
-    interval_ms = limits.heartbeat_interval_ms(group_id)
-    known: Result | None = session.steady
-    if known is not None and (known.reply.member_epoch, known.reply.heartbeat_interval_ms) == (
-        member.epoch,
-        interval_ms,
-    ):
-        return known
-    reply = ConsumerGroupHeartbeatResponse(
-        member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
-    )
-    session.steady = made = Result(reply=reply)
-    return made
+    return result
 
 
 def refused(refusal: Refusal) -> Result:
@@ -145,11 +155,12 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
     become_consumer_group(group, surroundings, now_ms, result)
     consumer = group.consumer
     assert consumer is not None
-    assignors, epoch_before = frozenset(consumer.assignors), consumer.assignment_epoch
+    epoch_before = consumer.assignment_epoch
     is_unlisted = request.instance_id is not None and request.instance_id not in consumer.static_members
+    order = Before.of(consumer, request.subscribed_topic_names, joins=request.member_epoch == 0, converted=is_classic)
     before = _member(group, consumer, event, result)
     said = _updated(before, event)
-    if said != before:
+    if said is not before and said != before:
         write(group, *member_record(group_id, said), result)
     expression = update_expression(group, consumer, surroundings, before, said, now_ms, result, is_converted=is_classic)
     changed = said.topics != before.topics
@@ -158,30 +169,63 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
         refresh_epoch(group, consumer, surroundings, trigger, now_ms, result)
     elif consumer.topics_version != surroundings.topics.version:
         refresh_epoch(group, consumer, surroundings, None, now_ms, result)
-    update_target(group, consumer, surroundings, now_ms, result, assignors)
+    is_changed = changed or expression is not Change.NONE
+    heard = Heard(event, said.member_id, before.assigned, is_changed, is_unlisted, epoch_before)
+    session_ms = surroundings.limits.session_timeout_ms(group_id)
+    keep_alive(group_id, consumer, said.member_id, session_ms, now_ms, result)
+    may_wait = event.reply_to is not None
+    if update_target(group, consumer, surroundings, order, said.member_id, now_ms, result, may_wait=may_wait):
+        assert consumer.assigning is not None
+        consumer.assigning.heard = heard
+    else:
+        result.reply = answer(group, consumer, surroundings, heard, now_ms, result)
+
+
+class Heard(NamedTuple):
+    """A heartbeat that was accepted and is yet to be answered."""
+
+    event: ConsumerHeartbeat
+    member_id: str
+    assigned: Epochs
+    """What the member owned before it."""
+    changed: bool
+    """The subscription has."""
+    is_unlisted: bool
+    """A static member that has had no target before."""
+    assignment_epoch: int
+    """The group's, before it."""
+
+
+def answer(
+    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, heard: Heard, now_ms: int, result: Result
+) -> ConsumerGroupHeartbeatResponse:
+    """Reconcile the member with its target, and tell it."""
+    request, member_id = heard.event.request, heard.member_id
+    member = consumer.members.get(member_id)
+    if member is None:  # it has left while its heartbeat waited
+        refusal = unknown_member(group.group_id, member_id)
+        return ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
     after = reconcile(
         group,
         consumer,
         surroundings,
-        said,
+        member,
         request.topic_partitions,
         now_ms,
         result,
-        changed=changed or expression is not Change.NONE,
-        has_target=not is_unlisted or consumer.assignment_epoch != epoch_before,
+        changed=heard.changed,
+        has_target=not heard.is_unlisted or consumer.assignment_epoch != heard.assignment_epoch,
     )
-    limits = surroundings.limits
-    keep_alive(group_id, consumer, after.member_id, limits.session_timeout_ms(group_id), now_ms, result)
     response = ConsumerGroupHeartbeatResponse(
-        member_id=after.member_id,
+        member_id=member_id,
         member_epoch=after.epoch,
-        heartbeat_interval_ms=limits.heartbeat_interval_ms(group_id),
+        heartbeat_interval_ms=surroundings.limits.heartbeat_interval_ms(group.group_id),
     )
-    if request.member_epoch == 0 or is_full(request) or after.assigned != before.assigned:
+    if request.member_epoch == 0 or is_full(request) or after.assigned != heard.assigned:
         response.assignment = Assignment(
             [TopicPartitions(topic_id, sorted(epochs)) for topic_id, epochs in after.assigned.items()]
         )
-    result.reply = response
+    return response
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -219,7 +263,7 @@ def reconcile(
     reconciliation = Reconciliation(member, consumer.assignment_epoch, target, owned, is_subscribed, consumer.is_owned)
     after = reconciliation.result(subscription_changed=changed)
     assert after is not None, "refused before"
-    if after == member:
+    if after is member or after.has_not_moved(member):
         return member
     write(group, *current_record(group.group_id, after), result)
     moved(consumer, member, after, now_ms)
@@ -260,6 +304,16 @@ def _updated(member: ConsumerMember, event: ConsumerHeartbeat) -> ConsumerMember
     """The member as its request describes it; what the request leaves out stays."""
     request = event.request
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    if (
+        names is None
+        and timeout_ms == NOT_SET
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and request.rack_id is request.server_assignor is request.subscribed_topic_regex is None
+        and event.client_id == member.client_id
+        and event.client_host == member.client_host
+        and member.classic is None
+    ):
+        return member
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

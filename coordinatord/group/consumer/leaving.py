@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coordinatord.group.consumer.account import departing, moved, renamed
+from coordinatord.group.consumer.assignors.draft import held, known
 from coordinatord.group.consumer.causes import members_went
 from coordinatord.group.consumer.checks import Refusal, static_refusal, unknown_member
 from coordinatord.group.consumer.downgrade import become_classic_group, may_become_classic
@@ -107,11 +108,14 @@ def replace_static_member(
 ) -> ConsumerMember:
     """A static member is back under another member id. It inherits all that the old one had, in epoch 0."""
     group_id = group.group_id
-    target = consumer.target.get(old.member_id, {})
+    target = known(consumer.target.get(old.member_id, {}))
+    target = {topic_id: held(partitions) for topic_id, partitions in target.items()}
     new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     for record in member_tombstones(group_id, old.member_id):
         write(group, *record, result)
     if old.member_id != member_id:
+        if consumer.assigning is not None:
+            consumer.assigning.is_void = True
         forget(group_id, consumer, old.member_id, result)
     for record in (
         member_record(group_id, new),

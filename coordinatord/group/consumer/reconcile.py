@@ -2,13 +2,25 @@
 
 A member first gives up what is not in its target; it says so by naming what it owns without that. Then its epoch rises,
 and it gets what nobody else owns any more. Kafka's CurrentAssignmentBuilder.
+
+What a member owns is logged in the order of Kafka's hash maps. So each map here follows what Kafka does to its own:
+copies, removals, insertions (assignors/tables.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sized
 
+from coordinatord.group.consumer.assignors.draft import held
+from coordinatord.group.consumer.assignors.tables import (
+    INTEGERS,
+    SMALLEST_TABLE,
+    UUIDS,
+    collected,
+    placed,
+    roomy,
+    table_size,
+)
 from coordinatord.group.consumer.state import ConsumerMember, Epochs, MemberState, Target
 from kafka_wire.api.consumer_group_heartbeat import TopicPartitions
 
@@ -57,29 +69,53 @@ class Reconciliation:
         revoking: dict[bytes, dict[int, int]] = {}
         awaited: dict[bytes, list[int]] = {}
         has_unreleased = False
-        for topic_id in dict.fromkeys([*self._target, *member.assigned]):
+        for topic_id in self._topics():
             wanted = self._target.get(topic_id, frozenset()) if self._is_subscribed(topic_id) else frozenset()
             current = member.assigned.get(topic_id, {})
-            kept = {partition: epoch for partition, epoch in current.items() if partition in wanted}
+            copy = placed(INTEGERS, current, _copied_size(current))
+            kept = {partition: current[partition] for partition in copy if partition in wanted}
             if kept:
                 assigned[topic_id] = kept
             if len(kept) < len(current):
-                revoking[topic_id] = {each: epoch for each, epoch in current.items() if each not in kept}
+                revoking[topic_id] = {each: current[each] for each in copy if each not in kept}
             given_up = member.revoking.get(topic_id, {})
             free = []
-            for partition in sorted(wanted - kept.keys()):
+            for partition in held(wanted) if len(kept) < len(wanted) else ():
+                if partition in kept:
+                    continue
                 if partition not in given_up and self._is_owned(topic_id, partition):
                     has_unreleased = True
                 else:
                     free.append(partition)
             if free:
                 awaited[topic_id] = free
+        assigned = {topic_id: assigned[topic_id] for topic_id in placed(UUIDS, assigned)}
         if revoking and self._still_owns(revoking):
+            revoking = {topic_id: revoking[topic_id] for topic_id in placed(UUIDS, revoking)}
             return self._moved(MemberState.UNREVOKED_PARTITIONS, member_epoch, assigned, revoking)
-        for topic_id, partitions in awaited.items():
-            assigned.setdefault(topic_id, {}).update(dict.fromkeys(partitions, self._epoch))
         state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
-        return self._moved(state, self._epoch, assigned, {})
+        return self._moved(state, self._epoch, self._with(assigned, awaited), {})
+
+    def _topics(self) -> list[bytes]:
+        """Topics of the target and of what the member owns, in the order of Kafka's set of them."""
+        target, assigned = self._target, self._member.assigned
+        if len(target) <= 1 and target.keys() == assigned.keys():
+            return list(target)
+        size = table_size(max(roomy(len(target)), SMALLEST_TABLE))
+        return placed(UUIDS, dict.fromkeys([*target, *assigned]), size)
+
+    def _with(self, assigned: dict[bytes, dict[int, int]], awaited: dict[bytes, list[int]]) -> Epochs:
+        """Add partitions that the member gets in this epoch."""
+        if not awaited:
+            return assigned
+        order = collected(UUIDS, assigned)
+        for topic_id in placed(UUIDS, awaited):
+            free = awaited[topic_id]
+            kept = assigned.get(topic_id, {})
+            size = _copied_size(self._member.assigned[topic_id]) if kept else SMALLEST_TABLE
+            order.compute_if_absent(topic_id)
+            assigned[topic_id] = {each: kept.get(each, self._epoch) for each in placed(INTEGERS, [*kept, *free], size)}
+        return {topic_id: assigned[topic_id] for topic_id in order}
 
     def _unsubscribed(self) -> ConsumerMember:
         """Take away the topics that the member has unsubscribed from, without waiting for the next assignment."""
@@ -87,22 +123,34 @@ class Reconciliation:
         gone = [topic_id for topic_id in member.assigned if not self._is_subscribed(topic_id)]
         if not gone:
             return member
-        assigned = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id not in gone}
-        revoking = {topic_id: dict(epochs) for topic_id, epochs in member.revoking.items()}
+        left = [each for each in placed(UUIDS, member.assigned, _copied_size(member.assigned)) if each not in gone]
+        order = collected(UUIDS, member.revoking, _copied_size(member.revoking))
+        revoking = dict(member.revoking)
         for topic_id in gone:
-            revoking.setdefault(topic_id, {}).update(member.assigned[topic_id])
+            order.compute_if_absent(topic_id)
+            epochs = member.assigned[topic_id]
+            before = revoking.get(topic_id)
+            if before is not None:
+                epochs = {**before, **epochs}
+                epochs = {each: epochs[each] for each in placed(INTEGERS, epochs, _copied_size(before))}
+            revoking[topic_id] = epochs
+        assigned = {topic_id: member.assigned[topic_id] for topic_id in left}
         if self._still_owns(revoking):
+            revoking = {topic_id: revoking[topic_id] for topic_id in order}
             return self._moved(MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
         return self._moved(member.state, member.epoch, assigned, member.revoking)
 
     def _moved(self, state: MemberState, epoch: int, assigned: Epochs, revoking: Epochs) -> ConsumerMember:
         member = self._member
-        return replace(
-            member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, revoking=revoking
-        )
+        return member.moved(epoch, member.epoch, state, assigned, revoking)
 
     def _still_owns(self, revoking: Epochs) -> bool:
         """Whether the member may own some of this; a member that says nothing may."""
         if self._owned is None:
             return True
         return any(not revoking.get(each.topic_id, {}).keys().isdisjoint(each.partitions) for each in self._owned)
+
+
+def _copied_size(keys: Sized) -> int:
+    """Buckets of `new HashMap<>(map)`."""
+    return table_size(roomy(len(keys))) if keys else SMALLEST_TABLE

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from coordinatord.group.consumer.assignors.tables import INTEGERS, UUIDS, placed
 from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Epochs, MemberState, Resolved, Target
 from coordinatord.group.result import Record
 from kafka_wire.records.consumer_group import (
@@ -117,15 +118,18 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], expressions: Iter
     ]
 
 
-def epochs_of(parts: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
+def epochs_of(parts: Sequence[TopicPartitions], member_epoch: int) -> Epochs:
     """What a member owns, from its record. Kafka before 4.2 wrote no epochs: then they count as the member's."""
     found: dict[bytes, dict[int, int]] = {}
+    if not parts:
+        return found
     for part in parts:
         epochs = part.assignment_epochs
         if epochs is None or len(epochs) != len(part.partitions):
             epochs = [max(member_epoch, 0)] * len(part.partitions)
-        found[part.topic_id] = dict(zip(part.partitions, epochs, strict=True))
-    return found
+        of_topic = dict(zip(part.partitions, epochs, strict=True))
+        found[part.topic_id] = {each: of_topic[each] for each in placed(INTEGERS, of_topic)}
+    return {topic_id: found[topic_id] for topic_id in placed(UUIDS, found)}
 
 
 def state_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
@@ -134,9 +138,4 @@ def state_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
 
 
 def _parts(epochs: Epochs) -> list[TopicPartitions]:
-    parts = []
-    for topic_id in sorted(epochs):
-        of_topic = epochs[topic_id]
-        partitions = sorted(of_topic)
-        parts.append(TopicPartitions(topic_id, partitions, [of_topic[each] for each in partitions]))
-    return parts
+    return [TopicPartitions(topic_id, list(of_topic), list(of_topic.values())) for topic_id, of_topic in epochs.items()]

@@ -86,16 +86,15 @@ def _current(
     known = consumer.members.get(key.member_id)
     if value is None:
         if known is not None:
-            consumer.put(replace(known, epoch=LEAVING, previous_epoch=LEAVING, assigned={}, revoking={}))
+            consumer.put(known.moved(LEAVING, LEAVING, known.state, {}, {}))
         return
     consumer.put(
-        replace(
-            known or ConsumerMember(key.member_id),
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=state_of(value),
-            assigned=epochs_of(value.assigned_partitions, value.member_epoch),
-            revoking=epochs_of(value.partitions_pending_revocation, value.member_epoch),
+        (known or ConsumerMember(key.member_id)).moved(
+            value.member_epoch,
+            value.previous_member_epoch,
+            state_of(value),
+            epochs_of(value.assigned_partitions, value.member_epoch),
+            epochs_of(value.partitions_pending_revocation, value.member_epoch),
         )
     )
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from coordinatord.group.consumer.state import NEVER, ConsumerGroup, ConsumerMember, Session
 from coordinatord.group.result import JOIN, SESSION, SYNC, Cancel, Result, Schedule, TimerKey
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_wire.errors import ErrorCode
 
 REVOKE = "revoke"
 """A timer's kind: a member has to give up partitions within its rebalance timeout."""
+
+ASSIGNMENT = "assignment"
+"""A timer's kind, of the group: go on with its assignment."""
 
 EXPRESSIONS = "expressions"
 """A timer's kind, of the group: resolve its expressions, soon."""
@@ -101,9 +106,26 @@ def forget_all(group_id: str, consumer: ConsumerGroup, result: Result) -> None:
     """The group is deleted, or served elsewhere: nobody is waited for."""
     for member_id in list(consumer.sessions):
         forget(group_id, consumer, member_id, result)
+    stop_assigning(group_id, consumer, ErrorCode.COORDINATOR_NOT_AVAILABLE, result)
     if consumer.is_resolving:
         consumer.is_resolving = False
         result.timers.append(Cancel(TimerKey(group_id, EXPRESSIONS)))
+
+
+def next_slice(group_id: str, now_ms: int) -> Schedule:
+    """Go on with the assignment, when others have been served: timers that are due now all go off together."""
+    return Schedule(TimerKey(group_id, ASSIGNMENT), now_ms + 1)
+
+
+def stop_assigning(group_id: str, consumer: ConsumerGroup, error: ErrorCode, result: Result) -> None:
+    """Nobody needs the assignment that is under way. The heartbeat that waits for it is answered with an error."""
+    assigning = consumer.assigning
+    if assigning is None:
+        return
+    consumer.assigning = None
+    result.timers.append(Cancel(TimerKey(group_id, ASSIGNMENT)))
+    if assigning.heard is not None:
+        result.replies.append((assigning.heard.event.reply_to, ConsumerGroupHeartbeatResponse(error_code=error)))
 
 
 def _session(consumer: ConsumerGroup, member_id: str) -> Session:

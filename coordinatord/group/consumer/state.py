@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from coordinatord.group.consumer.assignors.spec import Slices
+from coordinatord.group.consumer.assignors.tables import SMALLEST_TIMELINE, timeline_table
 from coordinatord.group.consumer.metadata_hash import group_hash
 from coordinatord.group.consumer.topics import Topic, Topics
 from kafka_wire.records.consumer_group import ClassicMemberMetadata
@@ -47,7 +49,9 @@ LEAVING_FOR_NOW: Final = -2
 """The epoch with which a static member leaves to come back, and that it has until then."""
 
 Epochs = Mapping[bytes, Mapping[int, int]]
-"""Topic id -> partition -> the assignment epoch in which the member got it."""
+"""Topic id -> partition -> the assignment epoch in which the member got it. Topics and partitions are in the order of
+Kafka's hash maps: it writes them into records in this order.
+"""
 
 Target = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
@@ -102,6 +106,28 @@ class ConsumerMember:
     revoking: Epochs = field(default_factory=dict)
     classic: ClassicMemberMetadata | None = None
 
+    def moved(
+        self, epoch: int, previous_epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs
+    ) -> ConsumerMember:
+        """The member with another current assignment. A group's rebalance is little else: `replace` takes three times
+        as long.
+        """
+        return ConsumerMember(
+            self.member_id, epoch, previous_epoch, state, self.instance_id, self.rack_id, self.rebalance_timeout_ms,
+            self.client_id, self.client_host, self.topics, self.expression, self.assignor, assigned, revoking,
+            self.classic,
+        )  # fmt: skip
+
+    def has_not_moved(self, before: ConsumerMember) -> bool:
+        """Whether its current assignment is what it was."""
+        return (
+            self.epoch == before.epoch
+            and self.previous_epoch == before.previous_epoch
+            and self.state is before.state
+            and self.assigned == before.assigned
+            and self.revoking == before.revoking
+        )
+
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether the member has all that this epoch gives it."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
@@ -130,6 +156,22 @@ class Session:
     steady: Any = None  # the last Result of a heartbeat that brought nothing new
 
 
+@dataclass(slots=True)
+class Assigning:
+    """A target assignment that is being computed: see assigning.py."""
+
+    slices: Slices
+    epoch: int
+    """The group's, when it began."""
+    assignor: str
+    new_member_id: str
+    """The member that came with the request, if it is new."""
+    is_void: bool = False
+    """A member has taken another's place since: begin anew."""
+    heard: Any = None
+    """The heartbeat that waits for it: heartbeat.Heard, None if nobody does."""
+
+
 class Limits(Protocol):
     """Settings of consumer groups, under Kafka's names; the methods look for the group's own first."""
 
@@ -139,6 +181,11 @@ class Limits(Protocol):
     downgrades: bool
     expression_refresh_ms: int  # group.consumer.regex.refresh.interval.ms
     strict_commits: bool  # group.consumer.strict.member.epoch
+
+    @property
+    def version(self) -> int:
+        """Changes when a group's own settings do."""
+        ...
 
     def session_timeout_ms(self, group_id: str) -> int: ...
 
@@ -169,6 +216,7 @@ class ConsumerGroup:
 
     # what follows from the members
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
+    slots: int = SMALLEST_TIMELINE  # of Kafka's table of members: decides in which order an assignor sees them
     subscriptions: Counter[frozenset[str]] = field(default_factory=Counter)
     expressions: Counter[str] = field(default_factory=Counter)
     assignors: Counter[str] = field(default_factory=Counter)
@@ -180,6 +228,7 @@ class ConsumerGroup:
     # volatile
     sessions: dict[str, Session] = field(default_factory=dict)
     topics_version: int = -1  # of the topics from which `metadata_hash` was last computed; -1: since the load never
+    assigning: Assigning | None = None
     is_resolving: bool = False  # the expressions are about to be resolved
     account: Any = None  # of the epoch that the group is on its way to: account.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
@@ -203,6 +252,7 @@ class ConsumerGroup:
     def put(self, member: ConsumerMember) -> None:
         """Add a member, or replace the one with its id."""
         self._count(self.members.get(member.member_id), -1)
+        self.slots = timeline_table(len(self.members), self.slots)
         self.members[member.member_id] = member
         self._count(member, 1)
         if member.instance_id is not None:

@@ -13,6 +13,7 @@ from coordinatord.group.consumer import classic_members
 from coordinatord.group.consumer.account import follow
 from coordinatord.group.consumer.heartbeat import heartbeat
 from coordinatord.group.consumer.records import group_tombstones
+from coordinatord.group.consumer.sessions import stop_assigning
 from coordinatord.group.consumer.state import ConsumerState
 from coordinatord.group.consumer.timeouts import timed_out
 from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
@@ -53,6 +54,8 @@ def _timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
 
 def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
     result = Result()
+    if group.consumer is not None:
+        stop_assigning(group.group_id, group.consumer, event.error, result)
     bury(group, "no longer served here", now_ms, result)
     return result
 

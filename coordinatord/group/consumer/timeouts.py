@@ -7,7 +7,7 @@ from collections.abc import Callable
 from coordinatord.group.consumer.account import resume
 from coordinatord.group.consumer.leaving import fence
 from coordinatord.group.consumer.patterns import resolve
-from coordinatord.group.consumer.sessions import EXPRESSIONS, REVOKE, await_revocation, keep_alive
+from coordinatord.group.consumer.sessions import ASSIGNMENT, EXPRESSIONS, REVOKE, await_revocation, keep_alive
 from coordinatord.group.consumer.state import NEVER, ConsumerGroup, MemberState, Session, Surroundings
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey
 from coordinatord.group.state import Group
@@ -18,6 +18,10 @@ def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings,
     """A timer fired: perhaps early, perhaps for something that no longer exists."""
     if key.kind == EXPRESSIONS:
         return resolve(group, consumer, surroundings, now_ms)
+    if key.kind == ASSIGNMENT:
+        from coordinatord.group.consumer.assigning import go_on  # for large groups alone
+
+        return go_on(group, consumer, surroundings, now_ms)
     session = consumer.sessions.get(key.member_id)
     member = consumer.members.get(key.member_id)
     if session is None or member is None:

@@ -77,13 +77,15 @@ MUTANTS: dict[str, Mutant] = {
         "assignors.uniform", "list(held(partitions))[quota:]", "sorted(partitions)[quota:]"
     ),
     "what is given up is dealt first": Mutant(
-        "assignors.uniform", "plan.free.append((topic, partition))", "plan.free.insert(0, (topic, partition))"
+        "assignors.uniform",
+        "plan.free += [(topic, partition) for partition in given]",
+        "plan.free = [(topic, partition) for partition in given] + plan.free",
     ),
     "a topic that is read no more is kept": Mutant(
         "assignors.uniform", "if topic not in plan.partitions:", "if False:"
     ),
     "topics of a member are in the order of the record": Mutant(
-        "assignors.draft", "for topic in collected(UUIDS, assigned)", "for topic in assigned"
+        "assignors.draft", "for topic in placed(UUIDS, assigned)", "for topic in assigned"
     ),
     "a copy of topics is as large as any table": Mutant(
         "assignors.draft", "collected(UUIDS, before, len(before))", "collected(UUIDS, before)"
@@ -93,7 +95,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a set is copied once only": Mutant("assignors.draft", "_MAY_BE_A_TREE = 9", "_MAY_BE_A_TREE = 10**9"),
     "an empty topic stays": Mutant(
-        "assignors.draft", "        if not partitions:\n            self.remove_topic(topic)\n", ""
+        "assignors.draft", "        if not held:\n            self.remove_topic(topic)\n", ""
     ),
     "a set is as large as any table": Mutant("assignors.mixed", "roomy(for_each)", "16"),
     "readers for each partition are rounded down": Mutant(
@@ -149,6 +151,12 @@ MUTANTS: dict[str, Mutant] = {
         "assignors.tables", "_SMALLEST_TABLE_WITH_TREES = 64", "_SMALLEST_TABLE_WITH_TREES = 16"
     ),
     "trees stay trees when they are split": Mutant("assignors.tables", "_SHORTEST_TREE = 7", "_SHORTEST_TREE = 2"),
+    "few keys are in no trees": Mutant(
+        "assignors.tables", "        if any(map(eq, buckets, buckets[_LONGEST_CHAIN:])):\n", "        if False:\n"
+    ),
+    "few keys do not let a table grow": Mutant(
+        "assignors.tables", "before, size = size, grown(size, number)", "before = size"
+    ),
     "a root stays where it is": Mutant(
         "assignors.trees", "if root is not None and root is not self._first:", "if False:"
     ),
@@ -166,7 +174,7 @@ MUTANTS: dict[str, Mutant] = {
         "assignors.trees", "(signed, self._order(key))", "(signed, len(self._nodes))"
     ),
     "a slot begins with its first key": Mutant("assignors.tables", "list(keys)[::-1]", "list(keys)"),
-    "timeline tables grow late": Mutant("assignors.tables", "if (count + 1) * 0.75 > table", "if count * 0.75 > table"),
+    "timeline tables grow late": Mutant("assignors.tables", "if (keys + 1) * 0.75 > table", "if keys * 0.75 > table"),
     "names are a table of the usual size": Mutant(
         "assignors.tables",
         "collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE))",

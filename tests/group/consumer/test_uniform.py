@@ -68,11 +68,11 @@ def test_others_may_run_many_times_while_a_large_group_is_assigned(name: str, ho
     members = {f"m{number}": member(*topics.partitions) for number in range(500)}
     result, slices = sliced(name, GroupSpec(members, homogeneous), topics)
     assert set(loads(result).values()) == {20}
-    assert slices >= 10
+    assert slices >= 3
     first_hundred = {each: member(*topics.partitions, assigned=result[each]) for each in list(members)[:100]}
     result, slices = sliced(name, GroupSpec(first_hundred, homogeneous), topics)
     assert set(loads(result).values()) == {100}
-    assert slices >= 10
+    assert slices >= 2
 
 
 def test_a_member_that_is_gone_leaves_its_table_larger() -> None:

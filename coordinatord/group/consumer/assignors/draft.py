@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from coordinatord.group.consumer.assignors.spec import UUID, JavaSet, MemberSpec
-from coordinatord.group.consumer.assignors.tables import INTEGERS, UUIDS, HashTable, collected, copied
+from coordinatord.group.consumer.assignors.spec import UUID, JavaSet
+from coordinatord.group.consumer.assignors.tables import (
+    INTEGERS,
+    SMALLEST_TABLE,
+    UUIDS,
+    HashTable,
+    collected,
+    copied,
+    placed,
+    roomy,
+    table_size,
+)
 
 _MAY_BE_A_TREE = 9
 
 
-def known(member: MemberSpec) -> dict[UUID, frozenset[int]]:
+def known(assigned: Mapping[UUID, frozenset[int]]) -> dict[UUID, frozenset[int]]:
     """What a member has, with topics in the order of Kafka's map of it, which was read from a record."""
-    assigned = member.assigned
     if len(assigned) < 2:
         return dict(assigned)
-    return {topic: assigned[topic] for topic in collected(UUIDS, assigned)}
+    return {topic: assigned[topic] for topic in placed(UUIDS, assigned)}
 
 
 def held(partitions: frozenset[int]) -> JavaSet[int]:
     """A topic's partitions in the order of Kafka's set of them, which was read from a record."""
-    return JavaSet(copied(INTEGERS, partitions))
+    size = table_size(max(roomy(len(partitions)), SMALLEST_TABLE))
+    return JavaSet(placed(INTEGERS, partitions if isinstance(partitions, JavaSet) else sorted(partitions), size))
 
 
 def _copied(partitions: frozenset[int]) -> HashTable[int]:
@@ -39,21 +49,22 @@ class Draft:
         self._topics = collected(UUIDS, before, len(before))
         self._sets: dict[UUID, HashTable[int]] = {}
 
-    def add(self, topic: UUID, partition: int, capacity: int) -> None:
-        """Add a partition; `capacity`: for which Kafka makes the set if this is the topic's first one."""
-        self._topics.compute_if_absent(topic)
-        partitions = self._sets.get(topic)
-        if partitions is None:
-            partitions = self._sets[topic] = self._copy(topic, capacity)
-        partitions.put(partition)
+    def add(self, topic: UUID, partitions: Sequence[int], capacity: int) -> None:
+        """Add partitions in turn; `capacity`: for which Kafka makes the set if these are the topic's first ones."""
+        for _ in partitions[:2]:  # Kafka asks for each one; the second time the table may grow, then no more
+            self._topics.compute_if_absent(topic)
+        held = self._sets.get(topic)
+        if held is None:
+            held = self._sets[topic] = self._copy(topic, capacity)
+        held.put_all(partitions)
 
-    def remove(self, topic: UUID, partition: int) -> None:
-        """Remove a partition that is there, and the topic with its last one."""
-        partitions = self._sets.get(topic)
-        if partitions is None:
-            partitions = self._sets[topic] = self._copy(topic, 0)
-        partitions.remove(partition)
-        if not partitions:
+    def remove(self, topic: UUID, partitions: Iterable[int]) -> None:
+        """Remove partitions that are there, and the topic with its last one."""
+        held = self._sets.get(topic)
+        if held is None:
+            held = self._sets[topic] = self._copy(topic, 0)
+        held.remove_all(partitions)
+        if not held:
             self.remove_topic(topic)
 
     def remove_topic(self, topic: UUID) -> None:

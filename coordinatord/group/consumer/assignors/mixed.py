@@ -84,7 +84,7 @@ class _Builder:
         """Let each member keep what it has of the topics that it reads."""
         for member, member_id in enumerate(self.members):
             spec = self.spec.members[member_id]
-            before = known(spec)
+            before = known(spec.assigned)
             self.before.append(before)
             for topic, partitions in before.items():
                 if topic not in spec.topic_ids:
@@ -180,11 +180,11 @@ class _Builder:
 
     def _give(self, topic: UUID, partition: int, member: int) -> None:
         for_each = -(-len(self.owners[topic]) // len(self.readers[topic]))
-        self._draft(member).add(topic, partition, roomy(for_each))
+        self._draft(member).add(topic, (partition,), roomy(for_each))
         self.owners[topic][partition] = member
         self.loads[member] += 1
 
     def _take(self, topic: UUID, partition: int, member: int) -> None:
-        self._draft(member).remove(topic, partition)
+        self._draft(member).remove(topic, (partition,))
         self.owners[topic][partition] = _NOBODY
         self.loads[member] -= 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 from coordinatord.group.consumer.assignors import mixed
 from coordinatord.group.consumer.assignors.draft import Draft, held, known
@@ -22,6 +24,9 @@ from coordinatord.group.consumer.assignors.spec import (
     TopicsImage,
 )
 from coordinatord.group.consumer.assignors.tables import SMALLEST_TABLE, UUIDS, copied
+
+_AT_ONCE = 500
+"""Partitions that a member is given, or gives up, without a look at how much has been done."""
 
 
 def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
@@ -56,10 +61,14 @@ def _assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
     plan = _plan(spec, order, sizes)
     yield from _find_free(plan, spec, work)
     for place, member_id in enumerate(order):
-        before = known(spec.members[member_id])
+        before = known(spec.members[member_id].assigned)
+        free = len(plan.free)
+        excess = sum(map(len, before.values())) - plan.quota
+        if excess > _AT_ONCE and work.done(excess):
+            yield  # nothing else in this slice
         _revoke(plan, member_id, before, members_left=len(order) - place)
         result[member_id] = before
-        if work.done(1 + len(before) + sum(map(len, before.values())) // 8):
+        if work.done(1 + len(before) + len(plan.free) - free):
             yield
     yield from _fill(plan, result, work)
     for member_id, draft in plan.drafts.items():
@@ -107,9 +116,9 @@ def _revoke(plan: _Plan, member_id: str, before: dict[UUID, frozenset[int]], mem
         elif len(partitions) <= quota:
             quota -= len(partitions)
         else:
-            for partition in list(held(partitions))[quota:]:
-                _draft(plan, member_id, before).remove(topic, partition)
-                plan.free.append((topic, partition))
+            given = list(held(partitions))[quota:]
+            _draft(plan, member_id, before).remove(topic, given)
+            plan.free += [(topic, partition) for partition in given]
             quota = 0
     if quota and extra and members_left > plan.more:
         quota -= 1
@@ -131,10 +140,13 @@ def _fill(plan: _Plan, result: Assignment, work: Work) -> Generator[None, None, 
     at = 0
     for member_id, quota in plan.unfilled.items():
         draft = _draft(plan, member_id, result[member_id])
-        for topic, partition in plan.free[at : at + quota]:
-            draft.add(topic, partition, SMALLEST_TABLE)
-        at += quota
-        if work.done(quota):
-            yield
+        end = at + quota
+        while at < end:
+            some = plan.free[at : min(at + _AT_ONCE, end)]
+            for topic, part in groupby(some, key=itemgetter(0)):
+                draft.add(topic, [partition for _, partition in part], SMALLEST_TABLE)
+            at += len(some)
+            if work.done(len(some)):
+                yield
     if at < len(plan.free):
         raise PartitionAssignorError("Partitions were left unassigned")
