@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -33,6 +34,7 @@ VERSIONS: dict[type[Any], int] = {
     JoinGroupRequest: 9,
     SyncGroupRequest: 5,
     HeartbeatRequest: 4,
+    ConsumerGroupHeartbeatRequest: 1,
     OffsetCommitRequest: 8,
     OffsetFetchRequest: 8,
 }

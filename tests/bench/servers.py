@@ -22,7 +22,13 @@ from tests.bench.generator import HOST, Line
 from tests.clients.families.toolchains import ToolMissing, installed, run, tool
 from tests.reference import broker
 
-SETTINGS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
+SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "true",
+    # as classic members ask for: no group may end while another server is measured
+    "group.consumer.max.session.timeout.ms": "1800000",
+    "group.consumer.session.timeout.ms": "1800000",
+}
 
 # Kafka as its own start script runs it, and with its default threads: not the lean one of the tests.
 KAFKA_JVM = (

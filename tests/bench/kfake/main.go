@@ -16,9 +16,10 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	// One broker, one partition per topic and sessions of up to half an hour, as the other servers are set.
+	// One broker, one partition per topic and sessions of (up to) half an hour, as the other servers are set.
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.AllowAutoTopicCreation(),
-		kfake.DefaultNumPartitions(1), kfake.GroupMaxSessionTimeout(30*time.Minute))
+		kfake.DefaultNumPartitions(1), kfake.GroupMaxSessionTimeout(30*time.Minute),
+		kfake.BrokerConfigs(map[string]string{"group.consumer.session.timeout.ms": "1800000"}))
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@ from tests.bench.rows import (
     day,
     steady,
     membership,
+    consumer,
     assignment,
     process,
     crowd,
@@ -18,6 +19,7 @@ from tests.bench.rows import (
 
 __all__ = [
     "assignment",
+    "consumer",
     "crowd",
     "day",
     "log",
