@@ -175,9 +175,9 @@ class Play:
         self.here[name] = consumer(self.broker.bootstrap, name, topics, **settings)
 
 
-def play(broker: KafkaBroker) -> Story:
+def play(broker: Any, kind: type[Play] = Play) -> Story:
     """Everything, one after the other."""
-    it = Play(broker)
+    it = kind(broker)
     it.topic("orders", 4)
     it.topic("payments", 2)
     it.step("the first joins", "new member", "a", lambda: it.start("a", ["orders"]), lambda: it.has("a"))
