@@ -38,7 +38,7 @@ def state_lines(state: DescribedGroup) -> Iterator[str]:
         return
     late = [(each, missing) for each in members if (missing := _missing(each, state.assignment_epoch))]
     for member, missing in late[:SHOWN_MEMBERS]:
-        yield f"  waits for {_name(member.member_id, member.instance_id)}: {missing}"
+        yield f"  waits for {_name(member.member_id, member.instance_id, member.client_id)}: {missing}"
     if len(late) > SHOWN_MEMBERS:
         yield f"  and for {len(late) - SHOWN_MEMBERS} more"
 
@@ -63,9 +63,9 @@ def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:
     before, after = record["generation_before"], record["generation_after"]
     epoch = f"epoch {before} → {after}" if before != after else f"epoch {after}"
     yield f"{began:%Y-%m-%d %H:%M:%S}  {epoch}, {_ending(record)}"
-    yield f"  why: {record['trigger']['text']}"
+    yield f"  why: {_text(record, record['trigger'])}"
     if record.get("overtaken_by") is not None:
-        yield f"  overtaken by: {record['overtaken_by']['text']}"
+        yield f"  overtaken by: {_text(record, record['overtaken_by'])}"
     delay_ms = 0 if record["assigned_ms"] is None else record["assigned_ms"] - record["began_ms"]
     if delay_ms:
         yield f"  the target assignment was computed after {seconds(delay_ms)}"
@@ -77,9 +77,7 @@ def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"  members: {record['members_before']} before, {record['members_after']} after{changed}"
     yield from _shares(record)
     if record["outcome"] == Outcome.SUPERSEDED and record["assigned_ms"] is not None:
-        late = [
-            _name(each["member_id"], each.get("instance")) for each in record["members"] if each["after_ms"] is None
-        ]
+        late = [_name_of(each) for each in record["members"] if each["after_ms"] is None]
         yield f"  not there yet: {_some(late)}"
 
 
@@ -114,7 +112,7 @@ def _held_up(record: Mapping[str, Any]) -> str | None:
 def _named(record: Mapping[str, Any], member_id: str) -> str:
     for each in (*record["members"], *record["dropped"]):
         if each["member_id"] == member_id:
-            return _name(member_id, each.get("instance"))
+            return _name_of(each)
     return member_id
 
 
@@ -126,7 +124,7 @@ def _shares(record: Mapping[str, Any]) -> Iterator[str]:
             after_ms = 0 if "cause" in each else each.get(words.time)
             verb = words.unfinished if after_ms is None else words.finished
             late = f", after {seconds(after_ms)}" if after_ms else ""
-            yield f"  {_name(each['member_id'], each.get('instance'))} {verb} {ranges(each[what])}{late}"
+            yield f"  {_name_of(each)} {verb} {ranges(each[what])}{late}"
         if len(who) > SHOWN_MEMBERS:
             listed = sum(sum(map(len, each[what].values())) for each in who[:SHOWN_MEMBERS])
             yield f"  {len(who) - SHOWN_MEMBERS} more {words.unfinished} {record[what] - listed} partitions"
@@ -166,8 +164,20 @@ def seconds(milliseconds: int) -> str:
     return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _name(member_id: str, instance_id: str | None) -> str:
-    return member_id if instance_id is None else f"{instance_id} ({member_id})"
+def _name_of(member: Mapping[str, Any]) -> str:
+    return _name(member["member_id"], member.get("instance"), member.get("client_id", ""))
+
+
+def _name(member_id: str, instance_id: str | None, client_id: str) -> str:
+    """Members' ids are random: people know the instance, or the client."""
+    known = instance_id or client_id
+    return f"{known} ({member_id})" if known and known not in member_id else member_id
+
+
+def _text(record: Mapping[str, Any], trigger: Mapping[str, Any]) -> str:
+    """A trigger's text with the name of its member's client."""
+    text, member_id = str(trigger["text"]), trigger.get("member_id", "")
+    return text.replace(f"member {member_id}", f"member {_named(record, member_id)}", 1) if member_id else text
 
 
 def _some(names: Iterable[str]) -> str:

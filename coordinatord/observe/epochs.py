@@ -130,6 +130,9 @@ class EndedEpoch:
 
     def _dropped(self, dropped: Dropped, shares: _Shares) -> dict[str, Any]:
         told: dict[str, Any] = {"member_id": dropped.member_id, "cause": dropped.cause, "after_ms": 0}
+        member = self.account.went.get(dropped.member_id)
+        if member is not None:
+            told["client_id"] = member.client_id
         if dropped.group_instance_id is not None:
             told["instance"] = dropped.group_instance_id
         gave_up = shares.get(dropped.member_id, ({}, {}))[0]

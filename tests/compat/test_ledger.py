@@ -19,9 +19,13 @@ def test_all_of_it_is_read(version: int, tmp_path: Path) -> None:
     assert golden.plain(found) == golden.recorded("ledger", version)
     for each in found["entries"]:
         first, why, *_ = story(each["record"])
-        number = "epoch" if each["record"].get("group_type") == "consumer" else "generation"
-        assert f"{number} {each['record']['generation_before']}" in first
-        assert each["record"]["trigger"]["text"].partition(";")[0] in why
+        trigger = each["record"]["trigger"]
+        if each["record"].get("group_type") == "consumer":
+            assert f"epoch {each['record']['generation_before']}" in first
+            assert trigger["member_id"] in why
+        else:
+            assert f"generation {each['record']['generation_before']}" in first
+            assert trigger["text"].partition(";")[0] in why
 
 
 def test_the_script_writes_records_of_the_current_version(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_record_of_an_epoch() -> None:
         "group_type": "consumer",
         "node_id": 7,
         "outcome": "completed",
-        "trigger": {"kind": Why.NEW_MEMBER, "text": "new member three (static: till)", "member_id": "three"},
+        "trigger": {"kind": Why.NEW_MEMBER, "text": "new static member till (three)", "member_id": "three"},
         "generation_before": 3,
         "generation_after": 4,
         "began_ms": began_ms,
@@ -188,8 +188,8 @@ def test_an_epoch_in_words() -> None:
     head, *rest = story(world.records[-1])
     assert head.endswith("  epoch 3 → 4, took 2.3 s")
     assert rest[:3] == [
-        "  why: new member three (static: till)",
-        "  held up by one: it took 2.0 s to give up its partitions",
+        "  why: new static member till (three)",
+        "  held up by client (one): it took 2.0 s to give up its partitions",
         "  members: 2 before, 3 after (1 added)",
     ]
     assert rest[-1].startswith("  till (three) got orders ")
@@ -211,9 +211,10 @@ def test_epochs_that_did_not_end_in_words() -> None:
     world.heartbeat("two", -1)
     head, *rest = story(world.records[-1])
     assert head.endswith(" → 5, overtaken after 3.2 s")
-    assert rest[:2] == ["  why: new member four", "  overtaken by: member two left"]
+    assert rest[:2] == ["  why: new member client (four)", "  overtaken by: member client (two) left"]
     assert rest[2] in [
-        f"  held up by {each}: it had not come for its assignment after 3.2 s" for each in ("two", "till (three)")
+        f"  held up by {each}: it had not come for its assignment after 3.2 s"
+        for each in ("client (two)", "till (three)")
     ]
     assert "  members: 3 before, 4 after (1 added)" in rest, "as it was, before the member left"
     assert rest[-1].startswith("  not there yet: ")
@@ -332,7 +333,7 @@ def test_groups_why_of_a_consumer_group(daemon: Daemon) -> None:
         "Group orders is Stable: 1 member in epoch 4, assigned by uniform (consumer protocol)."
     )
     assert "epoch 3 → 4, took" in run.output
-    assert "why: member two left" in run.output
+    assert "why: member app (two) left" in run.output
     lines = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap, "--json"]).output
     assert [json.loads(line) for line in lines.splitlines()] == records
     told = daemon.events("rebalance", group="orders")

@@ -44,7 +44,7 @@ class Account:
     __slots__ = (
         "assigned_ms", "assignor", "began_ms", "changed", "departed", "dropped", "ended_ms", "epoch", "held_up",
         "is_initial", "is_resumed", "joined", "members", "members_before", "names", "outcome", "overtaken_by",
-        "reached", "revoked", "told", "trigger", "waits",
+        "reached", "revoked", "told", "trigger", "waits", "went",
     )  # fmt: skip
 
     # set at the end
@@ -66,6 +66,7 @@ class Account:
         self.joined: list[Joined] = []
         self.dropped: list[Dropped] = []
         self.departed: dict[str, Target] = {}  # the targets of members that went
+        self.went: dict[str, ConsumerMember] = {}  # and these members
         self.assigned_ms: int | None = None  # when the target assignment was computed
         self.assignor: str | None = None
         self.changed: dict[str, tuple[Target, Target]] = {}  # targets before and after, where they differ
@@ -177,6 +178,7 @@ def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result
     account.joined = [joined for member_id, joined in came.items() if member_id in consumer.members]
     account.dropped = dropped
     account.departed = {member_id: target for member_id, (_, target) in consumer.departing.items()}
+    account.went = {member_id: member for member_id, (member, _) in consumer.departing.items()}
     consumer.departing = {}
     account.is_initial = account.members_before == 0
     account.names = {} if overtaken is None else overtaken.names

@@ -26,10 +26,7 @@ _WENT = {
 def members_went(members: Sequence[ConsumerMember], cause: str) -> Trigger:
     """Members left or were fenced; `cause` is one of Cause."""
     kind, text = _WENT[cause]
-    who = f"member {members[0].member_id}" if len(members) == 1 else f"members {_names(m.member_id for m in members)}"
-    instance = members[0].instance_id
-    if len(members) == 1 and instance is not None:
-        who = f"static member {instance} ({members[0].member_id})"
+    who = _who(members[0]) if len(members) == 1 else f"members {_names(each.member_id for each in members)}"
     return Trigger(kind, text.format(who), members[0].member_id)
 
 
@@ -37,10 +34,9 @@ def member_changed(
     before: ConsumerMember, after: ConsumerMember, result: Result, *, is_converted: bool = False
 ) -> Trigger:
     """A member joined, came back, or changed its subscription: the step's changes say which."""
-    member_id = after.member_id
-    who = member_id if after.instance_id is None else f"{member_id} (static: {after.instance_id})"
+    member_id, who = after.member_id, _who(after)
     if is_converted:
-        text = f"new member {who} uses the consumer protocol, and the group was a classic one"
+        text = f"new {who} uses the consumer protocol, and the group was a classic one"
         return Trigger(Why.CONVERTED, text, member_id)
     for change in result.changes:
         if type(change) is Dropped and change.cause == Cause.REPLACED:
@@ -48,8 +44,8 @@ def member_changed(
             return Trigger(Why.STATIC_MEMBER_RESTARTED, text, member_id)
     if any(type(change) is Joined and change.is_new for change in result.changes):
         protocol = "" if after.classic is None else " with the classic protocol"
-        return Trigger(Why.NEW_MEMBER, f"new member {who}{protocol}", member_id)
-    return Trigger(Why.SUBSCRIPTION_CHANGED, f"member {who} {_subscribes(before, after)}", member_id)
+        return Trigger(Why.NEW_MEMBER, f"new {who}{protocol}", member_id)
+    return Trigger(Why.SUBSCRIPTION_CHANGED, f"{who} {_subscribes(before, after)}", member_id)
 
 
 def expressions_resolved(
@@ -99,6 +95,12 @@ def topics_changed(consumer: ConsumerGroup, before: Mapping[str, Topic] | None, 
     if not texts:
         texts = ["the subscribed topics are others than before the coordinator loaded the group"]
     return Trigger(Why.TOPICS_CHANGED, "; ".join(texts[:NAMED]) + _more(len(texts)))
+
+
+def _who(member: ConsumerMember) -> str:
+    if member.instance_id is None:
+        return f"member {member.member_id}"
+    return f"static member {member.instance_id} ({member.member_id})"
 
 
 def _partitions(topic: Topic) -> str:

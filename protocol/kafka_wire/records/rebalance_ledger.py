@@ -62,7 +62,7 @@ members
     in the order in which they reached the epoch, the others last: `member_id`, `client_id`, `instance`, `after_ms`
     since `began_ms` (null: it did not reach it), `gave_up` and `got` (partitions by topic), `told_after_ms` and
     `revoked_after_ms` where it had partitions to give up, `classic` if it uses the classic protocol, `away`. Members
-    that were dropped have `gave_up` there
+    in `dropped` have `gave_up` and `client_id` there
 resumed
     the coordinator loaded the group in the middle of the epoch: the record is about the rest of it, and the trigger is
     not known; an earlier record may tell it

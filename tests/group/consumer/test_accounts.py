@@ -80,7 +80,7 @@ def test_the_first_member_and_the_next_one() -> None:
     assert (numbers(account.got("m1")), numbers(account.gave_up("m1"))) == ([0, 1, 2, 3], [])
     settle(first, Client(world, "m2", ("a",), "till"))
     account = world.accounts[-1]
-    assert account.trigger.text == "new member m2 (static: till)"
+    assert account.trigger.text == "new static member till (m2)"
     assert (account.members_before, list(account.members), account.is_initial) == (1, ["m1", "m2"], False)
     assert numbers(account.gave_up("m1")) == numbers(account.got("m2")) == [2, 3]
     assert [joined.member_id for joined in account.joined] == ["m2"]
