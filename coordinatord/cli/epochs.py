@@ -54,7 +54,7 @@ def _missing(member: Member, epoch: int) -> str:
             return f"it has to give up {ranges(give_up)} (epoch {member.member_epoch})"
         return f"its next heartbeat (epoch {member.member_epoch})"
     get = _less(target, owned)
-    return f"it is to get {ranges(get)}, which others have not given up or which it has not asked for" if get else ""
+    return f"it is to get {ranges(get)}" if get else ""
 
 
 def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:

@@ -24,13 +24,12 @@ MAX_PARTITIONS = 10_000
 class EndedEpoch:
     """An account that is over, as the ledger writes it."""
 
-    __slots__ = ("_room", "account", "group_id", "node_id")
+    __slots__ = ("account", "group_id", "node_id")
 
     def __init__(self, group_id: str, node_id: int, account: Account) -> None:
         self.group_id = group_id
         self.node_id = node_id
         self.account = account
-        self._room = MAX_PARTITIONS
 
     def head(self) -> dict[str, Any]:
         """The record without its lists."""
@@ -67,22 +66,21 @@ class EndedEpoch:
         return head
 
     def whole(self) -> dict[str, Any]:
-        """The complete record."""
-        account, record = self.account, self.head()
-        self._room = MAX_PARTITIONS
+        """The complete record. The admin thread may be making it at the same time."""
+        account, record, listing = self.account, self.head(), _Listing(self.account.names)
         shares = {each: (account.gave_up(each), account.got(each)) for each in (*account.changed, *account.departed)}
         for number, name in enumerate(("gave_up", "got")):
             record[name] = sum(_count(share[number]) for share in shares.values())
         record["rejoined"] = [_joined(each) for each in account.joined[:MAX_ENTRIES]]
-        record["dropped"] = [self._dropped(each, shares) for each in account.dropped[:MAX_ENTRIES]]
+        record["dropped"] = [self._dropped(each, shares, listing) for each in account.dropped[:MAX_ENTRIES]]
         members = [*account.reached, *(each for each in account.members if each not in account.reached)]
         listed = [each for each in members if each in account.members]
-        record["members"] = [self._member(each, shares) for each in listed[:MAX_ENTRIES]]
+        record["members"] = [self._member(each, shares, listing) for each in listed[:MAX_ENTRIES]]
         omitted = sum(max(0, len(each) - MAX_ENTRIES) for each in (account.joined, account.dropped, listed))
         if omitted:
             record["omitted"] = omitted
-        if self._room < 0:
-            record["omitted_partitions"] = -self._room
+        if listing.room < 0:
+            record["omitted_partitions"] = -listing.room
         return record
 
     def line(self) -> dict[str, Any]:
@@ -106,7 +104,7 @@ class EndedEpoch:
             "slowest_seconds": None if held_up is None else held_up.waited_ms / 1000,
         }
 
-    def _member(self, member_id: str, shares: _Shares) -> dict[str, Any]:
+    def _member(self, member_id: str, shares: _Shares, listing: _Listing) -> dict[str, Any]:
         account = self.account
         member, began_ms = account.members[member_id], account.began_ms
         told: dict[str, Any] = {
@@ -125,10 +123,10 @@ class EndedEpoch:
             told["revoked_after_ms"] = _after(account.revoked.get(member_id), began_ms)
         for name, share in zip(("gave_up", "got"), shares.get(member_id, ({}, {})), strict=True):
             if share:
-                told[name] = self._partitions(share)
+                told[name] = listing.partitions(share)
         return told
 
-    def _dropped(self, dropped: Dropped, shares: _Shares) -> dict[str, Any]:
+    def _dropped(self, dropped: Dropped, shares: _Shares, listing: _Listing) -> dict[str, Any]:
         told: dict[str, Any] = {"member_id": dropped.member_id, "cause": dropped.cause, "after_ms": 0}
         member = self.account.went.get(dropped.member_id)
         if member is not None:
@@ -137,17 +135,27 @@ class EndedEpoch:
             told["instance"] = dropped.group_instance_id
         gave_up = shares.get(dropped.member_id, ({}, {}))[0]
         if gave_up:
-            told["gave_up"] = self._partitions(gave_up)
+            told["gave_up"] = listing.partitions(gave_up)
         return told
 
-    def _partitions(self, share: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
-        """By name; by id where nobody knows the name. What there is no room for is left out."""
+
+class _Listing:
+    """Partitions by topic, for one record: as many as there is `room` for."""
+
+    __slots__ = ("_names", "room")
+
+    def __init__(self, names: Mapping[bytes, str]) -> None:
+        self._names = names
+        self.room = MAX_PARTITIONS
+
+    def partitions(self, share: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
+        """By name; by id where nobody knows the name."""
         told = {}
         for topic_id, partitions in share.items():
-            listed = sorted(partitions)[: max(0, self._room)]
-            self._room -= len(partitions)
+            listed = sorted(partitions)[: max(0, self.room)]
+            self.room -= len(partitions)
             if listed:
-                told[self.account.names.get(topic_id) or uuid_text(topic_id)] = listed
+                told[self._names.get(topic_id) or uuid_text(topic_id)] = listed
         return told
 
 

@@ -297,6 +297,9 @@ class World:
         assert consumer.unreconciled == behind
         assert consumer.resolved.keys() <= consumer.expressions.keys()
         assert (consumer.state is ConsumerState.EMPTY) == (not members)
+        account = consumer.account
+        assert account is not None or consumer.state is not ConsumerState.ASSIGNING, "nobody accounts for the epoch"
+        assert account is None or (account.epoch == consumer.epoch and consumer.state is not ConsumerState.STABLE)
         if members and consumer.are_all_classic_without(()):
             assert not self.limits.downgrades, "only classic members are left"
 

@@ -253,7 +253,7 @@ def test_a_group_on_its_way_in_words() -> None:
         "Group g is Reconciling: 5 members in epoch 7, assigned by uniform (consumer protocol).",
         "  waits for b: it has to give up orders 2-3 (epoch 6)",
         "  waits for c: its next heartbeat (epoch 6)",
-        "  waits for d: it is to get orders 2-3, which others have not given up or which it has not asked for",
+        "  waits for d: it is to get orders 2-3",
         "  waits for till (e): it is a static member that has left for now, and keeps its partitions until its session "
         "ends",
     ]
