@@ -6,7 +6,7 @@ The verdict comes first: how long it took, why, and who was waited for. Then who
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -76,9 +76,10 @@ def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:
     changed = f" ({', '.join(changes)})" if changes else ""
     yield f"  members: {record['members_before']} before, {record['members_after']} after{changed}"
     yield from _shares(record)
-    if record["outcome"] == Outcome.SUPERSEDED and record["assigned_ms"] is not None:
+    count = record.get("not_reached", 0)
+    if count and record["outcome"] == Outcome.SUPERSEDED:
         late = [_name_of(each) for each in record["members"] if each["after_ms"] is None]
-        yield f"  not there yet: {_some(late)}"
+        yield f"  not there yet: {_some(late, count)}"
 
 
 def _ending(record: Mapping[str, Any]) -> str:
@@ -97,7 +98,7 @@ def _held_up(record: Mapping[str, Any]) -> str | None:
     held_up = record.get("held_up")
     if not held_up or not held_up["after_ms"]:
         return None
-    who, waited = _named(record, held_up["member_id"]), seconds(held_up["after_ms"])
+    who, waited = _name_of(held_up), seconds(held_up["after_ms"])
     if held_up.get("away"):
         return f"{who}: a static member that had left for now, {waited}"
     if held_up["phase"] == "revoke":
@@ -180,10 +181,10 @@ def _text(record: Mapping[str, Any], trigger: Mapping[str, Any]) -> str:
     return text.replace(f"member {member_id}", f"member {_named(record, member_id)}", 1) if member_id else text
 
 
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - SHOWN_MEMBERS
-    return ", ".join(listed[:SHOWN_MEMBERS]) + (f" and {more} more" if more > 0 else "")
+def _some(names: Sequence[str], count: int) -> str:
+    shown = names[:SHOWN_MEMBERS]
+    more = count - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _by_topic(assignment: Assignment) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinatord.group.consumer.account import Account, HeldUp, open_account
-from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup
+from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember
 from coordinatord.group.result import NO_REASON, Dropped, Joined, Trigger
 from coordinatord.log.checkpoint import uuid_text
 from kafka_wire.records.rebalance_ledger import EPOCH_VERSION
@@ -53,7 +53,7 @@ class EndedEpoch:
             "protocol": account.assignor,
             "leader": None,
             "members_before": account.members_before,
-            "members_after": len(account.members),
+            "members_after": account.size,
             "added": new,
             "removed": len(account.dropped),
         }
@@ -62,7 +62,9 @@ class EndedEpoch:
         if account.overtaken_by is not None:
             head["overtaken_by"] = told_trigger(account.overtaken_by)
         if account.held_up is not None:
-            head["held_up"] = _held_up(account.held_up)
+            head["held_up"] = _held_up(account.held_up, account.members.get(account.held_up.member_id))
+        if account.waits:
+            head["not_reached"] = len(account.waits)
         return head
 
     def whole(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class EndedEpoch:
             "generation_before": account.epoch if account.is_resumed else account.epoch - 1,
             "generation_after": account.epoch,
             "members_before": account.members_before,
-            "members_after": len(account.members),
+            "members_after": account.size,
             "dropped": len(account.dropped),
             "seconds": (account.ended_ms - account.began_ms) / 1000,
             "slowest": None if held_up is None else held_up.member_id,
@@ -190,12 +192,16 @@ def told_trigger(trigger: Trigger) -> dict[str, Any]:
     return told
 
 
-def _held_up(held_up: HeldUp) -> dict[str, Any]:
+def _held_up(held_up: HeldUp, member: ConsumerMember | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "phase": held_up.phase,
         "member_id": held_up.member_id,
         "after_ms": held_up.waited_ms,
     }
+    if member is not None:
+        told["client_id"] = member.client_id
+        if member.instance_id is not None:
+            told["instance"] = member.instance_id
     if held_up.is_away:
         told["away"] = True
     return told

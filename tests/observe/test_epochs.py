@@ -99,7 +99,7 @@ def test_a_record_of_an_epoch() -> None:
         "members_after": 3,
         "added": 1,
         "removed": 0,
-        "held_up": {"phase": "revoke", "member_id": "one", "after_ms": 2_000},
+        "held_up": {"phase": "revoke", "member_id": "one", "client_id": "client", "after_ms": 2_000},
         "gave_up": 2,
         "got": 2,
     }
@@ -167,6 +167,30 @@ def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first["members"][0]["got"] == {"orders": [0, 1, 2]}
     assert first["omitted_partitions"] == 3
     assert (len(record["members"]), record["omitted"]) == (2, 1)
+
+
+def test_many_that_join_one_after_the_other_have_small_records() -> None:
+    """Each of them raises the epoch. No record lists all members for one that came."""
+    world = Ledgered(interval_ms=1_000)
+    world.topics.put("orders", 400)
+    clients = [Client(world, f"m{number}", ("orders",)) for number in range(60)]
+    for client in clients[:30]:
+        client.send()
+    world.advance(1_000)
+    for client in clients[30:]:
+        client.send()
+        world.advance(10)
+    assert [each["generation_after"] for each in world.records] == list(range(2, 61))
+    for record in world.records[1:]:
+        assert record["outcome"] == "superseded"
+        assert record["members_after"] == record["generation_after"] - 1
+        if record["assigned_ms"] is None:
+            assert record["members"] == []
+            assert len(json.dumps(record)) < 1_000
+    [assigned] = [each for each in world.records[1:] if each["assigned_ms"] is not None]
+    assert assigned["not_reached"] == 31 - sum(each["after_ms"] is not None for each in assigned["members"])
+    assert {each["member_id"] for each in assigned["members"]} <= {f"m{number}" for number in range(31)}
+    assert "not there yet: " in "\n".join(story(assigned))
 
 
 def test_log_lines() -> None:

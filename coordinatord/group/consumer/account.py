@@ -11,6 +11,7 @@ Steps call the functions here where they change members; a heartbeat that change
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from coordinatord.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember, ConsumerState, MemberState
 from coordinatord.group.consumer.state import Target as Target
@@ -22,6 +23,9 @@ REVOKE = "revoke"
 """A member kept others waiting until it had given up partitions."""
 HEARTBEAT = "heartbeat"
 """A member could have gone on, and its next request was waited for."""
+
+NAMED = 10
+"""Members without shares that the account of an overtaken epoch names of those that had not reached it."""
 
 NOTHING: Target = {}
 
@@ -44,13 +48,14 @@ class Account:
     __slots__ = (
         "assigned_ms", "assignor", "began_ms", "changed", "departed", "dropped", "ended_ms", "epoch", "held_up",
         "is_initial", "is_resumed", "joined", "members", "members_before", "names", "outcome", "overtaken_by",
-        "reached", "revoked", "told", "trigger", "waits", "went",
+        "reached", "revoked", "size", "told", "trigger", "waits", "went",
     )  # fmt: skip
 
     # set at the end
     outcome: str
     ended_ms: int
     members: Mapping[str, ConsumerMember]
+    size: int
     held_up: HeldUp | None
     overtaken_by: Trigger | None
 
@@ -115,10 +120,13 @@ class Account:
         if old_id in self.changed:
             self.changed[new_id] = self.changed.pop(old_id)
 
-    def end(self, outcome: str, members: Mapping[str, ConsumerMember], now_ms: int) -> None:
-        """Nothing more happens in this epoch; `members` are those that were in it."""
+    def end(self, outcome: str, members: Mapping[str, ConsumerMember], size: int, now_ms: int) -> None:
+        """Nothing more happens in this epoch, which has `size` members. If it was overtaken, `members` are only those
+        that have shares, and some that were waited for: else a group in which many members join one after the other
+        would copy and record all of them for each.
+        """
         self.outcome, self.ended_ms = outcome, now_ms
-        self.members = members
+        self.members, self.size = members, size
         self.held_up = self._held_up()
 
     def _held_up(self) -> HeldUp | None:
@@ -167,10 +175,9 @@ def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result
     new = {each for each, joined in came.items() if joined.is_new and each in consumer.members}
     overtaken = open_account(consumer)
     if overtaken is not None:
-        before = {member_id: each for member_id, each in consumer.members.items() if member_id not in new}
-        before |= {member_id: member for member_id, (member, _) in consumer.departing.items()}
         overtaken.overtaken_by = trigger
-        overtaken.end(Outcome.SUPERSEDED, before, now_ms)
+        size = len(consumer.members) - len(new) + len(consumer.departing)
+        overtaken.end(Outcome.SUPERSEDED, _named(overtaken, consumer), size, now_ms)
         result.ended = (*result.ended, overtaken)
     consumer.came = {}
     dropped = [each for each in result.changes if type(each) is Dropped and each.cause != Cause.REPLACED]
@@ -280,9 +287,23 @@ def resume(consumer: ConsumerGroup, topics: Topics, now_ms: int) -> None:
 
 
 def _close(consumer: ConsumerGroup, account: Account, outcome: str, now_ms: int, result: Result) -> None:
-    account.end(outcome, dict(consumer.members), now_ms)
+    account.end(outcome, dict(consumer.members), len(consumer.members), now_ms)
     consumer.account = None
     result.ended = (*result.ended, account)
+
+
+def _named(overtaken: Account, consumer: ConsumerGroup) -> dict[str, ConsumerMember]:
+    """Members that the record of an epoch that is overtaken names; the step may have removed some."""
+    if overtaken.assigned_ms is None:
+        return {}
+    found = {}
+    for member_id in dict.fromkeys((*overtaken.changed, *overtaken.told, *islice(overtaken.waits, NAMED))):
+        member = consumer.members.get(member_id)
+        if member is None and member_id in consumer.departing:
+            member, _target = consumer.departing[member_id]
+        if member is not None:
+            found[member_id] = member
+    return found
 
 
 def _newcomers(result: Result) -> dict[str, Joined]:

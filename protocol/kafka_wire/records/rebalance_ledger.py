@@ -52,14 +52,17 @@ overtaken_by
     a trigger: what raised the next epoch (or began a rebalance, where the group became a classic one) before all had
     reached this one
 held_up
-    the longest wait after `assigned_ms`: `member_id`, `after_ms`, and `phase`: `revoke`, until the member had given up
-    partitions, or `heartbeat`, until its next request came when it could go on; `away` if it is a static member that
-    has left for now. Absent where nobody was waited for
+    the longest wait after `assigned_ms`: `member_id`, `client_id`, `instance`, `after_ms`, and `phase`: `revoke`, until
+    the member had given up partitions, or `heartbeat`, until its next request came when it could go on; `away` if it is
+    a static member that has left for now. Absent where nobody was waited for
 gave_up, got
     how many partitions members had to give up, and how many they were to get: by the target assignments of this epoch
     and of the one before
+not_reached
+    number of members that had not reached the epoch at its end; absent where all had
 members
-    in the order in which they reached the epoch, the others last: `member_id`, `client_id`, `instance`, `after_ms`
+    in the order in which they reached the epoch, the others last; of an epoch that was overtaken, only those that had
+    to give up or get something, and ten that had not reached it: `member_id`, `client_id`, `instance`, `after_ms`
     since `began_ms` (null: it did not reach it), `gave_up` and `got` (partitions by topic), `told_after_ms` and
     `revoked_after_ms` where it had partitions to give up, `classic` if it uses the classic protocol, `away`. Members
     in `dropped` have `gave_up` and `client_id` there
