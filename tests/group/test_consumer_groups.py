@@ -338,6 +338,18 @@ def test_a_burst_of_joins_costs_two_assignments() -> None:
     assert world.consumer.state is ConsumerState.STABLE
 
 
+def test_a_member_that_changes_its_instance_id_leaves_the_old_one_to_others() -> None:
+    world = World(interval_ms=0)
+    world.topics.put("a", 2)
+    said = {"rebalance_timeout_ms": 1_000, "topic_partitions": [], "subscribed_topic_names": ["a"]}
+    assert not world.heartbeat("one", 0, instance_id="i", **said).error_code
+    assert not world.heartbeat("one", 0, instance_id="j", **said).error_code
+    assert world.consumer.static_members == {"j": "one"}
+    assert not world.heartbeat("one", -1, instance_id="j").error_code
+    assert not world.heartbeat("two", 0, instance_id="i", **said).error_code
+    assert world.consumer.static_members == {"i": "two"}
+
+
 def test_expressions_are_resolved_in_a_step_of_their_own() -> None:
     world = World(interval_ms=0)
     world.topics.put("a", 2)

@@ -21,6 +21,7 @@ from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchResponseGroup
 from kafka_wire.errors import ErrorCode
 from tests.reference.canonical import filled, parts, put_in_order, rendered
 from tests.reference.consumer_requests import (
@@ -316,6 +317,9 @@ class ConsumerPlayer:
             return None, ["closed"]
         self._note(wire, answer)
         put_in_order(answer.request, answer.message)
+        for group in getattr(answer.message, "groups", []):
+            if type(group) is OffsetFetchResponseGroup:
+                group.topics.sort(key=lambda topic: (topic.name, self.names.ids.get(topic.topic_id, "")))
         lines = rendered(self.names, answer.message, answer.codec.api_version)
         self.names.news.clear()
         seat = next(seat for seat in self.seats if seat.letter == wire.name[0])

@@ -160,7 +160,7 @@ class ConsumerWording(Wording):
         member_id = self._member_id(epoch, version)
         full = step["full"] or epoch == 0
         request = ConsumerGroupHeartbeatRequest(self.group(step["group"]), member_id, epoch)
-        request.instance_id = self.instance(step, seat, 9, 0)
+        request.instance_id = self._instance(epoch)
         change = step.get("change", {})
         if epoch == 0 or full:
             self._tell_all(request, version)
@@ -174,10 +174,22 @@ class ConsumerWording(Wording):
             request.rack_id = change["rack"]
         if "rebalance" in change:
             request.rebalance_timeout_ms = change["rebalance"]
-        if "instance" in change:
+        if "instance" in change and epoch:
             request.instance_id = change["instance"]
         request.topic_partitions = self._owned(step["ack"], full, epoch)
         return request, version
+
+    def _instance(self, epoch: int) -> str | None:
+        """A member that is there joins under no other instance id than its own, which nobody else does: Kafka keeps a
+        member's earlier instance id, and refuses everybody who comes with it until its next load (a listed difference).
+        """
+        step, seat = self.step, self.seat
+        if epoch == 0 and seat.member_id and step["id"] in ("own", "none"):
+            found: str | None = seat.settings["instance"]
+            return found
+        if epoch == 0 and step["id"] not in ("own", "none"):
+            return None
+        return self.instance(step, seat, 9, 0)
 
     def _tell_all(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         seat = self.seat

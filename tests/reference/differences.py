@@ -68,6 +68,12 @@ ALLOWED = (
         "tests/reference/consumer_player.py",
     ),
     Known(
+        "a member of the consumer protocol that joins again under another instance id",
+        "Kafka keeps the earlier id in memory, and refuses everybody who comes with it once the member has left, until "
+        "the next load; we free it, and random programs keep to one instance id",
+        "tests/reference/consumer_requests.py",
+    ),
+    Known(
         "limits",
         "Kafka limits neither the ids that it hands out to members that never come back, nor the length of a group "
         "id beyond what its log takes, nor a member's metadata; we refuse requests beyond our limits: "

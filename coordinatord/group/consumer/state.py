@@ -251,7 +251,10 @@ class ConsumerGroup:
 
     def put(self, member: ConsumerMember) -> None:
         """Add a member, or replace the one with its id."""
-        self._count(self.members.get(member.member_id), -1)
+        old = self.members.get(member.member_id)
+        self._count(old, -1)
+        if old is not None and old.instance_id != member.instance_id:
+            self._forget_instance(old)
         self.slots = timeline_table(len(self.members), self.slots)
         self.members[member.member_id] = member
         self._count(member, 1)
@@ -264,8 +267,8 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self._count(member, -1)
         self.unreconciled.discard(member_id)
-        if member is not None and self.static_members.get(member.instance_id or "") == member_id:
-            del self.static_members[member.instance_id or ""]
+        if member is not None:
+            self._forget_instance(member)
 
     def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
         """There is a target assignment for this epoch."""
@@ -325,6 +328,11 @@ class ConsumerGroup:
         return self.classic_members - sum(member.classic is not None for member in gone) == staying
 
     # Within
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """The member does not go by its instance id any more."""
+        if self.static_members.get(member.instance_id or "") == member.member_id:
+            del self.static_members[member.instance_id or ""]
 
     def _count(self, member: ConsumerMember | None, change: int) -> None:
         """Add a member to the counts, or take it out of them."""
