@@ -4,7 +4,6 @@
     python -m tests.reference.consumer_programs --seed 17              one of them; a difference is made small and told
     python -m tests.reference.consumer_programs --first 5000 --count 200
     python -m tests.reference.consumer_programs --record               record the thousand that CI replays
-    python -m tests.reference.consumer_programs --record --seed 17     some of them anew
     python -m tests.reference.consumer_programs --exact                assignments count as our assignors make them
 
 Nothing in these programs waits, so a thousand take minutes. Needs Java 17 and Maven.
@@ -56,6 +55,9 @@ NO_LEDGER: Mapping[str, str] = {"rebalance.ledger.topic.enable": "false"}
 RECORDINGS = Path(__file__).parent / "consumer_recordings.json.xz"
 """What Kafka made of a thousand programs."""
 SEEDS = range(1, 1001)
+QUICK_RECORDINGS = RECORDINGS.with_name("consumer_recordings_quick.json.xz")
+"""The first of them, for tests that shall not read all."""
+QUICK_SEEDS = range(1, 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,19 +302,19 @@ def of_record(one: dict[str, Any]) -> tuple[Program, Played]:
     )
 
 
-def write(outcome: Outcome, path: Path = RECORDINGS) -> None:
-    """One line for each program, by policy."""
+def write(outcome: Outcome, path: Path, seeds: range) -> None:
+    """What Kafka has told of programs, by policy."""
     data: dict[str, Any] = {
         policy: {
             "topic_ids": {name: base64.b64encode(one).decode() for name, one in outcome.topic_ids[policy].items()},
-            "programs": [as_record(*told[seed]) for seed in sorted(told)],
+            "programs": [as_record(*told[seed]) for seed in sorted(told) if seed in seeds],
         }
         for policy, told in outcome.told.items()
     }
     path.write_bytes(lzma.compress(json.dumps(data, ensure_ascii=False).encode(), preset=9))
 
 
-def recordings(path: Path = RECORDINGS) -> dict[str, tuple[Told_, dict[str, bytes]]]:
+def recordings(path: Path) -> dict[str, tuple[Told_, dict[str, bytes]]]:
     """By policy: programs with Kafka's stories, and the ids of the shared topics."""
     data = json.loads(lzma.decompress(path.read_bytes()))
     return {
@@ -324,11 +326,11 @@ def recordings(path: Path = RECORDINGS) -> dict[str, tuple[Told_, dict[str, byte
     }
 
 
-def replayed(share: Iterable[int], exact: bool = False) -> list[Difference]:
+def replayed(share: Iterable[int], path: Path = RECORDINGS, exact: bool = False) -> list[Difference]:
     """Where we do not do what Kafka did in the recorded programs of these seeds."""
     wanted = set(share)
     found = []
-    for policy, (pairs, topic_ids) in recordings().items():
+    for policy, (pairs, topic_ids) in recordings(path).items():
         chosen = [(it, story) for it, story in pairs if it.seed in wanted]
         if chosen:
             found += differences(chosen, topic_ids, SETTINGS[policy], exact)
@@ -349,7 +351,8 @@ def main(arguments: list[str]) -> int:
     began_s = time.monotonic()
     outcome = compare(kafka_libs(), [program(seed) for seed in seeds], given.minutes, given.shrink, given.exact)
     if given.record:
-        write(outcome)
+        write(outcome, RECORDINGS, SEEDS)
+        write(outcome, QUICK_RECORDINGS, QUICK_SEEDS)
     print(report(outcome))
     print(f"{outcome.played} programs, {outcome.requests} steps told, in {time.monotonic() - began_s:.0f} s")
     return 1 if outcome.found else 0

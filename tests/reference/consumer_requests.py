@@ -306,7 +306,7 @@ class ConsumerWording(Wording):
             request.group_instance_id = self.instance(step, seat, version, 3)
         for name, numbers in step["topics"].items():
             parts = [TxnOffsetCommitRequestPartition(each, step["offset"] + each, -1, "") for each in numbers]
-            request.topics.append(TxnOffsetCommitRequestTopic(name, parts))
+            request.topics.append(TxnOffsetCommitRequestTopic(name, partitions=parts))
         return request, version
 
     def end_transaction(self) -> tuple[Any, int]:
