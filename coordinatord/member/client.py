@@ -95,10 +95,10 @@ class Client:
 
     # Called by the application
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to these topics; with none, leave the group."""
+    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
+        """Subscribe to these topics, or to those that `pattern` matches (see events.Subscribe); without, leave."""
         with self._acquired("subscribe"):
-            self._tell(Subscribe(topics))
+            self._tell(Subscribe(topics, pattern))
             self._raise_failure()
 
     async def poll(self, timeout_s: float = 0.0) -> dict[TopicPartition, list[Record]]:

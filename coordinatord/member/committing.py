@@ -7,7 +7,8 @@
 | before rejoin| after retries of retriable errors, up to the rebalance timeout             |
 | sync         | after retries of retriable errors, up to its own timeout                   |
 
-A member commits with its generation and only while it is Stable: an owner that was replaced must not commit.
+A member commits with its generation and only while it is Stable: an owner that was replaced must not commit. With the
+consumer protocol it commits with its epoch, whatever it is doing; the coordinator refuses epochs that are too old.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
         if member.prepare_commit is not None:
             member.wake_at(member.prepare_deadline_ms)
             return False
-        if member.prepare_commit_error in RETRIABLE:
+        if _is_retried(member, member.prepare_commit_error):
             member.prepare_commit_error = None
             member.join_again_ms = now_ms + member.settings.retry_backoff_ms
             member.wake_at(member.join_again_ms)
@@ -100,6 +101,15 @@ def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
     member.prepare_commit = None
     member.prepare_commit_error = None
     return True
+
+
+def _is_retried(member: Member, error: ErrorCode | None) -> bool:
+    """Whether the commit before a rebalance is tried again: with the consumer protocol also after an epoch that the
+    member has left meanwhile, and not if a topic is gone.
+    """
+    if member.membership is not None and error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        return error is ErrorCode.STALE_MEMBER_EPOCH and member.membership.epoch > 0
+    return error in RETRIABLE
 
 
 def drive_sync_commit(member: Member, now_ms: int, result: Result) -> None:
@@ -127,6 +137,8 @@ def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms:
     error = error_of(next((code for code in codes if code), 0))
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
         coordinator_failed(member, now_ms, result)
+    elif member.membership is not None:
+        pass  # what became of the member, its next heartbeat tells
     elif error is ErrorCode.REBALANCE_IN_PROGRESS:
         member.request_rejoin("offset commit failed since group is already rebalancing")
     elif error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
@@ -159,6 +171,8 @@ def _send(
         error = ErrorCode.NONE
     elif member.coordinator is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    elif member.membership is not None:
+        error = None  # what the coordinator thinks of the epoch, it says itself
     elif member.state is UNJOINED:
         error = ErrorCode.UNKNOWN_MEMBER_ID
     elif member.state is not STABLE:
@@ -198,7 +212,7 @@ def _settle(
     result: Result,
 ) -> None:
     """Report the result to the caller of the commit."""
-    if error is ErrorCode.FENCED_INSTANCE_ID:
+    if error is ErrorCode.FENCED_INSTANCE_ID and member.membership is None:
         member.failure = (error, "OffsetCommit")
     if isinstance(context, SyncCommit):
         context.send = None

@@ -57,9 +57,14 @@ class Woken:
 
 @dataclass(slots=True)
 class Subscribe:
-    """Replace the subscription with these topics; takes effect at the next poll."""
+    """Replace the subscription with these topics; takes effect at the next poll.
+
+    `pattern`, without topics: all topics that this regular expression of RE2 matches. The coordinator resolves it; it
+    needs the consumer protocol (KIP-848).
+    """
 
     topics: Iterable[str]
+    pattern: str | None = None
 
 
 @dataclass(slots=True)

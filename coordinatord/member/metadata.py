@@ -83,9 +83,12 @@ def _snapshot(member: Member) -> dict[str, object]:
 
 
 def _ask(member: Member, result: Result) -> None:
-    request = MetadataRequest(
-        [MetadataRequestTopic(name=topic) for topic in sorted(_topics(member))],
-        member.settings.allow_auto_create_topics,
-    )
+    membership = member.membership
+    if membership is not None and membership.pattern is not None:
+        # What the expression matches, only the coordinator knows: it tells the topics' ids.
+        topics = [MetadataRequestTopic(topic_id) for topic_id in membership.target.partitions]
+    else:
+        topics = [MetadataRequestTopic(name=topic) for topic in sorted(_topics(member))]
+    request = MetadataRequest(topics, member.settings.allow_auto_create_topics)
     member.metadata_send = Send(ANY_NODE, False, request, member.settings.request_timeout_ms)
     result.sends.append(member.metadata_send)

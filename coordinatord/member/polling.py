@@ -18,6 +18,9 @@ While the coordinator is unknown, kept records are returned only when the poll's
 from __future__ import annotations
 
 from coordinatord.member.committing import auto_commit, commit, drive_sync_commit
+from coordinatord.member.consumer.heartbeats import leave_group as leave_consumer_group
+from coordinatord.member.consumer.membership import give_up_all, take_part
+from coordinatord.member.consumer.reconciling import reconcile
 from coordinatord.member.events import Commit
 from coordinatord.member.fetching import collect, send_fetches
 from coordinatord.member.finding import ensure_coordinator
@@ -75,6 +78,11 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
 
 def _coordinate(member: Member, now_ms: int, result: Result) -> bool:
     """Steps 1 and 2. Returns False if the poll must wait here. A poll does not wait for a join (KIP-429)."""
+    if member.membership is not None:
+        take_part(member, now_ms, result)
+        reconcile(member, now_ms, result)
+        auto_commit(member, now_ms, result)
+        return not member.settings.fetches or update_positions(member, now_ms, result)
     if not ensure_coordinator(member, now_ms, result):
         return False
     if not ensure_active_group(member, now_ms, result):
@@ -100,7 +108,7 @@ def _close(member: Member, now_ms: int, result: Result) -> None:
     member.sync_commit = None
     if not member.closed:
         member.closed = True
-        unsubscribe(member, closing.leave, "the consumer is being closed", result)
+        unsubscribe(member, closing.leave, "the consumer is being closed", now_ms, result)
     pending = _awaited(member)
     if not pending or expired:
         if pending:
@@ -117,8 +125,12 @@ def _awaited(member: Member) -> int:
     return sum(type(each.request) not in (JoinGroupRequest, SyncGroupRequest) for each in member.in_flight)
 
 
-def unsubscribe(member: Member, leave: bool | None, reason: str, result: Result) -> None:
+def unsubscribe(member: Member, leave: bool | None, reason: str, now_ms: int, result: Result) -> None:
     """Give up all partitions and leave the group. `leave` as in events.Close."""
+    if member.membership is not None:
+        give_up_all(member, result)
+        leave_consumer_group(member, leave, now_ms, result)
+        return
     owned = member.assignment
     if owned:
         in_order = member.state is STABLE and member.generation.generation_id >= 0
@@ -143,5 +155,10 @@ def begin_close(member: Member, now_ms: int, result: Result) -> None:
     assert member.closing is not None
     member.close_deadline_ms = now_ms + member.closing.timeout_ms
     member.in_poll = False
-    if member.settings.enable_auto_commit and member.state is STABLE and member.sync_commit is None:
+    if member.settings.enable_auto_commit and _is_member(member) and member.sync_commit is None:
         commit(member, Commit(None, member.closing.timeout_ms), now_ms, result)
+
+
+def _is_member(member: Member) -> bool:
+    """Whether a commit may succeed."""
+    return member.state is STABLE if member.membership is None else member.membership.epoch > 0

@@ -63,6 +63,9 @@ def _offset_fetch(member: Member, partitions: Iterable[TopicPartition]) -> Offse
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
+    member_id, epoch = None, -1
+    if member.membership is not None and member.membership.epoch > 0:
+        member_id, epoch = member.membership.member_id, member.membership.epoch
     topics = []
     for topic, each in numbers.items():
         info = member.cluster.topics.get(topic)
@@ -70,7 +73,7 @@ def _offset_fetch(member: Member, partitions: Iterable[TopicPartition]) -> Offse
     return OffsetFetchRequest(
         group_id,
         [OffsetFetchRequestTopic(*each) for each in numbers.items()],
-        [OffsetFetchRequestGroup(group_id, topics=topics)],
+        [OffsetFetchRequestGroup(group_id, member_id, epoch, topics)],
         require_stable=True,
     )
 
@@ -110,6 +113,8 @@ def committed(member: Member, send: Send, response: OffsetFetchResponse, now_ms:
 def _not_committed(member: Member, error: ErrorCode, now_ms: int, result: Result) -> None:
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
         coordinator_failed(member, now_ms, result)
+    elif member.membership is not None and error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        pass  # the next heartbeat tells the member its epoch, or that it has none
     elif error not in RETRIABLE or error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         member.failure = (error, "OffsetFetch")
     member.offset_fetch_again_ms = now_ms + member.backoff.after_ms(member.offset_fetch_attempts)

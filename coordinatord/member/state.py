@@ -7,6 +7,9 @@
 | COMPLETING_REBALANCE| the response to its SyncGroup              | yes        |
 | STABLE              | nothing: it owns its partitions            | yes        |
 
+This is the classic protocol. A member of the consumer protocol (KIP-848) has a `membership`, whose states are in
+consumer/state.py; its `state` stays UNJOINED, and its `generation` is its id and epoch, or -1 without a group.
+
 All state is volatile. Times are milliseconds of one clock that never decreases.
 """
 
@@ -22,6 +25,7 @@ from coordinatord.member.assignors import ASSIGNORS
 from coordinatord.member.assignors.base import Assignor
 from coordinatord.member.assignors.java_hash import TopicPartition
 from coordinatord.member.cluster import Cluster
+from coordinatord.member.consumer.state import SILENT, Membership, new_member_id
 from coordinatord.member.events import Close, Commit
 from coordinatord.member.fetched import Fetched
 from coordinatord.member.metrics import Metrics
@@ -80,6 +84,8 @@ class MemberSettings:
 
     group_id: str
     group_instance_id: str | None = None
+    group_protocol: str = "classic"  # or consumer: then the coordinator decides on sessions, heartbeats, assignments
+    group_remote_assignor: str | None = None
     client_rack: str = ""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
@@ -109,6 +115,10 @@ class MemberSettings:
     single_threaded: bool = False
 
     def __post_init__(self) -> None:
+        if self.group_protocol not in ("classic", "consumer"):
+            raise ValueError(f"group.protocol is {self.group_protocol!r}: use classic or consumer")
+        if self.group_protocol == "consumer" and self.single_threaded:
+            raise ValueError("a consumer without a heartbeat thread has the classic protocol only")
         unknown = [name for name in self.partition_assignment_strategy if name not in ASSIGNORS]
         if unknown or not self.partition_assignment_strategy:
             what = f"partition.assignment.strategy {unknown or 'is empty'}"
@@ -182,7 +192,8 @@ class Member:
     heartbeat: Heartbeat = field(init=False)
     backoff: Backoff = field(init=False)
     assignors: dict[str, Assignor] = field(init=False)
-    cooperative: bool = field(init=False)  # all its assignors are (KIP-429)
+    cooperative: bool = field(init=False)  # all its assignors are (KIP-429), or it uses the consumer protocol
+    membership: Membership | None = field(init=False)  # of the consumer protocol; None: it uses the classic one
 
     # the coordinator
     coordinator: int | None = None
@@ -255,7 +266,9 @@ class Member:
             settings.session_timeout_ms, settings.heartbeat_interval_ms, settings.max_poll_interval_ms, self.backoff
         )
         self.assignors = {name: ASSIGNORS[name]() for name in settings.partition_assignment_strategy}
-        self.cooperative = all(assignor.cooperative for assignor in self.assignors.values())
+        is_classic = settings.group_protocol == "classic"
+        self.membership = None if is_classic else Membership(new_member_id(self.random))
+        self.cooperative = not is_classic or all(assignor.cooperative for assignor in self.assignors.values())
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -290,7 +303,34 @@ class Member:
             deadline_ms = min(deadline_ms, heartbeat.heartbeat.deadline_ms, heartbeat.session.deadline_ms)
             if not self.in_poll:
                 deadline_ms = min(deadline_ms, heartbeat.poll.deadline_ms)
+        if self.membership is not None:
+            deadline_ms = min(deadline_ms, self.next_background_ms)
         return deadline_ms
+
+    @property
+    def next_background_ms(self) -> int:
+        """When the background thread of the consumer protocol has something to do; NEVER without that protocol."""
+        membership = self.membership
+        if membership is None or membership.state in SILENT or self.closed:
+            return NEVER
+        if self.coordinator is None:
+            return NEVER if self.finding is not None else self.find_again_ms
+        due_ms = NEVER if self.in_poll else self.heartbeat.poll.deadline_ms
+        if membership.in_flight is None:
+            due_ms = min(due_ms, max(membership.due_ms, membership.retry_ms))
+        return due_ms
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it subscribes to topics, or to a regular expression."""
+        return bool(self.subscription) or (self.membership is not None and self.membership.pattern is not None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is in its group and owns what it was told to."""
+        if self.membership is not None:
+            return self.membership.is_settled
+        return self.state is STABLE and not self.rejoin_needed and self.join is None
 
     @property
     def pending_requests(self) -> int:
@@ -300,7 +340,7 @@ class Member:
     @property
     def is_reading(self) -> bool:
         """Whether the network is read: by a call of the application, or by the heartbeat thread."""
-        if self.in_poll or self.sync_commit is not None or self.closing is not None:
+        if self.in_poll or self.sync_commit is not None or self.closing is not None or self.membership is not None:
             return True
         return self.heartbeats and not self.settings.single_threaded
 

@@ -18,11 +18,14 @@ from typing import Any
 
 from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
 from coordinatord.member.calls import acquire
+from coordinatord.member.consumer import heartbeats as consumer_heartbeats
+from coordinatord.member.consumer.state import RECONCILING
 from coordinatord.member.polling import begin_close, go_on, unsubscribe, wake_up
 from coordinatord.member.result import Result
 from coordinatord.member.send import Send
 from coordinatord.member.state import Member
 from coordinatord.member.timer import check_timeout
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.fetch import FetchRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -42,8 +45,23 @@ NOTHING = Result()
 def step(member: Member, event: Any, now_ms: int) -> Result:
     """Handle one event of events.py."""
     result = HANDLERS[type(event)](member, event, now_ms)
+    if member.membership is not None:
+        result = _take_part(member, now_ms, result)
     for send in result.sends:
         send.sent_ms = now_ms
+    return result
+
+
+def _take_part(member: Member, now_ms: int, result: Result) -> Result:
+    """The background thread of the consumer protocol, which runs after each event: send the heartbeat that is due."""
+    if now_ms < member.next_background_ms:
+        return result
+    if result is NOTHING:
+        result = Result()
+    consumer_heartbeats.tick(member, now_ms, result)
+    assert member.membership is not None
+    if member.membership.state is RECONCILING and member.in_poll:
+        go_on(member, now_ms, result)  # told of the next assignment while it acknowledged the last one
     return result
 
 
@@ -81,6 +99,8 @@ def unsupported(member: Member, event: events.Unsupported, now_ms: int) -> Resul
     member.in_flight.pop(send, None)
     if type(send.request) is OffsetCommitRequest:
         committing.unsupported(member, send, now_ms, result)
+    elif type(send.request) is ConsumerGroupHeartbeatRequest:
+        consumer_heartbeats.unsupported(member, send, event.what, now_ms, result)
     elif type(send.request) in (JoinGroupRequest, SyncGroupRequest):
         joining.unsupported(member, event.what)
     else:
@@ -117,7 +137,7 @@ def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
     acquire(member, "poll")
     check_timeout(event.timeout_ms)
     result = Result()
-    if not member.subscription:
+    if not member.is_subscribed:
         raise ValueError("subscribe to at least one topic before you poll")
     member.in_poll = True
     member.poll_until_ms = now_ms + event.timeout_ms
@@ -138,11 +158,17 @@ def wakeup(member: Member, event: events.Wakeup, now_ms: int) -> Result:
 
 def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
     """Takes effect at the next poll; without topics the member leaves at once."""
-    member.subscription = frozenset(event.topics)
-    if member.subscription:
+    topics = frozenset(event.topics)
+    if event.pattern is not None and (member.membership is None or topics):
+        raise ValueError("a regular expression needs group.protocol=consumer, and no topics beside it")
+    member.subscription = topics
+    if member.membership is not None:
+        member.membership.pattern = event.pattern or None
+        member.membership.wants_in = member.is_subscribed
+    if member.is_subscribed:
         return NOTHING
     result = Result()
-    unsubscribe(member, None, "the consumer unsubscribed from all topics", result)
+    unsubscribe(member, None, "the consumer unsubscribed from all topics", now_ms, result)
     return result
 
 
@@ -236,6 +262,7 @@ def _not_left(member: Member, send: Send, now_ms: int, result: Result) -> None:
 network.HANDLERS.update(
     {
         HeartbeatRequest: (heartbeats.answered, _heartbeat_unanswered),
+        ConsumerGroupHeartbeatRequest: (consumer_heartbeats.answered, consumer_heartbeats.unanswered),
         FindCoordinatorRequest: (_found, _not_found),
         JoinGroupRequest: (joining.joined, joining.unanswered),
         SyncGroupRequest: (joining.synced, joining.unanswered),

@@ -36,6 +36,9 @@ STATIC_SINCE: Final = {
 }
 """The first version with `group_instance_id`. In an older one a static member would be taken for a dynamic one."""
 
+PATTERN_SINCE: Final = 1
+"""The first version of ConsumerGroupHeartbeat with `subscribed_topic_regex`."""
+
 _correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
@@ -168,6 +171,11 @@ class Wire(asyncio.Protocol):
             raise NoCommonVersion(
                 f"the broker serves versions {lowest} to {highest} of {name}, and this client speaks {ours.first} to "
                 f"{HIGHEST_USED.get(key, ours.last)}: use {'an older' if lowest > ours.last else 'a newer'} broker"
+            )
+        if version < PATTERN_SINCE and getattr(request, "subscribed_topic_regex", None):
+            raise NoCommonVersion(
+                f"the broker serves {name} up to version {version}, and resolves no regular expressions (since version "
+                f"{PATTERN_SINCE}): use a newer broker, or subscribe to topics"
             )
         static_since = STATIC_SINCE.get(type(request), 0)
         if version < static_since and request.group_instance_id is not None:

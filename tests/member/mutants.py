@@ -36,6 +36,7 @@ TESTS = (
     "world",
 )
 SHELL = ("connections", "wire")
+CONSUMER = ("consumer_membership", "consumer_world", "consumer_like_others")
 LIMIT_S = 120.0
 HANGS_S = 10  # a test that takes so long does not end: it takes a tenth of a second otherwise
 
@@ -167,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
         "joining", 'member.request_rejoin("need to revoke partitions and re-join")', "pass"
     ),
     "one cooperative assignor makes the member cooperative": Mutant(
-        "state", "self.cooperative = all(", "self.cooperative = any("
+        "state", "self.cooperative = not is_classic or all(", "self.cooperative = not is_classic or any("
     ),
     "what was consumed is not committed before a rejoin": Mutant(
         "joining", "if not commit_before_rejoin(member, now_ms, result):", "if False:"
@@ -196,6 +197,72 @@ MUTANTS: dict[str, Mutant] = {
     "the last record is read twice": Mutant(
         "fetching", "kept.next_offset = taken[-1].offset + 1", "kept.next_offset = taken[-1].offset"
     ),
+    # The consumer protocol (KIP-848)
+    "partitions are taken before others are given up": Mutant(
+        "consumer.reconciling",
+        "    if revoked:\n        result.changes.append(Revoked(revoked))\n    assign_partitions(member, wanted)\n"
+        "    result.changes.append(Assigned(added))\n",
+        "    assign_partitions(member, wanted)\n    result.changes.append(Assigned(added))\n    if revoked:\n"
+        "        result.changes.append(Revoked(revoked))\n",
+        CONSUMER,
+    ),
+    "nothing is committed before partitions are given up": Mutant(
+        "consumer.reconciling", "if commit_before_rejoin(member, now_ms, result):", "if True:", CONSUMER
+    ),
+    "the coordinator is not told what was given up": Mutant(
+        "consumer.heartbeats",
+        "if joins or said.assignment != membership.current:",
+        "if joins or said.assignment is None:",
+        CONSUMER,
+    ),
+    "what was given up is told before it was": Mutant(
+        "consumer.heartbeats",
+        "for topic_id, each in membership.current.partitions.items()",
+        "for topic_id, each in membership.target.partitions.items()",
+        CONSUMER,
+    ),
+    "what was reconciled is told an interval later": Mutant(
+        "consumer.reconciling",
+        "    transition_to(member, ACKNOWLEDGING, result)\n    membership.due_ms = now_ms\n\n\ndef _named",
+        "    transition_to(member, ACKNOWLEDGING, result)\n\n\ndef _named",
+        CONSUMER,
+    ),
+    "a fenced member keeps its partitions": Mutant(
+        "consumer.membership",
+        "    membership.attempts = membership.retry_ms = 0\n    _lose(member, now_ms, result)\n",
+        "    membership.attempts = membership.retry_ms = 0\n    join(member, now_ms, result)\n",
+        CONSUMER,
+    ),
+    "a fenced member joins with its last epoch": Mutant(
+        "consumer.membership",
+        "    set_epoch(member, JOINING_EPOCH)\n    transition_to(member, JOINING",
+        "    transition_to(member, JOINING",
+        CONSUMER,
+    ),
+    "a failed heartbeat is not said again in full": Mutant(
+        "consumer.heartbeats", "    membership.say_all_again()\n", "", CONSUMER
+    ),
+    "a response to an earlier life counts": Mutant(
+        "consumer.heartbeats",
+        "if send is not membership.in_flight or send.context != membership.lives:",
+        "if False:",
+        CONSUMER,
+    ),
+    "a static member leaves for good": Mutant(
+        "consumer.membership",
+        "LEAVING_FOR_NOW_EPOCH if is_static and not wanted else LEAVING_EPOCH",
+        "LEAVING_EPOCH",
+        CONSUMER,
+    ),
+    "who does not poll stays": Mutant(
+        "consumer.heartbeats",
+        "if not member.in_poll and member.heartbeat.poll.is_expired(now_ms):",
+        "if False:",
+        CONSUMER,
+    ),
+    "offsets are asked for without the epoch": Mutant(
+        "positions", "if member.membership is not None and member.membership.epoch > 0:", "if False:", CONSUMER
+    ),
 }
 
 
@@ -223,7 +290,7 @@ class _Finder(MetaPathFinder):
 
 
 def path_of(mutant: Mutant) -> Path:
-    return REPOSITORY / "coordinatord" / "member" / f"{mutant.module}.py"
+    return REPOSITORY / "coordinatord" / "member" / f"{mutant.module.replace('.', '/')}.py"
 
 
 def mutated(mutant: Mutant) -> str:
