@@ -14,7 +14,7 @@ Nearly all steps are heartbeats: when one is due, the step returns it, and its r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from coordinatord.member import committing, events, fetching, finding, heartbeats, joining, metadata, network, positions
 from coordinatord.member.calls import acquire
@@ -38,6 +38,13 @@ from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
 
+IN_BACKGROUND: Final = frozenset(
+    {events.Woken, events.Received, events.Failed, events.Unsupported, events.Poll, events.Close}
+)
+"""Events after which a member of the consumer protocol sends the heartbeat that is due. After others, which only set
+something, its next deadline has come.
+"""
+
 NOTHING = Result()
 """The result of an event that asks for nothing. Shared, so it must not be changed."""
 
@@ -45,7 +52,7 @@ NOTHING = Result()
 def step(member: Member, event: Any, now_ms: int) -> Result:
     """Handle one event of events.py."""
     result = HANDLERS[type(event)](member, event, now_ms)
-    if member.membership is not None:
+    if member.membership is not None and type(event) in IN_BACKGROUND:
         result = _take_part(member, now_ms, result)
     for send in result.sends:
         send.sent_ms = now_ms
@@ -53,7 +60,7 @@ def step(member: Member, event: Any, now_ms: int) -> Result:
 
 
 def _take_part(member: Member, now_ms: int, result: Result) -> Result:
-    """The background thread of the consumer protocol, which runs after each event: send the heartbeat that is due."""
+    """The background thread of the consumer protocol: send the heartbeat that is due."""
     if now_ms < member.next_background_ms:
         return result
     if result is NOTHING:

@@ -217,7 +217,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "what was given up is told before it was": Mutant(
         "consumer.heartbeats",
-        "for topic_id, each in membership.current.partitions.items()",
+        "for topic_id, each in membership.claimed.items()",
         "for topic_id, each in membership.target.partitions.items()",
         CONSUMER,
     ),

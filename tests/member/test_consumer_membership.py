@@ -311,6 +311,17 @@ def test_it_gives_up_then_takes_then_says_so() -> None:
     assert said == {topic_id("t"): [1], topic_id("u"): [0]}
 
 
+def test_what_it_was_told_to_take_is_claimed_before_it_is_taken() -> None:
+    """Found by a simulated world: a heartbeat failed while a commit held up the reconciliation. The next one said all
+    again, without the partition to come; the coordinator gave that to another member, and both took it.
+    """
+    lab = ConsumerLab().reconciling()
+    lab.advance(INTERVAL_MS)
+    lab.respond(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    lab.advance(100)
+    assert lab.request.topic_partitions == [TopicPartitions(topic_id("t"), [0, 1])]
+
+
 def test_what_is_known_is_not_held_up_by_what_is_not() -> None:
     lab = ConsumerLab({"t": 2}).stable()
     lab.changes.clear()
@@ -318,7 +329,8 @@ def test_what_is_known_is_not_held_up_by_what_is_not() -> None:
     lab.respond(("t", 0), ("new", 3))
     lab.short_poll()
     assert lab.changes == [Revoked((("t", 1),)), Assigned(())]
-    assert lab.request.topic_partitions == [TopicPartitions(topic_id("t"), [0])]
+    said = {each.topic_id: each.partitions for each in lab.request.topic_partitions or []}
+    assert said == {topic_id("t"): [0], topic_id("new"): [3]}, "nobody else may get what it will take"
     assert lab.state.value == "RECONCILING"
     lab.respond(told=False)
     lab.short_poll()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.member.events import Close, Commit, Failed, Pause, Poll, Received, Seek, Subscribe, Wakeup, Woken
 from coordinatord.member.result import Assigned, Result
 from coordinatord.member.send import ANY_NODE, Send
-from coordinatord.member.state import STABLE, Member
+from coordinatord.member.state import Member
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.member.wire import Wire
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.metadata import MetadataRequest
 from kafka_wire.errors import DecodeError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 POLL_TIMEOUT_MS = 24 * 3_600_000
 RECONNECT_BACKOFF_MS = 50
 CLOSE_TIMEOUT_MS = 30_000
+HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
 
 
 class MemberWire(Wire):
@@ -78,7 +80,7 @@ class Consumer:
         chance = world.engine.chance(f"{self.name} {world.lives}")
         self.random = chance
         self.clock = Clock(self.engine, 1 + chance.uniform(-1, 1) * world.plan.drift, chance.randrange(100_000))
-        self.member = Member(group.member_settings(number), chance.random)
+        self.member = Member(world.member_settings(group, number), chance.random)
         self.alive = True
         self.stopping = False
         self.paused_until_ms = 0
@@ -140,13 +142,11 @@ class Consumer:
         """A member that has all it wants."""
         member = self.member
         return (
-            member.state is STABLE
-            and not member.rejoin_needed
-            and member.join is None
+            member.is_settled
             and member.sync_commit is None
             and member.coordinator is not None
             and all(state.position is not None for state in member.partitions.values())
-            and not any(type(send.request) is not HeartbeatRequest for send in self.unanswered)
+            and not any(type(send.request) not in HEARTBEATS for send in self.unanswered)
         )
 
     # The application

@@ -40,6 +40,8 @@ class Mutant:
     old: str
     new: str
     mistake: str
+    protocol: str = "classic"  # of the worlds that are to notice it
+    invariant: str = ""  # that is to notice it: how the violation begins
 
 
 GROUP, LOG = "coordinatord.group.", "coordinatord.log."
@@ -161,6 +163,27 @@ MUTANTS = (
     Mutant("expires-by-an-earlier-timer", GROUP + "classic.step:_session_timed_out",
            "min(now_ms, member.timer_ms)", "now_ms",
            "a session ends by an earlier deadline's timer, although requests before the last deadline are unread"),
+    Mutant("silence-is-revocation", GROUP + "consumer.reconcile:Reconciliation._still_owns",
+           "if self._owned is None:\n        return True", "if self._owned is None:\n        return False",
+           "a member that does not say what it owns is taken to have given up what it has to",
+           "consumer", "NoDoubleClientAssignment"),
+    Mutant("revoking-is-free", GROUP + "consumer.state:ConsumerGroup._count",
+           "for part in (member.assigned, member.revoking):", "for part in (member.assigned,):",
+           "partitions that a member has yet to give up count as free",
+           "consumer", "ValidPartitionEpoch"),
+    Mutant("epoch-before-revocation", GROUP + "consumer.reconcile:Reconciliation._next",
+           "return self._moved(MemberState.UNREVOKED_PARTITIONS, member_epoch, assigned, revoking)",
+           "return self._moved(MemberState.UNREVOKED_PARTITIONS, self._epoch, assigned, revoking)",
+           "a member is told the new epoch before it has given up what that takes from it",
+           "consumer", "ValidMemberEpoch"),
+    Mutant("old-targets-stay", GROUP + "consumer.epochs:update_target",
+           "if consumer.target.get(member_id) != target:", "if member_id not in consumer.target:",
+           "a member's target is only logged once",
+           "consumer", "LegalTargetAssignment"),
+    Mutant("unreleased-is-forgotten", GROUP + "consumer.reconcile:Reconciliation._next",
+           "MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE", "MemberState.STABLE",
+           "a member never gets what others had to give up first",
+           "consumer", "EventuallyConverges"),
 )  # fmt: skip
 
 
@@ -205,6 +228,11 @@ NOTICED_BY = {
     "expires-before-it-reads": 0,
     "expires-what-falls-due-meanwhile": 121,
     "expires-by-an-earlier-timer": 49,
+    "silence-is-revocation": 11,
+    "revoking-is-free": 0,
+    "epoch-before-revocation": 2,
+    "old-targets-stay": 0,
+    "unreleased-is-forgotten": 1,
 }
 """The first seed from 0 on whose world notices a mutant, with SHORT_QUIET_HOURS: see README.md. Tried before others."""
 
@@ -274,11 +302,11 @@ def hunt(name: str, first_seed: int | None = None, limit_s: float = LIMIT_S) -> 
     began_s, hours, worlds, seed = time.process_time(), 0.0, 0, -1
     with applied(mutant):
         for seed in itertools.chain(known, itertools.count(first_seed or 0)):
-            world, error = play(seed, quiet_hours=SHORT_QUIET_HOURS)
+            world, error = play(seed, quiet_hours=SHORT_QUIET_HOURS, protocol=mutant.protocol)
             worlds += 1
             hours += world.counts.virtual_ms / HOUR_MS
             took_s = time.process_time() - began_s
-            if error is not None:
+            if error is not None and mutant.invariant in str(error):
                 return Outcome(name, seed, worlds, hours, took_s, f"{type(error).__name__}: {error}".split("\n")[0])
             if took_s > limit_s:
                 break

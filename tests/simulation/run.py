@@ -3,6 +3,7 @@
 python -m tests.simulation.run --seed 17            one world: what became of it
 python -m tests.simulation.run --seed 17 --trace    its story, line by line
 python -m tests.simulation.run --worlds 100         new seeds; a violation names its own
+python -m tests.simulation.run --protocol consumer  the same of consumer groups, and of groups in migration
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 
+from tests.simulation.consumer_worlds import ConsumerWorld
 from tests.simulation.plan import HOUR_MS, Plan
 from tests.simulation.world import Counts, World
 
@@ -21,18 +23,24 @@ SHORT_QUIET_HOURS = 3
 """Where there is little time: enough for the shortest retention of offsets."""
 
 
-def command(seed: int, quiet_hours: int | None = None) -> str:
+WORLDS: dict[str, type[World]] = {"classic": World, "consumer": ConsumerWorld}
+
+
+def command(seed: int, quiet_hours: int | None = None, protocol: str = "classic") -> str:
     """What plays a world again."""
     shorter = "" if quiet_hours is None else f" --quiet-hours {quiet_hours}"
-    return f"python -m tests.simulation.run --seed {seed}{shorter}"
+    other = "" if protocol == "classic" else f" --protocol {protocol}"
+    return f"python -m tests.simulation.run{other} --seed {seed}{shorter}"
 
 
-def play(seed: int, *, trace: bool = False, quiet_hours: int | None = None) -> tuple[World, Exception | None]:
+def play(
+    seed: int, *, trace: bool = False, quiet_hours: int | None = None, protocol: str = "classic"
+) -> tuple[World, Exception | None]:
     """One world, and what went wrong in it. `quiet_hours`: at most so many between two times of mayhem."""
     plan = Plan.of(seed)
     if quiet_hours is not None:
         plan = replace(plan, quiet_ms=min(plan.quiet_ms, quiet_hours * HOUR_MS))
-    world = World(seed, plan=plan, trace=trace)
+    world = WORLDS[protocol](seed, plan=plan, trace=trace)
     try:
         world.run()
     except Exception as error:
@@ -53,17 +61,17 @@ class Sweep:
     broken: tuple[str, ...]
 
 
-def sweep(first_seed: int, worlds: int, for_s: float) -> Sweep:
+def sweep(first_seed: int, worlds: int, for_s: float, protocol: str = "classic") -> Sweep:
     """World after world, so many, or for so much of a core's time."""
     began_s = time.process_time()
     counts: list[Counts] = []
     broken = []
     seed = first_seed
     while seed < first_seed + worlds and time.process_time() - began_s < for_s:
-        world, error = play(seed)
+        world, error = play(seed, protocol=protocol)
         counts.append(world.counts)
         if error is not None:
-            broken.append(f"{error!r}\n{command(seed)}")
+            broken.append(f"{error!r}\n{command(seed, None, protocol)}")
         seed += 1
     return Sweep(
         len(counts),
@@ -91,6 +99,7 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="tell all of its story")
     parser.add_argument("--quiet-hours", type=int, help="at most so many between two times of mayhem")
     parser.add_argument("--worlds", type=int, default=20, help="how many worlds, with new seeds (default: 20)")
+    parser.add_argument("--protocol", choices=list(WORLDS), default="classic", help="of the groups (default: classic)")
     arguments = parser.parse_args()
     seeds = (
         [arguments.seed]
@@ -99,12 +108,13 @@ def main() -> int:
     )
     for seed in seeds:
         began_s = time.process_time()
-        world, error = play(seed, trace=arguments.trace, quiet_hours=arguments.quiet_hours)
+        world, error = play(seed, trace=arguments.trace, quiet_hours=arguments.quiet_hours, protocol=arguments.protocol)
         if arguments.trace or error is not None:
             print("\n".join(world.story.told()))
         if error is not None:
             traceback.print_exception(error)
-            print(f"\nseed {seed}: {error}\n{command(seed, arguments.quiet_hours)}   (--trace tells the whole story)")
+            again = command(seed, arguments.quiet_hours, arguments.protocol)
+            print(f"\nseed {seed}: {error}\n{again}   (--trace tells the whole story)")
             return 1
         print(f"seed {seed}: {told(world.counts, time.process_time() - began_s)}")
     return 0

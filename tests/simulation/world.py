@@ -23,6 +23,7 @@ from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.send import ANY_NODE, Send
+from coordinatord.member.state import MemberSettings
 from coordinatord.net.router import Router
 from coordinatord.observe.logger import silent
 from coordinatord.simulation.engine import START_MS, Engine
@@ -64,6 +65,8 @@ class Counts:
 class World:
     """See the module; `run` once."""
 
+    watch_type = Watch
+
     def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
         self.seed = seed
         self.plan = plan = plan or Plan.of(seed)
@@ -84,7 +87,7 @@ class World:
             log_cleaner_min_cleanable_ratio=0.1,
             rebalance_ledger_enable=False,
         )
-        self.watch = Watch(self)
+        self.watch = self.watch_type(self)
         self.network = Network(self.engine)
         self.machine = Machine(self)
         self.consumers: dict[str, Consumer] = {}
@@ -311,6 +314,10 @@ class World:
                 connection.last_active_ms += local_ms
 
     # Members
+
+    def member_settings(self, group: GroupPlan, number: int) -> MemberSettings:
+        """Those of a process that starts now."""
+        return group.member_settings(number)
 
     def start_consumer(self, group: GroupPlan, number: int) -> None:
         name = f"{group.group_id}.c{number}"

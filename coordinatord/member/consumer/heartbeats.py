@@ -122,7 +122,7 @@ def _request(member: Member) -> ConsumerGroupHeartbeatRequest:
         request.server_assignor = said.assignor = assignor
     if joins or said.assignment != membership.current:
         request.topic_partitions = [
-            TopicPartitions(topic_id, sorted(each)) for topic_id, each in membership.current.partitions.items()
+            TopicPartitions(topic_id, sorted(each)) for topic_id, each in membership.claimed.items()
         ]
         said.assignment = membership.current
     if joins:

@@ -142,6 +142,19 @@ class Membership:
         self.said = Said(pattern="" if self.has_said_pattern else None)
 
     @property
+    def claimed(self) -> dict[bytes, frozenset[int]]:
+        """The partitions that the member says it owns: also those that it was told to take and has not taken yet.
+
+        Otherwise the coordinator, if it wants them back just now, would take it that they are free, and give them to
+        another member, while this one takes them. (Kafka's client leaves them out.)
+        """
+        claimed = dict(self.current.partitions)
+        if self.state in (RECONCILING, ACKNOWLEDGING):
+            for topic_id, partitions in self.target.partitions.items():
+                claimed[topic_id] = claimed.get(topic_id, frozenset()) | partitions
+        return claimed
+
+    @property
     def is_settled(self) -> bool:
         """Whether the member owns what it was told, and has said so."""
         return self.state is STABLE and self.current == self.target
