@@ -93,6 +93,7 @@ def simulate(
     \b
     coordinatord simulate --members 40 --partitions 400 --deploy rolling:30s
     coordinatord simulate --crashes 6/d --sweep session=10s,30s --html out.html
+    coordinatord simulate --deploy rolling:30s --sweep protocol=classic,consumer
     """
     try:
         values: dict[str, object] = {} if file is None else read_file(file)

@@ -7,19 +7,24 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.clocks.timer_wheel import TimerWheel
 from coordinatord.clocks.timers import TICK_MS
 from coordinatord.group import events
 from coordinatord.group.classic.step import step
+from coordinatord.group.consumer.metadata_hash import topic_hash
+from coordinatord.group.consumer.state import Surroundings
+from coordinatord.group.consumer.topics import Topic
 from coordinatord.group.offsets.commit_answers import written_out
 from coordinatord.group.result import Cancel, Result, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.member.cluster import Cluster, TopicInfo
 from coordinatord.observe.ledger import Ledger
 from coordinatord.simulation.engine import START_MS, Engine
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest
@@ -36,8 +41,64 @@ TOPIC = "topic"
 Answer = Callable[[int, Any], object]
 """Called with the time at which the response leaves, and the response."""
 
-JOIN, HEARTBEAT, LEAVE, SYNC, COMMIT = 9, 4, 5, 5, 9
+JOIN, HEARTBEAT, LEAVE, SYNC, COMMIT, CONSUMER_HEARTBEAT = 9, 4, 5, 5, 9, 1
 """The request versions that members are assumed to use."""
+
+
+@dataclass(slots=True)
+class ConsumerSettings:
+    """The coordinator's settings of groups of the consumer protocol. Times are milliseconds."""
+
+    session_ms: int
+    heartbeat_ms: int
+    assignment_ms: int
+    assignors: tuple[str, ...] = ("uniform", "range")
+    max_size: int = 2_147_483_647
+    upgrades: bool = True
+    downgrades: bool = True
+    expression_refresh_ms: int = 600_000
+    strict_commits: bool = False
+
+    def session_timeout_ms(self, _group_id: str) -> int:
+        """See coordinatord.group.consumer.state.Limits."""
+        return self.session_ms
+
+    def heartbeat_interval_ms(self, _group_id: str) -> int:
+        """The same."""
+        return self.heartbeat_ms
+
+    def assignment_interval_ms(self, _group_id: str) -> int:
+        """The same."""
+        return self.assignment_ms
+
+
+class OneTopic:
+    """The topics that the group knows: one. See coordinatord.group.consumer.topics.Topics."""
+
+    version = created_version = 1
+
+    def __init__(self, topic_id: bytes, partitions: int) -> None:
+        self._topic = Topic(topic_id, TOPIC, partitions, topic_hash(topic_id, TOPIC, [()] * partitions))
+
+    def find(self, name: str) -> Topic | None:
+        """By name."""
+        return self._topic if name == TOPIC else None
+
+    def find_id(self, topic_id: bytes) -> Topic | None:
+        """By id."""
+        return self._topic if topic_id == self._topic.topic_id else None
+
+    def names(self) -> Iterable[str]:
+        """All names."""
+        return (TOPIC,)
+
+    def num_partitions(self, topic_id: bytes) -> int:
+        """-1: no such topic."""
+        return self._topic.partitions if topic_id == self._topic.topic_id else -1
+
+    def racks(self, _topic_id: bytes, _partition: int) -> frozenset[str]:
+        """There are none."""
+        return frozenset()
 
 
 class Node:
@@ -51,10 +112,13 @@ class Node:
         flush_ms: int,
         on_record: Callable[[dict[str, Any]], object],
         on_step: Callable[[Result], object],
+        consumer_settings: ConsumerSettings,
     ) -> None:
         self.engine = engine
         ids = engine.chance("member ids")
-        self.group = Group(GROUP_ID, settings, lambda: f"{ids.getrandbits(128):032x}")
+        info = TopicInfo(bytes(range(16)), (NODE_ID,) * partitions, (0,) * partitions, (frozenset(),) * partitions)
+        surroundings = Surroundings(OneTopic(info.topic_id, partitions), consumer_settings)
+        self.group = Group(GROUP_ID, settings, lambda: f"{ids.getrandbits(128):032x}", surroundings)
         self.wheel: TimerWheel[TimerKey] = TimerWheel(TICK_MS, START_MS)
         self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda rebalance: on_record(rebalance.head()))
         self.flush_ms = flush_ms
@@ -63,7 +127,6 @@ class Node:
         self.parked: dict[int, Answer] = {}
         self._asked = 0
         self._armed_ms = 1 << 62
-        info = TopicInfo(bytes(range(16)), (NODE_ID,) * partitions, (0,) * partitions, (frozenset(),) * partitions)
         self.cluster = Cluster({NODE_ID: (HOST, PORT)}, {TOPIC: info}, {info.topic_id: TOPIC}, frozenset({TOPIC}))
         found = Coordinator(GROUP_ID, NODE_ID, HOST, PORT, 0)
         self._found = FindCoordinatorResponse(coordinators=[found])
@@ -77,6 +140,10 @@ class Node:
             if result.timers:
                 self.apply(result)
             answer(max(now_ms, self.flushed_ms), result.reply)
+            return True
+        if kind is ConsumerGroupHeartbeatRequest:
+            event = events.ConsumerHeartbeat.of(request, CONSUMER_HEARTBEAT, client_id, "/127.0.0.1")
+            answer(max(now_ms, self.flushed_ms), self.tell(event).reply)
             return True
         if kind is FindCoordinatorRequest:
             answer(now_ms, self._found)
@@ -92,6 +159,12 @@ class Node:
         reply = written_out(request, result.reply) if kind is OffsetCommitRequest else result.reply
         answer(max(now_ms, self.flushed_ms), reply)
         return True
+
+    @property
+    def generation_id(self) -> int:
+        """The group's generation; with the consumer protocol its epoch."""
+        consumer = self.group.consumer
+        return self.group.generation_id if consumer is None else consumer.epoch
 
     def _event(self, kind: type[Any], request: Any, client_id: str) -> Any:
         if kind is JoinGroupRequest:
@@ -123,7 +196,7 @@ class Node:
             self.parked.pop(key)(max(now_ms, self.flushed_ms), response)
         for key in result.dropped:
             self.parked.pop(key, None)
-        if result.transitions or result.changes:
+        if result.transitions or result.changes or result.ended:
             self.ledger.observe(self.group, result, now_ms)
             self.on_step(result)
         if result.timers:

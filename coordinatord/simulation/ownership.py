@@ -24,6 +24,10 @@ class Holder(Protocol):
     def generation_id(self) -> int:
         """The generation of its current assignment; -1 during a rebalance."""
 
+    @property
+    def is_member(self) -> bool:
+        """Whether it takes itself for a member of the group, and the coordinator does, too."""
+
 
 class Ownership:
     """The ownership of all partitions of the topic. All times are milliseconds."""
@@ -89,15 +93,24 @@ class Ownership:
                 self._free_since[partition] = now_ms
                 self._why[partition] = why
 
-    def assigned(self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int) -> None:
-        """A member was assigned these partitions in this generation."""
+    def assigned(
+        self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int, *, has_epochs: bool = False
+    ) -> None:
+        """A member was assigned these partitions in this generation, or with `has_epochs` in this epoch.
+
+        In a generation a partition has one owner. Epochs say less: there, no other member may own the partition now.
+        """
         for partition in partitions:
             generation, other = self._given.get(partition, (-1, -1))
             others = [each for each in self.holders[partition] if each is not who]
             # A static member that restarts gets its former partitions in the same generation.
-            if (generation == generation_id and other != who.number) or any(
-                each.generation_id == generation_id for each in others
-            ):
+            if has_epochs:
+                is_conflict = any(each.is_member for each in others)
+            else:
+                is_conflict = (generation == generation_id and other != who.number) or any(
+                    each.generation_id == generation_id for each in others
+                )
+            if is_conflict:
                 self.conflicts.append((partition, generation_id))
             self._given[partition] = (generation_id, who.number)
             if self._last.get(partition, who.number) != who.number:

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coordinatord.simulation.report import GAPS, Report
+from coordinatord.simulation.report import GAPS, Report, is_told
 from coordinatord.simulation.scenario import Scenario
 from coordinatord.simulation.sweep import Run, advice, table
 from coordinatord.simulation.units import BadScenario, told_ms
@@ -38,6 +38,7 @@ WHOLE_TICKS = 6
 
 PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
     ("Rebalances", lambda it: it.rebalances, "rebalances"),
+    ("Partitions moved", lambda it: it.moved, "partitions"),
     ("Duplicates risked", lambda it: it.duplicates, "records"),
     ("Members expelled alive", lambda it: it.expelled_alive, "members"),
 ]
@@ -59,7 +60,11 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
     swept = [option for option, _value in runs[0].settings]
     best, _alike = best_of(runs)
     told = runs[0].report.scenario
-    settings = ", ".join(f"{name} {value}" for name, value in told.items() if value and name not in swept)
+    settings = ", ".join(
+        f"{name} {value}"
+        for name, value in told.items()
+        if value and name not in swept and (name == "protocol" or "protocol" in swept or is_told(name, told))
+    )
     notes = sorted({note for run in runs for note in run.report.notes})
     return "\n".join(
         [

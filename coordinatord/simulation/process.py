@@ -17,10 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.member.assignors.java_hash import TopicPartition
+from coordinatord.member.consumer.state import ACKNOWLEDGING
 from coordinatord.member.events import Close, Failed, Poll, Received, Seek, Subscribe, Wakeup, Woken
 from coordinatord.member.result import Assigned, Result, Revoked
 from coordinatord.member.send import Send
-from coordinatord.member.state import STABLE, Join, Member, MemberSettings
+from coordinatord.member.state import Join, Member, MemberSettings
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.simulation.engine import START_MS, Engine, Link
@@ -74,6 +75,7 @@ class Process:
         self._stopped_work: int | None = None  # no records are returned since then
         self._commit_base = 0  # start of the commit intervals
         self._committed: dict[TopicPartition, int] = {}  # committed work by owned partition
+        self._held_back: dict[TopicPartition, int] = {}  # work when a poll returned no more of a partition's records
         spacing = settings.auto_commit_interval_ms
         self._commit_every = -(-spacing // self.period_ms) * self.period_ms
         self._tell(Subscribe([TOPIC]))
@@ -83,6 +85,11 @@ class Process:
     def generation_id(self) -> int:
         """The generation of its current assignment; -1 during a rebalance."""
         return self.member.generation.generation_id if self._settled else -1
+
+    @property
+    def is_member(self) -> bool:
+        """See ownership.Holder."""
+        return self.alive and not self.expelled and self.member.generation.generation_id > 0
 
     # What happens to it
 
@@ -176,7 +183,11 @@ class Process:
     def _after(self, now_ms: int) -> None:
         """Schedule the next poll and the member's next deadline."""
         member = self.member
-        settled = member.state is STABLE and not member.rejoin_needed and member.join is None
+        if member.membership is not None and member.membership.reconciling is not None:
+            for partition, state in member.partitions.items():
+                if state.pending_revocation:
+                    self._held_back.setdefault(partition, self._work())
+        settled = member.is_settled
         if settled is not self._settled:
             self._settled = settled
             if settled:
@@ -190,7 +201,7 @@ class Process:
             elif not member.cooperative and self._stopped_work is None:
                 self._stopped_work = self._work()
         if not member.in_poll and member.closing is None:
-            if not settled and (member.inbox or not member.in_flight or _is_over(member.join)):
+            if not settled and self._has_to_poll():
                 self._schedule_poll(self._next_poll_ms(now_ms))
             elif settled and self._poll_at_ms == NEVER:
                 # The poll only has to show that the application is alive.
@@ -201,6 +212,13 @@ class Process:
             self._wakes_at_ms = deadline_ms
             if deadline_ms < NEVER:
                 self.engine.at(deadline_ms, self._wake, deadline_ms)
+
+    def _has_to_poll(self) -> bool:
+        """Whether the member goes on within the application's next poll only."""
+        member = self.member
+        if member.membership is not None:
+            return member.membership.state is not ACKNOWLEDGING  # it waits for a response
+        return bool(member.inbox) or not member.in_flight or _is_over(member.join)
 
     def _wake(self, wakes_at_ms: int) -> None:
         if wakes_at_ms != self._wakes_at_ms or not self.alive or self._waits(self._wake, wakes_at_ms):
@@ -318,10 +336,14 @@ class Process:
         for change in result.changes:
             what = "1 partition" if len(change.partitions) == 1 else f"{len(change.partitions)} partitions"
             if isinstance(change, Assigned):
-                self.say(f"{self.name} takes {what}, generation {self.member.generation.generation_id}")
+                word = "generation" if self.member.membership is None else "epoch"
+                if change.partitions or word == "generation":
+                    self.say(f"{self.name} takes {what}, {word} {self.member.generation.generation_id}")
                 self._committed.update(dict.fromkeys(change.partitions, self._work()))
                 self.ownership.take(self, change.partitions)
-                self.ownership.assigned(self, change.partitions, self.member.generation.generation_id)
+                has_epochs = self.member.membership is not None
+                generation_id = self.member.generation.generation_id
+                self.ownership.assigned(self, change.partitions, generation_id, has_epochs=has_epochs)
             elif self.stopping or isinstance(change, Revoked):
                 self.say(f"{self.name} gives up {what}")
                 self._forget(change.partitions, "stop" if self.stopping else "rebalance")
@@ -331,7 +353,9 @@ class Process:
 
     def _forget(self, partitions: tuple[TopicPartition, ...], cause: str) -> None:
         done = self._work_done()
-        self.ownership.redone(sum(max(0, done - self._committed.pop(each)) for each in partitions))
+        held_back, self._held_back = self._held_back, {}
+        committed = self._committed
+        self.ownership.redone(sum(max(0, held_back.get(each, done) - committed.pop(each)) for each in partitions))
         self.ownership.let_go(self, partitions, cause)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coordinatord.simulation.scenario import OPTIONS, Scenario, attribute, written
+from coordinatord.simulation.scenario import ONLY, OPTIONS, Scenario, attribute, written
 from coordinatord.simulation.units import told_ms
 from coordinatord.simulation.world import World
 from kafka_wire.records.rebalance_ledger import Outcome
@@ -15,11 +16,14 @@ from kafka_wire.records.rebalance_ledger import Outcome
 SLOWEST = 3
 """Number of slowest rebalances in the report."""
 
-ALWAYS = ("members", "partitions", "assignor", "session", "heartbeat")
-"""Options that a report names even at their defaults."""
+ALWAYS = (
+    "members", "partitions", "protocol", "assignor", "server-assignor", "session", "heartbeat",
+    "consumer-session", "consumer-heartbeat",
+)  # fmt: skip
+"""Options that a report names even at their defaults, if they concern the protocol."""
 
 GAPS = {
-    "rebalance": "given up to rejoin",
+    "rebalance": "given up in a rebalance",
     "stop": "its owner was stopped",
     "crash": "its owner crashed",
     "pause": "its owner stood still",
@@ -70,6 +74,11 @@ class Report:
     slowest: list[SlowRebalance]
     notes: list[str]
 
+    @property
+    def is_consumer(self) -> bool:
+        """Whether the members used the consumer protocol: then a rebalance is the way to one epoch."""
+        return self.scenario["protocol"] == "consumer"
+
     def as_json(self) -> dict[str, Any]:
         """The report as a dict for json.dumps."""
         return asdict(self)
@@ -90,7 +99,7 @@ def report(world: World) -> Report:
         rebalances=len(world.records),
         rebalances_by_trigger=dict(triggers.most_common()),
         unfinished=sum(record["outcome"] != Outcome.COMPLETED for record in world.records),
-        generations=world.node.group.generation_id - world.formed_generation,
+        generations=world.node.generation_id - world.formed_generation,
         rebalancing_ms=sum(record["ended_ms"] - record["began_ms"] for record in world.records),
         unowned_ms=total_ms,
         unowned_share=total_ms / (scenario.duration * scenario.partitions),
@@ -105,7 +114,7 @@ def report(world: World) -> Report:
         duplicates=round(ownership.redone_ms * scenario.records / 1000),
         expelled_alive=world.expelled_alive,
         happened=dict(world.happened),
-        slowest=[_slow(record, world.formed_ms) for record in slowest],
+        slowest=[_slow(record, world) for record in slowest],
         notes=_notes(world),
     )
 
@@ -115,17 +124,18 @@ def _percentile(ordered: list[tuple[int, int]], percent: int) -> int:
     return ordered[-(-len(ordered) * percent // 100) - 1][0]
 
 
-def _slow(record: dict[str, Any], formed_ms: int) -> SlowRebalance:
-    joined_ms = record["joined_ms"] or record["ended_ms"]
-    slowest = record.get("slowest", {})
+def _slow(record: dict[str, Any], world: World) -> SlowRebalance:
+    joined_ms = record["joined_ms"] or record.get("assigned_ms") or record["ended_ms"]
+    slowest = record.get("slowest") or record.get("held_up") or {}
+    member_id: str = slowest.get("member_id") or ""
     return SlowRebalance(
-        at_ms=record["began_ms"] - formed_ms,
+        at_ms=record["began_ms"] - world.formed_ms,
         join_ms=joined_ms - record["began_ms"],
         sync_ms=record["ended_ms"] - joined_ms,
         trigger=record["trigger"]["kind"],
         outcome=record["outcome"],
         phase=slowest.get("phase", ""),
-        waited_for=short(slowest.get("member_id") or ""),
+        waited_for=short(world.names.get(member_id, member_id)),
     )
 
 
@@ -137,7 +147,14 @@ def short(member_id: str) -> str:
 def _notes(world: World) -> list[str]:
     scenario = world.scenario
     notes = []
-    if scenario.session < 6_000 or scenario.session > 1_800_000:
+    if scenario.is_consumer and not (
+        45_000 <= scenario.consumer_session <= 60_000 and 5_000 <= scenario.consumer_heartbeat <= 15_000
+    ):
+        notes.append(
+            "A broker with default settings refuses these timeouts: group.consumer.min.session.timeout.ms is 45 s, the "
+            "maximum 60 s; group.consumer.min.heartbeat.interval.ms is 5 s, the maximum 15 s."
+        )
+    if not scenario.is_consumer and (scenario.session < 6_000 or scenario.session > 1_800_000):
         notes.append(
             "A broker with default settings refuses this session timeout: group.min.session.timeout.ms is 6 s, "
             "group.max.session.timeout.ms 30 m."
@@ -158,7 +175,7 @@ def text(it: Report) -> str:
     told = [
         f"{name}\N{NO-BREAK SPACE}{value}"
         for name, value in it.scenario.items()
-        if name in ALWAYS or value != _default(name)
+        if (name in ALWAYS or value != _default(name)) and is_told(name, it.scenario)
     ]
     lines = [
         *_wrapped("Scenario: " + ", ".join(told)),
@@ -169,7 +186,7 @@ def text(it: Report) -> str:
     rows = [
         ("what befell members", happened or "nothing"),
         ("rebalances", _rebalances(it)),
-        ("generations", f"{it.generations:,}"),
+        ("epochs" if it.is_consumer else "generations", f"{it.generations:,}"),
         ("time in rebalances", told_ms(it.rebalancing_ms)),
         ("without an owner", _unowned(it)),
         ("  of each partition", _each(it)),
@@ -185,10 +202,19 @@ def text(it: Report) -> str:
     lines += [f"{name:<{width}}{value}" for name, value in rows]
     if it.slowest:
         lines += ["", "Slowest rebalances:"]
-        lines += [_slow_line(each) for each in it.slowest]
+        lines += [_slow_line(each, it.is_consumer) for each in it.slowest]
     if it.notes:
         lines += [""] + [f"Note: {note}" for note in it.notes]
     return "\n".join(lines) + "\n"
+
+
+def is_told(name: str, options: Mapping[str, str]) -> bool:
+    """Whether an option concerns the protocol of this scenario, as written. Only another protocol than Kafka's default
+    is worth a word.
+    """
+    if name == "protocol":
+        return options["protocol"] != "classic"
+    return ONLY.get(name, options["protocol"]) == options["protocol"]
 
 
 def _wrapped(text: str) -> list[str]:
@@ -225,10 +251,11 @@ def _each(it: Report) -> str:
     )
 
 
-def _slow_line(slow: SlowRebalance) -> str:
+def _slow_line(slow: SlowRebalance, is_consumer: bool) -> str:
+    first, second = ("computing the target", "reconciling") if is_consumer else ("join", "assignment")
     who = f", waiting for {slow.waited_for}" if slow.waited_for else ""
     overtaken = "" if slow.outcome == Outcome.COMPLETED else f" ({slow.outcome})"
     return (
         f"  {told_ms(slow.join_ms + slow.sync_ms)} at {told_ms(slow.at_ms)}: {slow.trigger}{overtaken}; "
-        f"join {told_ms(slow.join_ms)}, assignment {told_ms(slow.sync_ms)}{who}"
+        f"{first} {told_ms(slow.join_ms)}, {second} {told_ms(slow.sync_ms)}{who}"
     )

@@ -39,15 +39,20 @@ class Scenario:
 
     members: int = 3
     partitions: int = 12
+    protocol: str = "classic"
     assignor: tuple[str, ...] = ("range", "cooperative-sticky")
+    server_assignor: str = "uniform"
     static: bool = False
     session: int = 45_000
     heartbeat: int = 3_000
     max_poll: int = 300_000
     processing: int = 100
     records: float = 100.0
+    consumer_session: int = 45_000
+    consumer_heartbeat: int = 5_000
     commit: int = 5_000
     initial_delay: int = 3_000
+    assignment_interval: int = 1_000
     latency: int = 2
     flush: int = 2
     duration: int = 3_600_000
@@ -59,6 +64,28 @@ class Scenario:
     slow: Rate = NEVER
     events: tuple[Planned, ...] = ()
     seed: int = 0
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether the members use the consumer protocol (KIP-848)."""
+        return self.protocol == "consumer"
+
+    def concerns(self, option: str) -> bool:
+        """Whether an option matters with this protocol."""
+        return option not in ONLY or ONLY[option] == self.protocol
+
+
+ONLY = {
+    "assignor": "classic",
+    "session": "classic",
+    "heartbeat": "classic",
+    "initial-delay": "classic",
+    "server-assignor": "consumer",
+    "consumer-session": "consumer",
+    "consumer-heartbeat": "consumer",
+    "assignment-interval": "consumer",
+}
+"""Options that matter with one protocol only."""
 
 
 def _whole(minimum: int, maximum: int) -> Callable[[object], int]:
@@ -87,6 +114,16 @@ def _assignors(value: object) -> tuple[str, ...]:
         if name not in ASSIGNORS:
             raise BadScenario(f"there is no assignor {name[:40]!r}: use {', '.join(ASSIGNORS)}, or several joined by +")
     return names
+
+
+def _word(*words: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        word = str(value).strip().lower()
+        if word not in words:
+            raise BadScenario(f"{str(value)[:40]!r} is not {' or '.join(words)}")
+        return word
+
+    return parse
 
 
 def _flag(value: object) -> bool:
@@ -126,13 +163,28 @@ class Option:
 OPTIONS: dict[str, Option] = {
     "members": Option(_whole(1, MAX_MEMBERS), "N", "Consumers in the group.", "group"),
     "partitions": Option(_whole(1, MAX_PARTITIONS), "N", "Partitions of the topic.", "group"),
+    "protocol": Option(
+        _word("classic", "consumer"), "NAME", "group.protocol: classic, or consumer (KIP-848), Kafka's next.", "group"
+    ),
     "assignor": Option(
         _assignors, "NAME", "range, roundrobin, sticky or cooperative-sticky; several joined by +.", "group"
+    ),
+    "server-assignor": Option(
+        _word("uniform", "range"), "NAME", "uniform or range: the coordinator's, with the consumer protocol.", "group"
     ),
     "static": Option(_flag, "", "Members are static: each has a group.instance.id.", "group"),
     "session": Option(_time(1), "TIME", "session.timeout.ms", "timeouts"),
     "heartbeat": Option(_time(1), "TIME", "heartbeat.interval.ms", "timeouts"),
     "max-poll": Option(_time(1), "TIME", "max.poll.interval.ms, which is the rebalance timeout, too.", "timeouts"),
+    "consumer-session": Option(
+        _time(1), "TIME", "group.consumer.session.timeout.ms of the coordinator: instead of --session.", "timeouts"
+    ),
+    "consumer-heartbeat": Option(
+        _time(1), "TIME", "group.consumer.heartbeat.interval.ms, instead of --heartbeat.", "timeouts"
+    ),
+    "assignment-interval": Option(
+        _time(), "TIME", "group.consumer.assignment.interval.ms: between two assignments.", "timeouts"
+    ),
     "commit": Option(_time(1), "TIME", "auto.commit.interval.ms", "timeouts"),
     "initial-delay": Option(_time(), "TIME", "group.initial.rebalance.delay.ms of the coordinator.", "timeouts"),
     "processing": Option(_time(), "TIME", "How long an application works between two polls.", "work"),
@@ -206,10 +258,13 @@ def build(values: Mapping[str, object]) -> Scenario:
 
 def check(scenario: Scenario) -> None:
     """Check the constraints between options."""
-    if scenario.heartbeat >= scenario.session:
+    heartbeat, session = scenario.heartbeat, scenario.session
+    if scenario.is_consumer:
+        heartbeat, session = scenario.consumer_heartbeat, scenario.consumer_session
+    if heartbeat >= session:
         raise BadScenario(
-            f"a heartbeat every {written_ms(scenario.heartbeat)} does not keep a session of "
-            f"{written_ms(scenario.session)} alive: take a third of it"
+            f"a heartbeat every {written_ms(heartbeat)} does not keep a session of {written_ms(session)} alive: take a "
+            "third of it"
         )
     for event in scenario.events:
         if event.number >= scenario.members:

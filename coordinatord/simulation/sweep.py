@@ -83,7 +83,7 @@ def advice(runs: Sequence[Run]) -> str:
     """One line of advice from the figures; it says so when there were few events."""
     if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs):
         return "Nothing befalls the members here: add --deploy, --crashes, --pauses, --slow or --event."
-    return _comparison(runs) + _caveat(runs)
+    return _comparison(runs) + _migration(runs) + _caveat(runs)
 
 
 def happened(it: Report) -> str:
@@ -125,6 +125,19 @@ def _comparison(runs: Sequence[Run]) -> str:
         line += f" ({same} {'does' if len(alike) == 2 else 'do'} as well)"
     against = _price(it, min((run.report for run in runs if run not in alike), key=lambda each: cost(each)))
     return f"{line}{against}."
+
+
+def _migration(runs: Sequence[Run]) -> str:
+    """What migrating to the consumer protocol would buy, if that is all that was swept."""
+    by_protocol = {run.report.scenario["protocol"]: run.report for run in runs}
+    if len(runs) != 2 or len(by_protocol) != 2 or runs[0].settings[0][0] != "protocol":
+        return ""
+    before, after = by_protocol["classic"], by_protocol["consumer"]
+    return (
+        f" Migrating from classic to consumer: {told_s(after.unowned_ms)} without an owner instead of "
+        f"{before.unowned_ms / 1000:,.1f}, {plural(after.moved, 'partition')} moved instead of {before.moved:,}, "
+        f"{plural(after.duplicates, 'duplicate')} risked instead of {before.duplicates:,}."
+    )
 
 
 def _percent(share: float) -> str:

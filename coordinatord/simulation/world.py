@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.group.result import Dropped, Result
+from coordinatord.group.consumer.state import ConsumerState
+from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import GroupSettings
 from coordinatord.group.states import STABLE, Cause
 from coordinatord.member.state import MemberSettings
 from coordinatord.simulation.engine import Engine, Link
-from coordinatord.simulation.node import GROUP_ID, TOPIC, Node
+from coordinatord.simulation.node import GROUP_ID, TOPIC, ConsumerSettings, Node
 from coordinatord.simulation.ownership import Ownership
 from coordinatord.simulation.process import Process
 from coordinatord.simulation.scenario import Scenario
@@ -26,11 +27,16 @@ START_WITHIN_MS = 1_000
 FORM_LIMIT_MS = 3_600_000
 """A group that has not formed in an hour never will."""
 
-FALSE_ALARMS = (Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED)
+FALSE_ALARMS = (
+    Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED, Cause.NOT_REVOKED
+)  # fmt: skip
 """Causes for which the coordinator drops members that it believes dead."""
 
 Tell = Callable[[int | None, str], object]
 """Called with milliseconds since the group formed (None before that) and what happened."""
+
+OWN_ID = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
+"""The id that a member of the consumer protocol has made."""
 
 MEMBER_ID = re.compile(r"(member-\d+)-[0-9a-f]{32}")
 
@@ -46,7 +52,18 @@ class World:
         partitions = [(TOPIC, number) for number in range(scenario.partitions)]
         self.ownership = Ownership(self.engine, partitions)
         settings = GroupSettings(initial_rebalance_delay_ms=scenario.initial_delay)
-        self.node = Node(self.engine, settings, scenario.partitions, scenario.flush, self._on_record, self._on_step)
+        consumer_settings = ConsumerSettings(
+            scenario.consumer_session, scenario.consumer_heartbeat, scenario.assignment_interval
+        )
+        self.node = Node(
+            self.engine,
+            settings,
+            scenario.partitions,
+            scenario.flush,
+            self._on_record,
+            self._on_step,
+            consumer_settings,
+        )
         self.tell = tell
         self.formed_ms = 0
         self.formed_generation = 0
@@ -57,6 +74,7 @@ class World:
         self.records: list[dict[str, Any]] = []  # ledger records since the group formed
         self.expelled_alive = 0
         self.happened: Counter[str] = Counter()
+        self.names: dict[str, str] = {}  # of processes, by the ids that members of the consumer protocol make
         self._down: set[int] = set()  # stopped on request, not restarted
         self._coming: set[int] = set()  # waiting to be restarted
 
@@ -76,19 +94,26 @@ class World:
             engine.run_until(engine.now_ms + 100)
         self.forming_ms = engine.now_ms - began_ms
         self.formed_ms = engine.now_ms
-        self.formed_generation = self.node.group.generation_id
+        self.formed_generation = self.node.generation_id
         self.records.clear()
         self.expelled_alive = 0
         self.happened.clear()
         self.ownership.begin()
-        self._say(f"the group has formed: generation {self.formed_generation}, {scenario.members} members")
+        word = "epoch" if scenario.is_consumer else "generation"
+        self._say(f"the group has formed: {word} {self.formed_generation}, {scenario.members} members")
         self._plan()
         engine.run_until(self.formed_ms + scenario.duration)
         self.ownership.end()
 
     def is_formed(self) -> bool:
         """Whether all members are in one generation and know their assignments."""
-        group = self.node.group
+        group, consumer = self.node.group, self.node.group.consumer
+        if consumer is not None:
+            return (
+                len(self.processes) == self.scenario.members == len(consumer.members)
+                and consumer.state is ConsumerState.STABLE
+                and all(each.member.is_settled for each in self.processes.values())
+            )
         return (
             len(self.processes) == self.scenario.members == len(group.members)
             and group.state is STABLE
@@ -140,6 +165,8 @@ class World:
         settings = MemberSettings(
             GROUP_ID,
             group_instance_id=name if scenario.static else None,
+            group_protocol=scenario.protocol,
+            group_remote_assignor=scenario.server_assignor if scenario.is_consumer else None,
             session_timeout_ms=scenario.session,
             heartbeat_interval_ms=scenario.heartbeat,
             max_poll_interval_ms=scenario.max_poll,
@@ -214,10 +241,14 @@ class World:
         self.records.append(record)
 
     def _on_step(self, result: Result) -> None:
+        for change in result.changes if self.scenario.is_consumer else ():
+            if type(change) is Joined:
+                self.names[change.member_id] = change.client_id
         for transition in result.transitions:
             self._say(
-                f"coordinator: {transition.old.value} → {transition.new.value}, generation "
-                f"{transition.generation_id}: {transition.reason}"
+                f"coordinator: {transition.old.value} → {transition.new.value}, "
+                f"{'epoch' if self.scenario.is_consumer else 'generation'} {transition.generation_id}"
+                + (f": {transition.reason}" if transition.reason or not self.scenario.is_consumer else "")
             )
         for change in result.changes:
             if type(change) is Dropped and change.cause in FALSE_ALARMS:
@@ -232,4 +263,5 @@ class World:
 
     def _say(self, text: str) -> None:
         if self.tell is not None:
-            self.tell(self.engine.now_ms - self.formed_ms if self.formed_ms else None, MEMBER_ID.sub(r"\1", text))
+            told = OWN_ID.sub(lambda found: self.names.get(found[0], found[0]), MEMBER_ID.sub(r"\1", text))
+            self.tell(self.engine.now_ms - self.formed_ms if self.formed_ms else None, told)

@@ -48,6 +48,8 @@ RAISED = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
         # It was away while the group became a classic one, or came to an end.
         ErrorCode.GROUP_ID_NOT_FOUND,
+        # The first generation of the classic group has not begun yet: Kafka's coordinator does not expect that.
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
 """What a poll may raise here: then the application ends, and is started again."""

@@ -210,7 +210,7 @@ def test_two_sweeps_are_a_grid_in_one_file_that_needs_nothing_else(tmp_path: Pat
     assert result.output.splitlines()[-1] in own.replace("&#x27;", "'")
     assert "src=" not in own, "nothing is loaded from elsewhere"
     assert "http" not in own
-    assert own.count("plotly-graph-div") == 5
+    assert own.count("plotly-graph-div") == 6
 
 
 def test_without_plotly_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
