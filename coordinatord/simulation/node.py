@@ -58,6 +58,7 @@ class ConsumerSettings:
     downgrades: bool = True
     expression_refresh_ms: int = 600_000
     strict_commits: bool = False
+    version: int = 0  # they do not change
 
     def session_timeout_ms(self, _group_id: str) -> int:
         """See coordinatord.group.consumer.state.Limits."""

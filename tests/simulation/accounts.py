@@ -97,11 +97,13 @@ class Watched(Ownership):
         super().begin()
         self.assigned_ms = []
 
-    def assigned(self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int) -> None:
+    def assigned(
+        self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int, *, has_epochs: bool = False
+    ) -> None:
         given = list(partitions)
         if given:
             self.assigned_ms.append(self.engine.now_ms - self.began_ms)
-        super().assigned(who, given, generation_id)
+        super().assigned(who, given, generation_id, has_epochs=has_epochs)
 
 
 def simulated(scenario: Scenario) -> Seen:

@@ -47,7 +47,8 @@ def kafka_python(arguments: dict[str, Any]) -> list[str]:
 def java(arguments: dict[str, Any]) -> list[str]:
     """The Java client 4.3: what the model is a model of."""
     settings = {name.replace("_", "."): value for name, value in arguments["settings"].items()}
-    settings["partition.assignment.strategy"] = arguments["assignor"]
+    if arguments["assignor"] is not None:
+        settings["partition.assignment.strategy"] = arguments["assignor"]
     return [*java_program(), arguments["topic"], *(f"{name}={value}" for name, value in settings.items())]
 
 
@@ -132,14 +133,17 @@ class Stage:
             "bootstrap_servers": self.bootstrap,
             "group_id": self.topic,
             "client_id": f"member-{number}",
-            "session_timeout_ms": scenario.session,
-            "heartbeat_interval_ms": scenario.heartbeat,
             "max_poll_interval_ms": scenario.max_poll,
             "auto_commit_interval_ms": scenario.commit,
         }
         if scenario.static:
             settings["group_instance_id"] = f"member-{number}"
-        [assignor] = scenario.assignor
+        assignor = None
+        if scenario.is_consumer:
+            settings["group_protocol"] = "consumer"
+        else:
+            settings |= {"session_timeout_ms": scenario.session, "heartbeat_interval_ms": scenario.heartbeat}
+            [assignor] = scenario.assignor
         arguments = {"topic": self.topic, "assignor": assignor, "settings": settings}
         return Real(number, self._command(arguments), self.told)
 

@@ -37,6 +37,25 @@ STORIES: dict[str, dict[str, object]] = {
 }
 """By name, what differs from USUAL."""
 
+CONSUMER: dict[str, dict[str, object]] = {
+    "rolling deployment, static members": ROLLING
+    | {"deploy": "rolling:4s", "deploy-at": "2100ms", "restart": "2s", "static": True},
+    "a crash, back after its session": {"events": ["2100ms:crash:1"], "restart": "10s"},
+    "a static member stays away for too long": {"static": True, "events": ["2100ms:stop:1", "12100ms:start:1"]},
+}
+"""The same of the consumer protocol. Heartbeats begin when a member joins, so members have their own times for them:
+with an interval this short it does not matter which.
+"""
+
+CONSUMER_USUAL: dict[str, object] = USUAL | {
+    "protocol": "consumer",
+    "consumer-session": "6s",
+    "consumer-heartbeat": "150ms",
+    "assignment-interval": 0,
+    "duration": "18s",
+}
+CONSUMER_STORIES = {name: build(CONSUMER_USUAL | CONSUMER[name]) for name in CONSUMER}
+
 SWEEP = {
     session: build(USUAL | {"session": session, "events": ["4600ms:crash:1"], "restart": "1h", "duration": "28s"})
     for session in ("7s", "11s", "19s")
