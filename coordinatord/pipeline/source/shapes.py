@@ -22,7 +22,7 @@ class Shape:
         if self.single:
             schema = KINDS[self.single].schema
         else:
-            inner = [pa.field(kind, pa.struct(list(_own(kind)))) for kind in self.kinds]
+            inner = [pa.field(kind, pa.struct(_nullable(kind))) for kind in self.kinds]
             schema = pa.schema([*PLACE, pa.field("kind", pa.string(), nullable=False), *inner])
         unknown = [name for name in columns if name not in schema.names]
         if unknown:
@@ -44,11 +44,16 @@ class Shape:
         return batch.select(self.schema.names) if self.single else batch
 
     def _widen(self, kind: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        own = pa.StructArray.from_arrays([batch.column(f.name) for f in _own(kind)], fields=list(_own(kind)))
+        own = pa.StructArray.from_arrays([batch.column(f.name) for f in _own(kind)], fields=_nullable(kind))
         place = [batch.column(field.name) for field in PLACE]
         names = pa.array([kind] * batch.num_rows, pa.string())
         rest = [own if other == kind else pa.nulls(batch.num_rows, self.full.field(other).type) for other in self.kinds]
         return pa.RecordBatch.from_arrays([*place, names, *rest], schema=self.full)
+
+
+def _nullable(kind: str) -> list[pa.Field]:
+    """The fields of a kind's struct: null in the rows of other kinds, whose structs are null, and Arrow checks that."""
+    return [field.with_nullable(True) for field in _own(kind)]
 
 
 def _own(kind: str) -> Iterator[pa.Field]:

@@ -56,6 +56,8 @@ def test_every_kind_of_the_golden_segment(spark: Any) -> None:
     for kind in (*expected, "share_group_metadata"):
         frame = Source(str(GOLDEN)).read(spark, kind)
         assert plain(frame.collect()) == plain_rows(expected.get(kind, [])), kind
+    together = Source(str(GOLDEN)).read(spark).toArrow()
+    assert together.num_rows == sum(map(len, expected.values()))
 
 
 def plain_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
