@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinatord.pipeline.analysis.generations import HEARTBEAT_MS, Commits, Generation, Member
-from coordinatord.pipeline.analysis.rebalances import silence_ms
+from coordinatord.pipeline.analysis.rebalances import doubt_of_expiry, silence_ms, stopped_polling
 
 MINUTE_MS = 60_000
 LOOP_LIVES = 3
@@ -73,8 +73,10 @@ def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
     found: list[Life] = []
     present: dict[str, Life] = {}
     before: Generation | None = None
-    for after in log:
+    for number, after in enumerate(log):
         members = {} if after is None else after.members
+        if before is not None:
+            _note_commits(present, before, _end_ms(log, number), commits)
         for member_id in [each for each in present if each not in members]:
             life = present.pop(member_id)
             if after is None or before is None:
@@ -89,14 +91,18 @@ def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
                     found.append(life)
                 present[member_id].generations += 1
                 present[member_id].partitions = len(member.assigned)
-                _note_commits(present[member_id], member, before, after.at_ms, commits)
         before = after
     if before is not None:
-        for member_id, life in present.items():
-            last_ms = commits.last(before.members[member_id].assigned, 1 << 62)
-            if last_ms is not None and last_ms >= before.at_ms:
-                life.last_commit_ms = last_ms
+        _note_commits(present, before, EVER_MS, commits)
     return found
+
+
+EVER_MS = 1 << 62
+
+
+def _end_ms(log: Sequence[Generation | None], number: int) -> int:
+    """When the generation before this place in the log ended; the log does not say when a group was deleted."""
+    return next((each.at_ms for each in log[number:] if each is not None), EVER_MS)
 
 
 def _born(member: Member, at_ms: int) -> Life:
@@ -106,13 +112,12 @@ def _born(member: Member, at_ms: int) -> Life:
     )  # fmt: skip
 
 
-def _note_commits(life: Life, member: Member, before: Generation | None, at_ms: int, commits: Commits) -> None:
-    """Store the member's last commit in the generation that ends now."""
-    if before is None or member.member_id not in before.members:
-        return
-    last_ms = commits.last(before.members[member.member_id].assigned, at_ms)
-    if last_ms is not None and last_ms >= before.at_ms:
-        life.last_commit_ms = last_ms
+def _note_commits(present: Mapping[str, Life], generation: Generation, until_ms: int, commits: Commits) -> None:
+    """Store each member's last commit in a generation, which ended at that time."""
+    for member_id, member in generation.members.items():
+        last_ms = commits.last(member.assigned, until_ms)
+        if last_ms is not None and last_ms >= generation.at_ms:
+            present[member_id].last_commit_ms = last_ms
 
 
 def _how_it_went(member: Member, before: Generation, after: Generation, commits: Commits) -> str:
@@ -122,7 +127,9 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
     silence = silence_ms(member, before, joined_ms, commits)
     if silence is None:
         return WENT
-    return EXPIRED if silence >= member.session_timeout_ms - HEARTBEAT_MS else LEFT
+    if silence < member.session_timeout_ms - HEARTBEAT_MS or stopped_polling(member, silence, commits, joined_ms):
+        return LEFT
+    return EXPIRED if doubt_of_expiry(member, silence, commits, joined_ms) is None else WENT
 
 
 def events(found: Sequence[Life], log: Sequence[Generation | None], commits: Commits) -> Iterator[Event]:

@@ -20,6 +20,8 @@ INITIAL_DELAY_MS = 3_000
 """The usual group.initial.rebalance.delay.ms."""
 POLL_SURE = 0.85
 """The confidence that a member left if it was silent for its max.poll.interval.ms."""
+EXPIRED_OR_LEFT = 0.5
+"""The confidence that a session expired if a member that left would have left the same traces."""
 SAME_MS = 60_000
 """A ledger record and a log record belong to the same rebalance if they ended within this time of each other."""
 
@@ -326,6 +328,7 @@ def _somebody_went(
     expired = silence >= member.session_timeout_ms - HEARTBEAT_MS
     told = f"{names_of([member])} had committed last {silence / 1000:.1f} s before the others had rejoined"
     sure = _how_sure(silence, member.session_timeout_ms, expired=expired)
+    doubt = doubt_of_expiry(member, silence, commits, joined_ms) if expired else None
     if stopped_polling(member, silence, commits, joined_ms):
         text = f"{told}: as long as it may be between two polls"
         return Finding(Why.MEMBER_LEFT, member, text, POLL_SURE)
@@ -339,7 +342,10 @@ def _somebody_went(
         # A joining member triggers the rebalance at once, and the group waits for the lost one.
         text = f"{names_of(added)} joined; {told}, longer than its session lasts"
         return Finding(Why.NEW_MEMBER, added[0], text, 0.85)
-    return Finding(Why.SESSION_EXPIRED, member, f"{told}, longer than its session lasts", sure)
+    text = f"{told}, longer than its session lasts"
+    if doubt is not None:
+        return Finding(Why.SESSION_EXPIRED, member, f"{text}; but {doubt}", EXPIRED_OR_LEFT)
+    return Finding(Why.SESSION_EXPIRED, member, text, sure)
 
 
 def _not_synced(
@@ -371,10 +377,28 @@ def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: in
     its application has not polled for that long. Undecided if a session lasts about as long.
     """
     poll_ms = member.rebalance_timeout_ms
-    gaps = [commits.usual_gap(partition, until_ms) for partition in member.assigned]
-    spacing_ms = max((each for each in gaps if each is not None), default=COMMIT_MS)
+    spacing_ms = _spacing_ms(member, commits, until_ms)
     is_apart = poll_ms > member.session_timeout_ms + spacing_ms + HEARTBEAT_MS
     return is_apart and poll_ms <= silence <= poll_ms + spacing_ms + 2 * HEARTBEAT_MS
+
+
+def doubt_of_expiry(member: Member, silence: int, commits: Commits, until_ms: int) -> str | None:
+    """Why a member that was silent for its session timeout may have left all the same, in words; None if it did not.
+    The log has no heartbeats and no requests to leave: only commits, or their absence.
+    """
+    spacing_ms = _spacing_ms(member, commits, until_ms)
+    poll_ms = member.rebalance_timeout_ms
+    if poll_ms <= silence <= poll_ms + spacing_ms + 2 * HEARTBEAT_MS:
+        return f"a client also leaves when its application has not polled for {poll_ms / 1000:.0f} s"
+    if spacing_ms >= member.session_timeout_ms - HEARTBEAT_MS:
+        return f"it committed only every {spacing_ms / 1000:.0f} s"
+    return None
+
+
+def _spacing_ms(member: Member, commits: Commits, until_ms: int) -> int:
+    """How far apart the member's commits usually are."""
+    gaps = [commits.usual_gap(partition, until_ms) for partition in member.assigned]
+    return max((each for each in gaps if each is not None), default=COMMIT_MS)
 
 
 def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:

@@ -53,6 +53,23 @@ def test_how_members_went() -> None:
     assert not found_in(world)
 
 
+def test_the_last_commits_of_members_that_ended() -> None:
+    """A member's commits are those of its partitions while it had them."""
+    world, (left, crashed, _stays) = group_of(3)
+    left.stop()
+    left_ms = world.now_ms
+    world.run(100)
+    crashed.crash()
+    crashed_ms = world.now_ms
+    world.run(100)
+    told = {life.client_id: life.last_commit_ms for life in lives(world.generations(), world.commits())}
+    assert told["c0"] == left_ms, "it commits when it closes"
+    assert crashed_ms - 5_000 <= (told["c1"] or 0) <= crashed_ms
+    log = world.generations()
+    gone = lives([*log, None], world.commits())
+    assert {life.client_id: life.last_commit_ms for life in gone} == told, "the group was deleted"
+
+
 def test_a_static_member_that_restarts_is_replaced() -> None:
     world, (one, _other) = group_of(2, static=True)
     one.crash()

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from coordinatord.pipeline.analysis.generations import NO_COMMITS, Commits, Generation, Member
+from coordinatord.pipeline.analysis.members import LEFT, WENT, lives
 from coordinatord.pipeline.analysis.rebalances import (
     Rebalance,
     rebalances,
 )
 from kafka_wire.records.rebalance_ledger import Why
+from tests.pipeline.histories import Consumer, History
 
 START_MS = 1_700_000_000_000
 
@@ -64,6 +66,25 @@ def test_one_that_left_and_one_that_was_given_up(silent_since: float, cause: str
     assert told.trigger_client_id == "client-b"
     assert told.confidence is not None
     assert told.confidence > 0.7
+
+
+@pytest.mark.parametrize(("session_ms", "poll_ms"), [(10_000, 12_000), (10_000, 15_000), (45_000, 50_000)])
+def test_a_client_that_does_not_poll_leaves_as_one_that_was_given_up_expires(session_ms: int, poll_ms: int) -> None:
+    """The log has no heartbeats: if both timeouts end within seconds of each other, nobody can tell them apart."""
+    world = History(1)
+    consumers = [Consumer(world, f"c{n}", session_ms=session_ms, rebalance_ms=poll_ms) for n in range(3)]
+    for consumer in consumers:
+        consumer.start()
+    world.run(300)
+    consumers[0].hang(poll_ms / 1000 + 60)
+    world.run(poll_ms / 1000 + 30)
+    truth = world.rebalances[-1]["trigger"]["kind"]
+    told = list(rebalances(world.generations(), world.commits()))[-1]
+    assert (truth, told.removed, told.added) == (Why.MEMBER_LEFT, 1, 0)
+    assert told.confidence is not None
+    assert told.trigger == Why.MEMBER_LEFT or told.confidence <= 0.5, told
+    (life,) = [each for each in lives(world.generations(), world.commits()) if each.until_ms is not None]
+    assert life.end in (LEFT, WENT)
 
 
 def test_who_never_committed_is_told_with_little_confidence() -> None:
