@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.pipeline_options import check_followers, job_of, run_options
+from coordinatord.cli.pipeline_options import OutDirectory, check_followers, job_of, run_options
 from coordinatord.cli.progress import Shown
 
 QUIET = {
@@ -23,6 +24,8 @@ QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
+SPARK_LOG = "spark.log"
+"""In OUT: what Spark has to say. Of use only when it fails."""
 
 
 def _no_spark(error: ModuleNotFoundError) -> str:
@@ -58,7 +61,7 @@ def run(**given: Any) -> None:
         with Shown() as progress:
             check_run(job, progress)
             progress.stage("starting Spark")
-            spark = start_spark(**QUIET, **extra)
+            spark = start_spark(job.out / SPARK_LOG, **QUIET, **extra)
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
                 summary = run_pipeline(spark, job, now_ms=int(time.time() * 1000), progress=progress)
@@ -138,7 +141,7 @@ def tables() -> None:
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OutDirectory(),
     help="The directory of `pipeline run --out`.",
 )
 @click.option("--group", required=True, callback=utf8, help="The group.")
@@ -163,9 +166,9 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
         times = [moments.parse_time(text, now_ms) for text in (when, compare) if text is not None]
         moments.check_facts(out)
         found = []
-        with Shown() as progress:
+        with Shown() as progress, tempfile.TemporaryDirectory() as scratch:
             progress.stage("starting Spark")
-            spark = start_spark(**QUIET)
+            spark = start_spark(Path(scratch) / SPARK_LOG, **QUIET)
             spark.sparkContext.setLogLevel("ERROR")
             for number, at_ms in enumerate(times):
                 progress.stage("reading the group's records", number, len(times))
@@ -194,7 +197,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OutDirectory(),
     help="The directory of `pipeline run --out`.",
 )
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,28 @@ STEP_RECORDS = 2_000_000
 MOST = 2**31 - 1
 """Kafka's own settings of this sort are of 32 bits."""
 
-JOB_OPTIONS = (
+
+class OutDirectory(click.Path):
+    """A directory for tables. A URL of another file system is refused: it would become a directory with that name."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):/", str(value))
+        if scheme is not None and scheme[1].lower() != "file":
+            self.fail(
+                f"{value}: tables are written to a directory of this machine only. Copy them from there, or mount "
+                f"the {scheme[1]} file system as a directory",
+                param,
+                context,
+            )
+        if scheme is not None:
+            value = "/" + str(value)[len("file:") :].lstrip("/")
+        return super().convert(value, param, context)
+
+
+SOURCE_OPTIONS = (
     click.option("--source", "sources", multiple=True, metavar="DIR", help="A broker's log directory."),
     click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
     click.option(
@@ -36,7 +58,12 @@ JOB_OPTIONS = (
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="A file of such lines, which keeps passwords out of the process list.",
     ),
-    click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the tables go."),
+)
+"""Where the log is, and the ends of partitions."""
+
+JOB_OPTIONS = (
+    *SOURCE_OPTIONS,
+    click.option("--out", required=True, type=OutDirectory(), help="Where the tables go: a directory of this machine."),
     click.option("--groups", callback=utf8, help="Only these groups: names separated by commas, * and ? allowed."),
     click.option("--topics", callback=utf8, help="Only commits for these topics."),
     click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
@@ -44,7 +71,7 @@ JOB_OPTIONS = (
 )
 """Where the log is, what of it is read, and where the tables go."""
 
-TABLE_OPTIONS = (
+STATUS_OPTIONS = (
     click.option(
         "--window",
         default=600,
@@ -59,6 +86,11 @@ TABLE_OPTIONS = (
         type=click.IntRange(1, MOST),
         help="Ignore lag below this many records.",
     ),
+)
+"""What a status goes by."""
+
+TABLE_OPTIONS = (
+    *STATUS_OPTIONS,
     click.option(
         "--retention-minutes",
         default=10_080,
@@ -168,9 +200,7 @@ def job_of(given: dict[str, Any]) -> Any:
     for name in given["tables"]:
         if name not in TABLES:
             raise SourceError(f"there is no table {name}; the tables are {', '.join(TABLES)}")
-    file = given["broker_config"]
-    broker = _properties(file) if file is not None else {}
-    broker |= dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
+    broker = broker_of(given)
     # In steps: each is held in memory or on Spark's disk, and afterwards one can say how far it is.
     steps = {"maxRecordsPerTrigger": STEP_RECORDS} if bootstrap else {"maxBytesPerTrigger": STEP_BYTES}
     source = Source(
@@ -195,6 +225,13 @@ def job_of(given: dict[str, Any]) -> Any:
             "--broker-option and --broker-config need a broker: give --bootstrap or --end-offsets HOST:PORT"
         )
     return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
+
+
+def broker_of(given: dict[str, Any]) -> dict[str, str]:
+    """The settings for the broker, as text. SourceError."""
+    file = given["broker_config"]
+    broker = _properties(file) if file is not None else {}
+    return broker | dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
 
 
 def _assignment(text: str, where: str) -> tuple[str, str]:

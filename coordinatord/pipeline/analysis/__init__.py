@@ -9,7 +9,10 @@ epoch_rebalances.py   the cause and the outcome of each epoch
 members.py            the lives of a group's members, and patterns among them
 curve.py              the age of the oldest record that a group has not read
 lag.py                how far one group is behind in one partition
+trail.py              what the rules need of a group's commits for a partition, in bounded memory
 status.py             a group's status in a partition
+now.py                how one group stands in one partition now: a row of the tables lag and status
+groups.py             how a group stands now: a row of the table group_status
 burrow.py             the same by Burrow's rules
 changes.py            changes while the log is followed: stuck, a storm, offsets about to expire
 load.py               how fast a coordinator loads a partition of the offsets log

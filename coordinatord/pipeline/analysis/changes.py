@@ -1,8 +1,10 @@
 """Changes of a group while the log is followed: it gets stuck, its rebalances become a storm, its offsets are about to
 expire; and when that ends. A status describes a state; a change is reported once.
 
-    stuck       a partition's committed offset has not moved for `stuck_ms`, records are unread, and the partition's end
-                has moved since: there are writes and no reads. Ends when the offset moves, or nothing is unread.
+    stuck       a partition's committed offset has not moved for `stuck_ms`, and for as long records have been unread.
+                If it is not known since when they are, or the group has no members, the partition's end must have
+                moved since: there are writes and no reads. Ends when the offset moves, or nothing is unread. One that
+                began and ended between two looks is reported by the later one.
     storm       `storm_count` rebalances within `storm_ms`. Ends when fewer than half of that are left in the window, so
                 that a group at the threshold is not reported again and again.
     expiring    a committed offset will expire within `expiring_ms`, by the retention. Ends when that is postponed: the
@@ -47,6 +49,13 @@ class Seen(NamedTuple):
     committed_ms: int
     end_offset: int | None
     expires_ms: int | None
+    moved_ms: int | None = None
+    """When the group came to the committed offset."""
+    unread_ms: int | None = None
+    """Since when records are unread, or since when at least."""
+    stood_since_ms: int | None = None
+    """Of the last standstill that is over, with records unread."""
+    stood_until_ms: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -89,11 +98,13 @@ def look(
     if track is None:
         is_over = has_members is False and at_ms - seen.committed_ms >= thresholds.stuck_ms
         end = None if is_over else seen.end_offset
-        track = Track(seen.committed_offset, min(seen.committed_ms, at_ms), end, None, None, at_ms)
+        track = Track(seen.committed_offset, min(_moved_ms(seen), at_ms), end, None, None, at_ms)
     elif seen.committed_offset != track.committed_offset:
         if track.stuck_ms is not None:
             changes.append(_recovered(STUCK, track.stuck_ms, at_ms, seen, f"moved to {seen.committed_offset}"))
-        moved_ms = min(max(seen.committed_ms, track.moved_ms), at_ms)
+        else:
+            changes += _came_and_went(track, seen, at_ms, thresholds)
+        moved_ms = min(max(_moved_ms(seen), track.moved_ms), at_ms)
         track = Track(seen.committed_offset, moved_ms, seen.end_offset, None, track.expiring_ms, at_ms)
     elif track.end_offset is None and has_members and seen.end_offset is not None:
         track = track._replace(end_offset=seen.end_offset)  # the group has members again, which could read
@@ -104,6 +115,24 @@ def look(
     return track, changes + stuck + expiring
 
 
+def _moved_ms(seen: Seen) -> int:
+    return seen.committed_ms if seen.moved_ms is None else seen.moved_ms
+
+
+def _came_and_went(track: Track, seen: Seen, at_ms: int, thresholds: Thresholds) -> list[Change]:
+    """A standstill after the look before that was over before this one."""
+    since_ms, until_ms = seen.stood_since_ms, seen.stood_until_ms
+    if since_ms is None or until_ms is None or since_ms < track.moved_ms or until_ms - since_ms < thresholds.stuck_ms:
+        return []
+    seconds = (until_ms - since_ms) // 1000
+    text = f"at one offset for {seconds} s with records unread, between two looks"
+    over = f"after {seconds} s: moved to {seen.committed_offset}"
+    return [
+        Change(STUCK, BEGAN, since_ms, at_ms, text, seen),
+        Change(STUCK, RECOVERED, since_ms, at_ms, over, seen),
+    ]
+
+
 def _stuck(
     track: Track, seen: Seen, at_ms: int, thresholds: Thresholds, has_members: bool | None
 ) -> tuple[Track, list[Change]]:
@@ -111,17 +140,21 @@ def _stuck(
         if seen.lag == 0:
             return track._replace(stuck_ms=None), [_recovered(STUCK, track.stuck_ms, at_ms, seen, "nothing is unread")]
         return track, []
-    if seen.end_offset is None or not seen.lag or track.end_offset is None or seen.end_offset <= track.end_offset:
-        return track, []
-    quiet_ms = at_ms - track.moved_ms
-    if quiet_ms < thresholds.stuck_ms:
+    if seen.end_offset is None or not seen.lag or track.end_offset is None:
         return track, []
     grown = seen.end_offset - track.end_offset
-    text = f"at offset {seen.committed_offset} for {quiet_ms // 1000} s, {seen.lag} unread, {grown} of them since"
+    if grown <= 0 and (seen.unread_ms is None or not has_members):
+        return track, []
+    since_ms = track.moved_ms if seen.unread_ms is None else max(track.moved_ms, seen.unread_ms)
+    quiet_ms = at_ms - since_ms
+    if quiet_ms < thresholds.stuck_ms:
+        return track, []
+    text = (
+        f"at offset {seen.committed_offset} for {quiet_ms // 1000} s, {seen.lag} unread, {max(0, grown)} of them since"
+    )
     if has_members is False:
         text += "; it has no members"
-    change = Change(STUCK, BEGAN, track.moved_ms, at_ms, text, seen)
-    return track._replace(stuck_ms=track.moved_ms), [change]
+    return track._replace(stuck_ms=since_ms), [Change(STUCK, BEGAN, since_ms, at_ms, text, seen)]
 
 
 def _expiring(track: Track, seen: Seen, at_ms: int, thresholds: Thresholds) -> tuple[Track, list[Change]]:

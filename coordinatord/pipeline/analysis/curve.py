@@ -22,7 +22,7 @@ AT_LEAST = "at least"
 AT_MOST = "at most"
 """The offset is newer than the last point: the record has waited at most this long."""
 UNKNOWN = "unknown"
-"""No point of the partition is known."""
+"""No earlier point of the partition is known."""
 
 
 class Point(NamedTuple):
@@ -73,7 +73,8 @@ def time_lag(committed: int, end: int, now_ms: int, points: Sequence[Point], rec
         return TimeLag(None, UNKNOWN)
     if before is None:
         assert after is not None
-        return TimeLag(max(0, now_ms - after.time_ms), AT_LEAST)
+        # Of a first look's one point nothing follows but that the record is there now.
+        return TimeLag(now_ms - after.time_ms, AT_LEAST) if after.time_ms < now_ms else TimeLag(None, UNKNOWN)
     if after is None:
         return TimeLag(max(0, now_ms - before.time_ms), AT_MOST, max(0, now_ms - before.time_ms))
     share = (committed - before.offset) / (after.offset - before.offset)

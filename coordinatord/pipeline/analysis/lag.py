@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from coordinatord.pipeline.analysis.burrow import Commit
-from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, end_offset_at, rate_per_s, time_lag
+from coordinatord.pipeline.analysis.curve import (
+    AT_MOST,
+    INTERPOLATED,
+    RECORD,
+    UNKNOWN,
+    Point,
+    end_offset_at,
+    rate_per_s,
+    time_lag,
+)
 
 MAX_STEPS = 500
 """The most points in one history: more than a plot shows. The step between them grows instead."""
@@ -55,6 +64,11 @@ class Lag:
     """Seconds until nothing is unread, if both go on as in the window; None if the lag does not fall."""
     producer_idle: bool | None
     """Nothing was written during the window: a constant lag is then due to the consumer alone."""
+
+    @property
+    def waited_ms(self) -> int | None:
+        """The age of the oldest unread record, if it is known, or cannot be more than this."""
+        return self.time_lag_ms if self.time_lag_method in (RECORD, INTERPOLATED, AT_MOST) else None
 
 
 def lag_now(

@@ -161,7 +161,8 @@ def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell
     yield _badge(row["status"])
     yield html.escape(row["why"] or ""), "t"
     yield _number(row["lag"]), "n"
-    yield _duration(row["max_time_lag_ms"]), "n"
+    at_least = "≥ " if row.get("max_time_lag_method") == "at least" else ""
+    yield at_least + _duration(row["max_time_lag_ms"]), "n"
     alarming = f" ({row['alarming_partitions']} alarming)" if row["alarming_partitions"] else ""
     yield f"{row['partitions']:,}{alarming}", "n"
     yield (_duration(tables.at_ms - row["last_commit_ms"]) + " ago" if row["last_commit_ms"] else "", "n")

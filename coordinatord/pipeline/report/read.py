@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinatord.pipeline.analysis.groups import SEVERITY
 from coordinatord.pipeline.run.state import find_state
 from coordinatord.pipeline.source.segments import SourceError
 
 Row = dict[str, Any]
-
-SEVERITY = ("stopped", "stuck", "rewound", "falling", "behind", "catching", "unknown", "ended", "ok")
-"""As in tables/lag.py, which needs Spark: the worst first."""
 
 OF_GROUPS = ("rebalances", "members", "member_events", "lag_history")
 """Tables of which only the shown groups' rows are read."""

@@ -35,7 +35,7 @@ from coordinatord.pipeline.tables.events import COLUMNS, EVENTS_DDL
 LOOK_DDL = (
     "group_id string, at_ms bigint, has_members boolean, rebalances_ms array<bigint>, partitions array<struct<"
     "topic: string, partition: int, committed_offset: bigint, committed_ms: bigint, end_offset: bigint, "
-    "expires_ms: bigint>>"
+    "expires_ms: bigint, moved_ms: bigint, unread_ms: bigint, stood_since_ms: bigint, stood_until_ms: bigint>>"
 )
 KEY_DDL = "topic string, partition int"
 TRACK_DDL = (
@@ -65,8 +65,11 @@ def write_look(
         return
     keys = ["group_id", "topic", "partition"]
     expiry = read("expiry").select(*keys, "expires_ms", (~F.col("abandoned")).alias("has_members"))
-    lag = read("lag").select(*keys, "committed_offset", "committed_ms", "end_offset")
-    names = ["topic", "partition", "committed_offset", "committed_ms", "end_offset", "expires_ms"]
+    waited_ms = F.col("time_lag_ms") - F.coalesce("time_lag_error_ms", F.lit(0))  # at least
+    unread = F.when(F.col("lag") > 0, F.lit(at_ms) - waited_ms).alias("unread_ms")
+    columns = ["committed_offset", "committed_ms", "end_offset", "moved_ms", "stood_since_ms", "stood_until_ms"]
+    lag = read("lag").where("committed_offset is not null").select(*keys, *columns, unread)
+    names = Seen._fields
     groups = (
         lag.join(expiry, keys, "left")
         .groupBy("group_id")

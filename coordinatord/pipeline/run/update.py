@@ -37,7 +37,7 @@ from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.run.ingest import Job, keep, merge_ends, put, source_error_of, staging, stream
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
-from coordinatord.pipeline.run.state import STATE_VERSION, read_state, write_state
+from coordinatord.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
 from coordinatord.pipeline.source.ledger_topic import Entry, ledger_of
 from coordinatord.pipeline.source.options import name_list, read_options
 from coordinatord.pipeline.source.segments import SourceError
@@ -111,6 +111,8 @@ def refresh(
     state = read_state(job.out)
     ledger = _ingest_ledger(spark, job, state)
     changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
+    if state["runs"] and state.get("rules") != RULES:
+        changed = tuple(range(BUCKETS))
     summary.buckets = len(changed)
     _learn_names(job)
     merge_ends(spark, job.out)
@@ -146,7 +148,7 @@ def refresh(
         something.release()
     runs = int(state["runs"]) + 1
     state = {"version": STATE_VERSION, "batch": _last_batch(job.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
-    state |= {"chosen": _chosen(job)}
+    state |= {"chosen": _chosen(job), "rules": RULES}
     write_state(job.out, state)
 
 

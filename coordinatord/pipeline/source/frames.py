@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -59,8 +62,10 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ConsumerOffsets)
 
 
-def start_spark(**settings: str) -> SparkSession:
-    """A session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace."""
+def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
+    """A session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace. `log` is the
+    file for what Spark and its workers write to standard error, from its first warnings on.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     problem = java_problem()
     if problem is not None:
@@ -69,9 +74,30 @@ def start_spark(**settings: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _errors_to(log):
+            return builder.getOrCreate()
     except PySparkRuntimeError as error:
+        if log is not None:
+            sys.stderr.write(log.read_text("utf-8", "replace"))
         raise SystemExit(f"Spark does not start, and has said why above: {error}") from None
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """Programs that are started meanwhile keep their standard error in this file, as long as they live."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:

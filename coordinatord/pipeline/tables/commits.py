@@ -36,7 +36,11 @@ LOAD_COLUMNS = (
     Column("log_partition", "int", "of __consumer_offsets"),
     Column("records", "bigint", "commits, generations and tombstones of the group that were in the log when read"),
     Column("bytes", "bigint", "their keys and values"),
-    Column("live_records", "bigint", "records that cleaning would keep: the last of each key, unless a tombstone"),
+    Column(
+        "live_records",
+        "bigint",
+        "records that cleaning would keep: the last of each key, unless a tombstone or aborted",
+    ),
     Column("live_bytes", "bigint", ""),
     Column("debt_bytes", "bigint", "bytes that cleaning would free"),
     Column("commits_per_s", "double", "of the group, from its first commit to its last"),
@@ -62,7 +66,8 @@ def _commits(inputs: Inputs) -> DataFrame:
     rows = inputs.commits.withColumn("_ms", F.col("made_ms")).withColumn("_before", before)
     # Not in integers: a client may commit any offset, and an overflowing sum would end the run.
     back = F.col("_before").cast("double") - F.col("committed_offset").cast("double")
-    rewound = F.least(F.sum(F.when(back > 0, back)), F.lit(MOST)).cast("bigint")
+    # `least` skips nulls: without steps back, their sum has to be zero before.
+    rewound = F.least(F.coalesce(F.sum(F.when(back > 0, back)), F.lit(0.0)), F.lit(MOST)).cast("bigint")
     seconds = (F.max("_ms") - F.min("_ms")) / 1000
     live = rows.withColumn("_ms", F.when(~F.col("tombstone"), F.col("_ms")))
     return (
@@ -74,7 +79,7 @@ def _commits(inputs: Inputs) -> DataFrame:
             F.when((F.count("_ms") > 1) & (seconds > 0), (F.count("_ms") - 1) / seconds).alias("commits_per_s"),
             F.count_if(F.col("_before") == F.col("committed_offset")).alias("no_op_commits"),
             F.count_if(F.col("_before") > F.col("committed_offset")).alias("rewinds"),
-            F.coalesce(rewound, F.lit(0)).alias("rewound_records"),
+            rewound.alias("rewound_records"),
             F.count_if("tombstone").alias("forgotten"),
             F.sum(F.col("record_bytes").cast("bigint")).alias("bytes"),
         )
@@ -84,12 +89,14 @@ def _commits(inputs: Inputs) -> DataFrame:
 
 def _load(inputs: Inputs) -> DataFrame:
     what = ["group_id", "log_partition", "log_offset", "tombstone", "record_bytes"]
-    time = F.when(~F.col("tombstone"), F.col("made_ms"))
-    commits = inputs.commits.select(*what, "topic", "partition", time.alias("commit_ms"))
-    generations = inputs.facts(GROUP_GENERATIONS).select(*what)
+    time = F.when(~F.col("tombstone"), F.coalesce("commit_timestamp_ms", "timestamp_ms"))
+    is_aborted = F.col("outcome") == "ABORT"  # the cleaner removes it, whatever comes later
+    commits = inputs.outcomes.select(*what, "topic", "partition", time.alias("commit_ms"), is_aborted.alias("_aborted"))
+    generations = inputs.facts(GROUP_GENERATIONS).select(*what, F.lit(False).alias("_aborted"))
     both = commits.unionByName(generations, allowMissingColumns=True)
-    newest = Window.partitionBy("group_id", "log_partition", "topic", "partition").orderBy(F.col("log_offset").desc())
-    is_live = (F.col("_rank") == 1) & ~F.col("tombstone")
+    key = Window.partitionBy("group_id", "log_partition", "topic", "partition")
+    newest = key.orderBy("_aborted", F.col("log_offset").desc())
+    is_live = (F.col("_rank") == 1) & ~F.col("tombstone") & ~F.col("_aborted")
     record_bytes = F.col("record_bytes").cast("bigint")
     seconds = (F.max("commit_ms") - F.min("commit_ms")) / 1000
     count = F.count("commit_ms")

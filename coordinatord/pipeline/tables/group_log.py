@@ -5,7 +5,7 @@ rebalances and members need.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,6 @@ from coordinatord.pipeline.analysis.epochs import Epoch, epochs
 from coordinatord.pipeline.analysis.generations import Commits, Generation, TopicPartition, generation_of
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, RECORD
 from coordinatord.pipeline.tables.inputs import Inputs
-from coordinatord.pipeline.tables.table import Column
 
 GENERATION_COLUMNS = (
     "tombstone",
@@ -36,8 +35,6 @@ NOT_TOLD = frozenset({"log_partition", "log_offset", "group_id", "bucket", *OF_T
 """Columns that analysis.consumer_group does not need."""
 LEDGER = "ledger"
 
-TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64()}
-
 
 @dataclass(slots=True)
 class GroupLog:
@@ -48,11 +45,6 @@ class GroupLog:
     epochs: list[Epoch | None]
     ledger: list[Mapping[str, Any]]
     commits: Commits
-
-
-def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The schema of columns of plain types."""
-    return pa.schema([pa.field(column.name, TYPES[column.type]) for column in columns])
 
 
 def group_rows(inputs: Inputs) -> DataFrame:

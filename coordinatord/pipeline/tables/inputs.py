@@ -103,17 +103,24 @@ class Inputs:
         return rows
 
     @cached_property
+    def outcomes(self) -> DataFrame:
+        """All commits in the log, with `outcome` (source/frames.py): of an aborted transaction, too."""
+        commits = self.facts(OFFSET_COMMITS)
+        if commits.where("transactional").limit(1).count():
+            return with_outcome(commits, self.facts(TRANSACTION_MARKERS))
+        return commits.withColumn("outcome", F.lit("plain"))
+
+    @cached_property
     def commits(self) -> DataFrame:
         """Commits that have taken effect, and tombstones, in the order of `log_offset`; with `made_ms`, when the commit
         was made, and `effective_ms`, when it took effect: a transaction's commit does so at its marker.
 
         `committed_offset` is null for a tombstone, and if it is negative, which no client accepts as an offset.
         """
-        commits = self.facts(OFFSET_COMMITS)
-        made_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
-        effective_ms = made_ms
-        if commits.where("transactional").limit(1).count():
-            commits = _effective(with_outcome(commits, self.facts(TRANSACTION_MARKERS)))
+        commits = self.outcomes
+        effective_ms = made_ms = F.coalesce("commit_timestamp_ms", "timestamp_ms")
+        if "outcome_log_offset" in commits.columns:
+            commits = _effective(commits)
             effective_ms = F.greatest(made_ms, "outcome_timestamp_ms")
         offset = F.when(F.col("committed_offset") >= 0, F.col("committed_offset"))
         return (
@@ -129,14 +136,45 @@ class Inputs:
 
     @cached_property
     def members(self) -> DataFrame:
-        """group_id, has_members: of the groups for which it is known."""
-        classic = self.last_generations.select("group_id", (F.size("members") > 0).alias("has_members"))
+        """group_id, has_members: of the groups for which it is known; and empty_ms, since when they have none."""
+        has_members = F.size("members") > 0
+        since_ms = F.coalesce("current_state_timestamp_ms", "timestamp_ms")
+        classic = self.last_generations.select(
+            "group_id", has_members.alias("has_members"), F.when(~has_members, since_ms).alias("empty_ms")
+        )
         consumer = (
             _last(self.facts(consumer_group.MEMBER), "group_id", "member_id")
             .groupBy("group_id")
-            .agg(F.max(~F.col("tombstone")).alias("has_members"))
+            .agg(F.max(~F.col("tombstone")).alias("has_members"), F.max("timestamp_ms").alias("empty_ms"))
         )
-        return classic.unionByName(consumer).groupBy("group_id").agg(F.max("has_members").alias("has_members"))
+        return (
+            classic.unionByName(consumer)
+            .groupBy("group_id")
+            .agg(F.max("has_members").alias("has_members"), F.max("empty_ms").alias("empty_ms"))
+            .withColumn("empty_ms", F.when(~F.col("has_members"), F.col("empty_ms")))
+        )
+
+    @cached_property
+    def assigned(self) -> DataFrame:
+        """group_id, topic, partition: what the members of each group have been assigned."""
+        of_classic = (
+            self.last_generations.select("group_id", F.explode("members.assignment").alias("_of"))
+            .select("group_id", F.explode("_of.assigned_partitions").alias("_of"))
+            .select("group_id", "_of.topic", F.explode("_of.partitions").alias("partition"))
+        )
+        if not self.topic_names:
+            return of_classic.distinct()
+        members = _last(self.facts(consumer_group.MEMBER), "group_id", "member_id").where(~F.col("tombstone"))
+        current = _last(self.facts(consumer_group.CURRENT), "group_id", "member_id").where(~F.col("tombstone"))
+        names = self.spark.createDataFrame(list(self.topic_names.items()), "topic_id string, topic string")
+        of_consumers = (
+            current.join(members.select("group_id", "member_id"), ["group_id", "member_id"])
+            .select("group_id", F.explode("assigned_partitions").alias("_of"))
+            .select("group_id", "_of.topic_id", F.explode("_of.partitions").alias("partition"))
+            .join(F.broadcast(names), "topic_id")
+            .select("group_id", "topic", "partition")
+        )
+        return of_classic.unionByName(of_consumers).distinct()
 
     @cached_property
     def consumer_topics(self) -> DataFrame:

@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coordinatord.pipeline.analysis import burrow, status
 from coordinatord.pipeline.analysis.burrow import Commit
-from coordinatord.pipeline.analysis.curve import Point, curve
-from coordinatord.pipeline.analysis.lag import Ends, history, lag_now, with_lags
+from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.groups import group_now
+from coordinatord.pipeline.analysis.lag import Ends, history
+from coordinatord.pipeline.analysis.now import Now, Partition, standing
+from coordinatord.pipeline.analysis.status import Members
+from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.source.end_offsets import record_time
-from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
-from coordinatord.pipeline.tables.table import Column, Table
+from coordinatord.pipeline.tables.inputs import Inputs
+from coordinatord.pipeline.tables.table import Column, Table, arrow_schema
 
 WHERE = (
     Column("group_id", "string", ""),
@@ -28,16 +32,29 @@ WHERE = (
 
 LAG_COLUMNS = (
     *WHERE,
-    Column("committed_offset", "bigint", "the next offset that the group will read"),
+    Column(
+        "committed_offset",
+        "bigint",
+        "the next offset that the group will read; null if the partition is assigned to a member, and has none",
+    ),
     Column("committed_ms", "bigint", "when it was committed; in a transaction, when the transaction was committed"),
+    Column("moved_ms", "bigint", "when the group came to that offset; its later commits were of the same one"),
+    Column(
+        "stood_since_ms",
+        "bigint",
+        "since when it had stood at an earlier offset, the last time that it did so for a twentieth of the status "
+        "window while records were unread; null if that was before the window",
+    ),
+    Column("stood_until_ms", "bigint", "when it moved on"),
     Column("end_offset", "bigint", "end offset of the partition; null if it was not looked up"),
     Column("end_offset_ms", "bigint", "when end_offset was looked up"),
     Column("log_start_offset", "bigint", "the first offset that retention has kept"),
     Column(
         "lag",
         "bigint",
-        "existing unread records; never negative; null if the end is unknown, or is before an offset that was "
-        "committed at least a minute earlier: the topic was deleted and created again, or has lost records",
+        "existing unread records; never negative; null if nothing is committed, if the end is unknown, or is before an "
+        "offset that was committed at least a minute earlier: the topic was deleted and created again, or has lost "
+        "records",
     ),
     Column("time_lag_ms", "bigint", "milliseconds since the oldest unread record was appended"),
     Column(
@@ -90,40 +107,36 @@ GROUP_COLUMNS = (
     Column("partitions", "bigint", "partitions with a committed offset"),
     Column("lag", "bigint", "sum over its partitions; null if none is known"),
     Column("max_lag", "bigint", "the largest lag of a partition"),
-    Column("max_time_lag_ms", "bigint", ""),
+    Column("max_time_lag_ms", "bigint", "the longest time_lag_ms of a partition; null if none is known"),
+    Column(
+        "max_time_lag_method",
+        "string",
+        "time_lag_method of that partition; `at least` if another one's unread records may be older; `unknown` if "
+        "none is known",
+    ),
     Column("last_commit_ms", "bigint", ""),
     Column("burrow", "string", "OK, WARN or ERR, by Burrow's rules"),
 )
 
-SEVERITY = (
-    status.STOPPED, status.STUCK, status.REWOUND, status.FALLING, status.BEHIND, status.CATCHING, status.UNKNOWN,
-    status.ENDED, status.OK,
-)  # fmt: skip
-"""The worst first."""
-
 BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
+"""Those of analysis.now.Now."""
 
 Rows = Iterator[tuple[Any, ...]]
-PerGroup = Callable[[str, list[Commit], "Partition"], Rows]
+PerGroup = Callable[[str, list[Commit], Partition, Members], Rows]
 
 
-class Partition:
-    """A topic's partition, with its curve; `has_members` by group."""
-
-    def __init__(self, topic: str, partition: int, endings: pd.DataFrame) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.points: list[Point] = []
-        self.ends: Ends | None = None
-        self.has_members: dict[str, bool | None] = {}
-        if len(endings):
-            row = endings.iloc[0]
-            self.points = curve([Point(int(each["offset"]), int(each["time_ms"])) for each in row["points"]])
-            self.ends = Ends(int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]))
+def _partition(topic: str, number: int, endings: pd.DataFrame) -> Partition:
+    if not len(endings):
+        return Partition(topic, number)
+    row = endings.iloc[0]
+    ends = Ends(int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]))
+    return Partition.of(topic, number, ends, [Point(int(p["offset"]), int(p["time_ms"])) for p in row["points"]])
 
 
 def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -> DataFrame:
-    """The rows that `told(group, commits, partition)` returns for each group with an offset in a partition."""
+    """The rows that `told(group, commits, partition, members)` returns for each group with an offset in a partition, or
+    with a member to which it is assigned: then there are no commits.
+    """
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
     names = [column.name for column in columns]
 
@@ -131,133 +144,86 @@ def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -
         rows: list[tuple[Any, ...]] = []
         if len(commits):
             first = commits.iloc[0]
-            partition = Partition(str(first["topic"]), int(first["partition"]), endings)
+            partition = _partition(str(first["topic"]), int(first["partition"]), endings)
             for group_id, each in commits.groupby("group_id", sort=False):
                 kept = _since_tombstone(each)
-                if kept:
-                    known = each["has_members"].iloc[0]
-                    partition.has_members[str(group_id)] = None if pd.isna(known) else bool(known)
-                    rows += told(str(group_id), kept, partition)
+                if kept or each["log_offset"].min() == ASSIGNED:
+                    rows += told(str(group_id), kept, partition, _members(each))
         return pd.DataFrame(rows, columns=names).astype(object)
 
-    commits = inputs.commits.select(
-        "group_id", "topic", "partition", "committed_offset", "effective_ms", "log_offset"
-    ).join(F.broadcast(inputs.members), "group_id", "left")
+    # Without nulls: pandas makes floats of a column that has any, and an offset may be too large for one.
+    offset = F.coalesce("committed_offset", F.lit(NONE)).alias("committed_offset")
+    effective_ms = F.coalesce("effective_ms", F.lit(0)).alias("effective_ms")
+    commits = inputs.commits.select("group_id", "topic", "partition", offset, effective_ms, "log_offset").unionByName(
+        inputs.assigned.select(
+            "*",
+            F.lit(NONE).cast("bigint").alias("committed_offset"),
+            F.lit(0).cast("bigint").alias("effective_ms"),
+            F.lit(ASSIGNED).cast("bigint").alias("log_offset"),
+        )
+    )
     keys = ["topic", "partition"]
-    return commits.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInPandas(apply, ddl)
+    of_members = commits.join(F.broadcast(inputs.members), "group_id", "left")
+    return of_members.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInPandas(apply, ddl)
+
+
+ASSIGNED = -1
+"""Stands for the offset in the log of a row that says that the partition is assigned."""
+NONE = -1
+"""Stands for the committed offset of a tombstone."""
+
+
+def _members(rows: pd.DataFrame) -> Members:
+    """A group's, from any of its rows."""
+    known, empty_ms = rows["has_members"].iloc[0], rows["empty_ms"].iloc[0]
+    return Members(None if pd.isna(known) else bool(known), None if pd.isna(empty_ms) else int(empty_ms))
 
 
 def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
     """A group's commits for a partition since its last tombstone, in the order of the log."""
     rows = rows.sort_values("log_offset")
     commits: list[Commit] = []
-    for offset, committed_ms in zip(rows["committed_offset"], rows["effective_ms"], strict=True):
-        if pd.isna(offset):
+    for offset, committed_ms in zip(rows["committed_offset"].tolist(), rows["effective_ms"].tolist(), strict=True):
+        if offset == NONE:
             commits.clear()
         else:
-            commits.append(Commit(int(offset), int(committed_ms), None))
+            commits.append(Commit(offset, committed_ms, None))
     return commits
 
 
 def _now(inputs: Inputs) -> DataFrame:
-    now_ms, options, directories = inputs.now_ms, inputs.options, inputs.log_directories
+    now_ms, rules, directories = inputs.now_ms, inputs.options.rules, inputs.log_directories
 
-    def told(group_id: str, commits: list[Commit], partition: Partition) -> Rows:
-        yield _row(group_id, commits, partition, now_ms, options, directories)
+    def time_of(topic: str, partition: int, offset: int) -> int | None:
+        times = (record_time(path, topic, partition, offset) for path in directories)
+        return next((time_ms for time_ms in times if time_ms is not None), None)
+
+    def told(group_id: str, commits: list[Commit], partition: Partition, members: Members) -> Rows:
+        trail = Trail(rules.window_ms, commits)
+        yield standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
 
     return inputs.once("lag and status", lambda: per_partition(inputs, BOTH_COLUMNS, told))
-
-
-def _row(
-    group_id: str,
-    commits: list[Commit],
-    partition: Partition,
-    now_ms: int,
-    options: TableOptions,
-    directories: tuple[str, ...],
-) -> tuple[Any, ...]:
-    ends, points = partition.ends, partition.points
-    recent = with_lags(commits[-max(burrow.WINDOW, 100) :], points)
-    last = recent[-1]
-    record_ms = None
-    if ends is not None and ends.log_start_offset is not None and last.offset < ends.end_offset:
-        oldest = max(last.offset, ends.log_start_offset)
-        times = (record_time(path, partition.topic, partition.partition, oldest) for path in directories)
-        record_ms = next((time_ms for time_ms in times if time_ms is not None), None)
-    lag = lag_now(recent, ends, points, now_ms, options.rules.window_ms, record_ms)
-    found = status.partition_status(
-        recent, lag.lag, now_ms, has_members=partition.has_members[group_id], rules=options.rules
-    )
-    if ends is not None and ends.is_of_another_log(last):
-        why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
-        found = status.Status(status.UNKNOWN, why)
-    compatible = None
-    if ends is not None:
-        ends_seen = [point.offset for point in points[-burrow.WINDOW :]]
-        compatible = burrow.partition_status(recent[-burrow.WINDOW :], ends_seen, lag.lag or 0, now_ms // 1000)
-    return (
-        group_id,
-        partition.topic,
-        partition.partition,
-        last.offset,
-        last.time_ms,
-        None if ends is None else ends.end_offset,
-        None if ends is None else ends.sampled_ms,
-        None if ends is None else ends.log_start_offset,
-        lag.lag,
-        lag.time_lag_ms,
-        lag.time_lag_method,
-        lag.time_lag_error_ms,
-        lag.lost_records,
-        lag.retention_margin,
-        lag.consumed_per_s,
-        lag.produced_per_s,
-        lag.zero_in_s,
-        lag.producer_idle,
-        found.status,
-        found.why,
-        found.status in status.ALARMING,
-        compatible,
-    )
 
 
 def _history(inputs: Inputs) -> DataFrame:
     step_ms = inputs.options.history_step_ms
 
-    def told(group_id: str, commits: list[Commit], partition: Partition) -> Rows:
+    def told(group_id: str, commits: list[Commit], partition: Partition, _members: Members) -> Rows:
         for at_ms, offset, lag in history(commits, partition.points, step_ms):
-            yield group_id, partition.topic, partition.partition, at_ms, offset, lag
+            yield group_id, partition.topic, partition.number, at_ms, offset, lag
 
     return per_partition(inputs, HISTORY_COLUMNS, told)
 
 
 def _groups(inputs: Inputs) -> DataFrame:
-    severity = F.array(*[F.lit(each) for each in SEVERITY])
-    rows = inputs.table("status").join(inputs.table("lag"), [column.name for column in WHERE])
-    # The worst partition speaks for its group; of several as bad as it, the one with the most unread records.
-    rank = F.struct(
-        F.array_position(severity, F.col("status")), -F.coalesce(F.col("lag"), F.lit(0)), F.col("topic"), "partition"
-    )
-    is_error = F.col("burrow").isin(burrow.STOP, burrow.STALL, burrow.REWIND)
-    return (
-        rows.groupBy("group_id")
-        .agg(
-            F.min_by("status", rank).alias("status"),
-            F.min_by("why", rank).alias("why"),
-            F.sum(F.col("alarming").cast("bigint")).alias("alarming_partitions"),
-            F.count("*").alias("partitions"),
-            F.sum("lag").alias("lag"),
-            F.max("lag").alias("max_lag"),
-            F.max("time_lag_ms").alias("max_time_lag_ms"),
-            F.max("committed_ms").alias("last_commit_ms"),
-            F.max(is_error).alias("_error"),
-            F.max(F.col("burrow") == burrow.WARN).alias("_warn"),
-        )
-        .withColumn(
-            "burrow",
-            F.when(F.col("_error"), burrow.ERROR).when(F.col("_warn"), burrow.WARN).when(~F.col("_warn"), burrow.OK),
-        )
-    )
+    schema = arrow_schema(GROUP_COLUMNS)
+
+    def told(rows: pa.Table) -> pa.Table:
+        group = group_now([Now(**row) for row in rows.select(Now._fields).to_pylist()])
+        return pa.Table.from_pylist([group._asdict()], schema)
+
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in GROUP_COLUMNS)
+    return _now(inputs).groupBy("group_id").applyInArrow(told, ddl)
 
 
 LAG = Table("lag", "one row per group, topic and partition: now", LAG_COLUMNS, lambda inputs: _now(inputs), True)

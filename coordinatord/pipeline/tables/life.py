@@ -17,9 +17,9 @@ from coordinatord.pipeline.analysis import members
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import generations
 from coordinatord.pipeline.analysis.rebalances import rebalances
-from coordinatord.pipeline.tables.group_log import GroupLog, arrow_schema, commit_times, group_rows, read_group
+from coordinatord.pipeline.tables.group_log import GroupLog, commit_times, group_rows, read_group
 from coordinatord.pipeline.tables.inputs import Inputs
-from coordinatord.pipeline.tables.table import Column, pick
+from coordinatord.pipeline.tables.table import Column, arrow_schema, pick
 
 REBALANCE, MEMBER, EVENT = "rebalance", "member", "event"
 Parts = dict[str, tuple[Column, ...]]

@@ -6,12 +6,17 @@ new records (see run/update.py), so the result must not depend on other groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,11 @@ class Table:
     @property
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The schema of columns of plain types."""
+    return pa.schema([pa.field(column.name, TYPES[column.type]) for column in columns])
 
 
 def pick(table_columns: tuple[Column, ...], row: Any) -> tuple[Any, ...]:

@@ -54,6 +54,40 @@ def test_what_is_not_stuck() -> None:
     assert not watch(*(at(second, 5, 5 + second, made_s=0) for second in range(0, 60, 10))), "not for so long"
 
 
+def burst(second: int, *, committed: int = 5, **known: int) -> Any:
+    """A look at a partition in which ten records were written at once, after the offset 5 was committed at second 0."""
+    made_s = known.pop("made_s", 0)
+    at_ms, seen = at(second, committed, 15, made_s=made_s)
+    return at_ms, seen._replace(**{f"{name}_ms": each * 1000 for name, each in known.items()})
+
+
+def test_records_that_came_at_once_are_unread_as_others_are() -> None:
+    """The end has not moved since the first look at that offset, but it is known when the records came."""
+    looks = [burst(second, unread=10) for second in range(20, 100, 10)]
+    assert watch(*looks) == [("stuck", "began", 10, 70)]
+    assert not watch(*looks, has_members=False)
+
+
+def test_an_idle_consumer_is_not_stuck_when_a_record_comes() -> None:
+    """It has read everything for an hour; what comes then has not waited."""
+    idle = at(3_600, 5, 5, made_s=0)
+    new = [at(second, 5, 6, made_s=0) for second in range(3_605, 3_700, 5)]
+    new = [(at_ms, seen._replace(unread_ms=3_601_000)) for at_ms, seen in new]
+    assert watch(idle, *new) == [("stuck", "began", 3_601, 3_665)]
+
+
+def test_what_came_and_went_between_two_looks() -> None:
+    """A look takes a minute here: the commits tell what happened meanwhile."""
+    before = burst(50, unread=10)
+    after = burst(110, committed=15, made_s=105, moved=100, stood_since=10, stood_until=100)
+    assert watch(before, after) == [("stuck", "began", 10, 110), ("stuck", "recovered", 10, 110)]
+    assert watch(before, after, burst(170, committed=16, made_s=160, stood_since=10, stood_until=100))[2:] == []
+    short = burst(110, committed=15, made_s=105, moved=69, stood_since=10, stood_until=69)
+    assert watch(before, short) == []
+    told_before = [burst(70, unread=10), after]
+    assert watch(before, *told_before) == [("stuck", "began", 10, 70), ("stuck", "recovered", 10, 110)]
+
+
 def test_commits_of_the_same_offset_are_no_movement() -> None:
     """Consumers commit where they are, whether they get on or not."""
     assert watch(*(at(second, 5, 10 + second) for second in range(0, 120, 10))) == [("stuck", "began", 0, 60)]

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from coordinatord.pipeline.analysis.changes import REFRESH_MS, Thresholds
+from coordinatord.pipeline.analysis.changes import REFRESH_MS, Seen, Thresholds
 from coordinatord.pipeline.run import events
 from coordinatord.pipeline.tables.events import COLUMNS
 
@@ -27,7 +27,7 @@ LOOKS = pa.schema(
             pa.list_(
                 pa.struct(
                     [("topic", pa.string()), ("partition", pa.int32())]
-                    + [(name, pa.int64()) for name in ("committed_offset", "committed_ms", "end_offset", "expires_ms")]
+                    + [(name, pa.int64()) for name in Seen._fields[2:]]
                 )
             ),
         ),
@@ -38,10 +38,8 @@ LOOKS = pa.schema(
 def partition(
     number: int, committed: int, end: int | None, made_s: int, expires_s: int | None = None
 ) -> dict[str, Any]:
-    return {
-        "topic": "t", "partition": number, "committed_offset": committed, "committed_ms": made_s * 1000,
-        "end_offset": end, "expires_ms": None if expires_s is None else expires_s * 1000,
-    }  # fmt: skip
+    expires_ms = None if expires_s is None else expires_s * 1000
+    return Seen("t", number, committed, made_s * 1000, end, expires_ms)._asdict()
 
 
 def look(at_s: int, *partitions: dict[str, Any], rebalanced_s: tuple[int, ...] = ()) -> dict[str, Any]:

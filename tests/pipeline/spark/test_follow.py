@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def follow(data: Path, out: Path) -> subprocess.Popen[str]:
         "--interval", "0.2", "--stuck-after", "2", "--table", "lag",
     ]  # fmt: skip
     return subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
@@ -81,7 +82,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     try:
         until(lambda: len(changes(out)) > 1, second)
         second.terminate()
-        told, _ = second.communicate(timeout=WAIT_S)
+        told, said = second.communicate(timeout=WAIT_S)
     except BaseException:
         os.killpg(second.pid, signal.SIGKILL)
         raise
@@ -89,6 +90,9 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
     assert "the next start resumes here" in told
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  batch \d+: .* s")
+    assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
+    assert "WARN" in (out / "spark.log").read_text()
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
 
     # A run without --follow takes over; each record was read once by one of the three.
