@@ -29,6 +29,7 @@ def sparked(directory: Path) -> Iterator[Any]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
+            "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(directory / "spark"),
