@@ -22,6 +22,7 @@ COMMANDS = {
         "export",
         "Export everything into the data directory of a new Kafka broker.",
     ),
+    "lag": ("coordinatord.cli.lag", "lag", "Show who is behind, from the offsets log of any Kafka cluster."),
     "pipeline": (
         "coordinatord.cli.pipeline",
         "pipeline",

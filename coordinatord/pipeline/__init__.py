@@ -6,6 +6,7 @@ of the data source, TABLES.md the tables. A folder imports only from those below
 report/     a run's tables as one HTML file for humans
 run/        the commands: from the log to tables, once or as the log grows, and a group's state at a moment
 tables/     what each table contains, and how Spark builds it
+lag/        who is behind now, without Spark
 source/     input: directories of segments, brokers; Spark's data sources over them
 decode/     bytes to Arrow columns, without Spark
 analysis/   what a group's rows mean, in plain Python

@@ -10,6 +10,7 @@ Positions are absolute in `buf`. Integers are int64 throughout, so that each loo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 try:
+    if "COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: to load numba takes longer
+        raise ImportError
     from numba import njit
 
     HAVE_NUMBA = True

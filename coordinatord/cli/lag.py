@@ -1,0 +1,222 @@
+"""`coordinatord lag`: who is behind, now, from the offsets log of any Kafka cluster. Needs no Spark."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinatord.cli.install import how_to_install
+from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
+from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
+
+SMALL_BYTES = 2 << 20
+"""A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
+GAP = "  "
+NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
+
+
+@click.command(name="lag")
+@click.argument("groups", nargs=-1, callback=utf8)
+@click.option("--json", "form", flag_value="json", help="One array: a row per group, topic and partition.")
+@click.option("--csv", "form", flag_value="csv", help="The same rows as CSV.")
+@click.option("--watch", "form", flag_value="watch", help="Look again and again, until Ctrl-C.")
+@click.option(
+    "--interval",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 86_400),
+    help="With --watch: seconds from one look to the next.",
+)
+def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any) -> None:
+    """Show which groups are behind, the most urgent first: all, or these (* and ? allowed), with their partitions.
+
+    Reads the log at --source or --bootstrap, and where partitions end. Status and columns are those of `pipeline run`
+    (TABLES.md), by the same rules; it stores nothing.
+    """
+    if given["sources"] and sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
+        os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"
+    try:
+        from coordinatord.pipeline.lag.looks import Look
+        from coordinatord.pipeline.source.segments import SourceError
+    except ModuleNotFoundError as error:
+        fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
+    found: Look
+    try:
+        looks = _looks(groups, given)
+        if form == "watch":
+            _watch(looks, bool(groups), interval)
+            return
+        found = looks.look(_now_ms())
+    except ModuleNotFoundError as error:
+        fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
+    except SourceError as error:
+        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+    _check_known(groups, found)
+    if form == "json":
+        click.echo(json.dumps([row._asdict() for row in found.rows], indent=1))
+    elif form == "csv":
+        click.echo(_csv(found.rows), nl=False)
+    else:
+        for line in _tell(found, with_partitions=bool(groups)):
+            click.echo(line)
+
+
+for _option in reversed((*SOURCE_OPTIONS, *STATUS_OPTIONS)):
+    lag = _option(lag)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _log_bytes(source: str) -> int:
+    """Bytes of the offsets log in a directory; too many to be small where it is something else."""
+    directory = Path(source)
+    if not directory.is_dir():
+        return SMALL_BYTES + 1
+    return sum(path.stat().st_size for path in directory.glob("__consumer_offsets-*/*.log"))
+
+
+def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
+    from coordinatord.pipeline.analysis.status import Rules
+    from coordinatord.pipeline.lag.fold import KINDS
+    from coordinatord.pipeline.lag.looks import Looks
+    from coordinatord.pipeline.source.options import broker_settings, check_address, read_options
+    from coordinatord.pipeline.source.segments import SourceError
+
+    sources, bootstrap, ends = given["sources"], given["bootstrap"], given["end_offsets"]
+    if bool(sources) == bool(bootstrap):
+        raise SourceError("say where the log is: either --source DIR or --bootstrap HOST:PORT")
+    if bootstrap:
+        check_address("--bootstrap", bootstrap)
+    broker = broker_of(given)
+    options = {"kinds": ",".join(sorted(KINDS)), "groups": json.dumps(list(groups))}
+    if bootstrap:
+        options |= {"bootstrap": bootstrap} | {f"kafka.{name}": value for name, value in broker.items()}
+    else:
+        options["paths"] = json.dumps(list(sources))
+    ends = ends or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
+    if ends is not None and not Path(ends).is_dir():
+        check_address("--end-offsets", ends, or_else="a broker's log directory")
+    rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
+    return Looks(read_options(options), ends, broker_settings(broker), rules)
+
+
+def _check_known(groups: Sequence[str], found: Any) -> None:
+    """A group that was named and is not there is a mistake; a pattern may match nothing."""
+    known = {row.group_id for row in found.groups} | found.members.keys()
+    for group in groups:
+        if group not in known and not set(group) & set("*?"):
+            fail(f"the log has no group {group}.")
+
+
+def _watch(looks: Any, with_partitions: bool, interval: float) -> None:
+    try:
+        while True:
+            found = looks.look(_now_ms())
+            click.clear()  # a terminal's screen; elsewhere nothing
+            for line in _tell(found, with_partitions=with_partitions):
+                click.echo(line)
+            click.echo()
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+
+
+def _csv(rows: Sequence[Any]) -> str:
+    from coordinatord.pipeline.analysis.now import Now
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Now._fields)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
+    """The groups, the most urgent first; with their partitions if they were asked for."""
+    from coordinatord.pipeline.analysis.status import ALARMING
+
+    if not found.groups:
+        yield f"No group has committed an offset ({found.records:,} records)."
+        return
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(found.at_ms / 1000))
+    urgent = sum(row.status in ALARMING for row in found.groups)
+    yield f"{at}Z  {len(found.groups):,} groups, {urgent:,} of them need somebody"
+    yield ""
+    yield from _table(
+        ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "WHY"),
+        (
+            (
+                row.group_id,
+                row.status,
+                _number(row.lag),
+                _time_lag(row.max_time_lag_ms, row.max_time_lag_method),
+                _number(found.members.get(row.group_id)),
+                _duration(None if row.last_commit_ms is None else found.at_ms - row.last_commit_ms, " ago"),
+                row.why,
+            )
+            for row in found.groups
+        ),
+    )
+    if with_partitions:
+        yield ""
+        yield from _table(
+            ("GROUP", "TOPIC", ">PARTITION", ">COMMITTED", ">END", ">UNREAD", ">TIME LAG", "STATUS", "WHY"),
+            (
+                (
+                    row.group_id,
+                    row.topic,
+                    str(row.partition),
+                    _number(row.committed_offset),
+                    _number(row.end_offset),
+                    _number(row.lag),
+                    _time_lag(row.time_lag_ms, row.time_lag_method),
+                    row.status,
+                    row.why,
+                )
+                for row in found.rows
+            ),
+        )
+
+
+def _table(heads: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns; those whose heads begin with > to the right."""
+    lines = [tuple(head.lstrip(">") for head in heads), *(tuple(map(_printable, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    pads: list[Callable[[str, int], str]] = [str.rjust if head.startswith(">") else str.ljust for head in heads]
+    for line in lines:
+        yield GAP.join(pad(text, width) for pad, text, width in zip(pads, line, widths, strict=True)).rstrip()
+
+
+def _printable(text: str) -> str:
+    """A client chooses names: what a terminal would obey is escaped."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _time_lag(ms: int | None, method: str) -> str:
+    bounds = {"at least": "≥ ", "at most": "≤ "}
+    return bounds.get(method, "") + _duration(ms)
+
+
+def _duration(ms: int | None, after: str = "") -> str:
+    if ms is None:
+        return "-"
+    seconds = max(0, ms) // 1000
+    if seconds < 120:
+        return f"{seconds} s{after}"
+    if seconds < 7_200:
+        return f"{seconds // 60} min{after}"
+    return f"{seconds // 3_600} h{after}" if seconds < 172_800 else f"{seconds // 86_400} d{after}"

@@ -1,0 +1,189 @@
+"""The records of one log, folded into what the rules of lag and status need.
+
+A group has one log, a partition of `__consumer_offsets`, so that logs can be folded independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from coordinatord.pipeline.analysis import consumer_group
+from coordinatord.pipeline.analysis.burrow import Commit
+from coordinatord.pipeline.analysis.generations import TopicPartition
+from coordinatord.pipeline.analysis.status import Members
+from coordinatord.pipeline.analysis.trail import Trail
+from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS, TRANSACTION_MARKERS
+
+KINDS = frozenset(
+    {
+        OFFSET_COMMITS,
+        GROUP_GENERATIONS,
+        TRANSACTION_MARKERS,
+        consumer_group.MEMBER,
+        consumer_group.CURRENT,
+        consumer_group.PARTITION_METADATA,
+    }
+)
+"""The kinds of records that are folded."""
+
+COMMIT_COLUMNS = (
+    "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "log_offset",
+    "transactional", "producer_id", "tombstone", "topic_id",
+)  # fmt: skip
+
+Key = tuple[str, str, int]
+
+
+class Written(NamedTuple):
+    """A commit or a tombstone, which has no offset."""
+
+    key: Key
+    offset: int | None
+    made_ms: int
+    log_offset: int
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a group's members. `classic` has the topics and partitions of each; None if no generation of it
+    is in the log, or it was deleted.
+    """
+
+    classic: dict[str, frozenset[TopicPartition]] | None = None
+    classic_ms: int | None = None
+    consumers: dict[str, tuple[bool, int | None]] = field(default_factory=dict)
+    """Whether the member is there, and when that was written, by member id."""
+    current: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """Topic ids and partitions, by member id."""
+
+    @property
+    def count(self) -> int:
+        return len(self.classic or ()) + sum(is_there for is_there, _ in self.consumers.values())
+
+    @property
+    def members(self) -> Members:
+        if self.classic is None and not self.consumers:
+            return Members()
+        if self.count:
+            return Members(has_any=True)
+        times = [time_ms for _, time_ms in self.consumers.values()]
+        times += [self.classic_ms] if self.classic is not None else []
+        return Members(has_any=False, empty_ms=max((each for each in times if each is not None), default=None))
+
+    def assigned(self, names: Mapping[str, str]) -> Iterator[TopicPartition]:
+        """What the members have. `names` are topic names by id; a topic without one is left out."""
+        for partitions in (self.classic or {}).values():
+            yield from partitions
+        for member_id, owned in self.current.items():
+            if self.consumers.get(member_id, (False, None))[0]:
+                yield from ((names[topic_id], number) for topic_id, number in owned if topic_id in names)
+
+
+class Fold:
+    """One log. `take` gets its record batches, chunk by chunk in their order."""
+
+    def __init__(self, window_ms: int) -> None:
+        self.window_ms = window_ms
+        self.records = 0
+        self.trails: dict[Key, Trail] = {}
+        self.groups: dict[str, Known] = {}
+        self.names: dict[str, str] = {}
+        """Topic names by id, as far as records have them."""
+        self._effective: dict[Key, int] = {}
+        """The log's offset of the last effective write."""
+        self._open: dict[int, list[Written]] = {}
+        """What open transactions have written, by producer id."""
+
+    def take(self, chunk: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+        """Fold record batches by kind, whose offsets may overlap."""
+        commits = [batch for kind, batch in chunk if kind == OFFSET_COMMITS]
+        markers = [row for kind, batch in chunk if kind == TRANSACTION_MARKERS for row in batch.to_pylist()]
+        self.records += sum(batch.num_rows for _, batch in chunk)
+        written: Iterable[tuple[Written, int | None]] = (each for batch in commits for each in self._written(batch))
+        if markers or len(commits) > 1:
+            written = sorted(written, key=lambda each: each[0].log_offset)
+        ends = iter(sorted(markers, key=lambda row: row["log_offset"]))
+        end = next(ends, None)
+        for each, producer_id in written:
+            while end is not None and end["log_offset"] < each.log_offset:
+                self._end(end)
+                end = next(ends, None)
+            if producer_id is None:
+                self._write(each, each.made_ms)
+            else:
+                self._open.setdefault(producer_id, []).append(each)
+        while end is not None:
+            self._end(end)
+            end = next(ends, None)
+        for kind, batch in chunk:
+            if kind == GROUP_GENERATIONS:
+                for row in sorted(batch.to_pylist(), key=lambda row: row["log_offset"]):
+                    self._generation(row)
+            elif kind not in (OFFSET_COMMITS, TRANSACTION_MARKERS):
+                for row in sorted(batch.to_pylist(), key=lambda row: row["log_offset"]):
+                    self._of_consumers(kind, row)
+
+    def _written(self, batch: pa.RecordBatch) -> Iterator[tuple[Written, int | None]]:
+        """Each commit, and the producer if it is one of a transaction."""
+        columns = [batch.column(name).to_pylist() for name in COMMIT_COLUMNS]
+        for group, topic, partition, offset, commit_ms, record_ms, log_offset, inside, producer, gone, topic_id in zip(
+            *columns, strict=True
+        ):
+            made_ms = record_ms if commit_ms is None else commit_ms
+            # No client accepts a negative offset.
+            value = None if gone or offset is None or offset < 0 else offset
+            if topic_id is not None:
+                self.names[topic_id] = topic
+            yield Written((group, topic, partition), value, made_ms or 0, log_offset), producer if inside else None
+
+    def _write(self, written: Written, effective_ms: int) -> None:
+        """A transaction's commit has no effect if something later had one before its marker came."""
+        if written.log_offset <= self._effective.get(written.key, -1):
+            return
+        self._effective[written.key] = written.log_offset
+        if written.offset is None:
+            self.trails.pop(written.key, None)
+            return
+        trail = self.trails.get(written.key)
+        if trail is None:
+            trail = self.trails[written.key] = Trail(self.window_ms)
+        trail.add(Commit(written.offset, effective_ms, None))
+
+    def _end(self, marker: Mapping[str, Any]) -> None:
+        for written in self._open.pop(marker["producer_id"], ()):
+            if marker["marker"] == "COMMIT":
+                self._write(written, max(written.made_ms, marker["timestamp_ms"] or 0))
+
+    def _generation(self, row: Mapping[str, Any]) -> None:
+        known = self.groups.setdefault(row["group_id"], Known())
+        if row["tombstone"]:
+            known.classic = known.classic_ms = None
+            return
+        since_ms = row["current_state_timestamp_ms"]
+        known.classic_ms = row["timestamp_ms"] if since_ms is None else since_ms
+        known.classic = {
+            member["member_id"]: frozenset(
+                (each["topic"], number)
+                for each in (member["assignment"] or {}).get("assigned_partitions") or ()
+                for number in each["partitions"] or ()
+            )
+            for member in row["members"]
+        }
+
+    def _of_consumers(self, kind: str, row: Mapping[str, Any]) -> None:
+        if kind == consumer_group.PARTITION_METADATA:
+            self.names |= {each["topic_id"]: each["topic_name"] for each in row.get("topics") or ()}
+            return
+        known = self.groups.setdefault(row["group_id"], Known())
+        member_id, gone = row["member_id"], row["tombstone"]
+        if kind == consumer_group.MEMBER:
+            known.consumers[member_id] = not gone, row["timestamp_ms"]
+        elif gone:
+            known.current.pop(member_id, None)
+        else:
+            owned = row["assigned_partitions"] or ()
+            known.current[member_id] = [(each["topic_id"], n) for each in owned for n in each["partitions"]]

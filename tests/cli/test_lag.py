@@ -1,0 +1,135 @@
+"""`coordinatord lag` as a user starts it: who is behind, in text, JSON and CSV, from a directory and from a broker."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from coordinatord.cli import cli
+from coordinatord.pipeline.analysis.now import Now
+from coordinatord.pipeline.lag import looks
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+from tests.daemon import running
+from tests.pipeline.directories import write_segment
+from tests.pipeline.logs import encoded
+from tests.pipeline.truth.model import Model
+from tests.pipeline.truth.world import World
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command sets for itself is of no matter here: `looks` has been imported."""
+    assert looks.Looks
+    monkeypatch.setenv("COORDINATORD_WITHOUT_NUMBA", "1")
+
+
+def lag(*arguments: str, status: int = 0) -> str:
+    """What the command prints, errors included."""
+    told = CliRunner().invoke(cli, ["lag", *arguments])
+    assert told.exit_code == status, told.output
+    return told.output
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, str]:
+    """A history, and the directory of its log."""
+    found = World(1)
+    directory = tmp_path_factory.mktemp("log")
+    found.write(directory)
+    return found, str(directory)
+
+
+def test_json_has_the_names_of_the_tables(world: tuple[World, str]) -> None:
+    """The time is another one than the history's end: what does not depend on it is the model's."""
+    code = "import sys; sys.modules['pyspark'] = None; from coordinatord.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "lag", "--source", world[1], "--json"], cwd=ROOT, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "protocol")}, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    expected = Model(world[0]).standing()
+    assert {(row["group_id"], row["topic"], row["partition"]) for row in rows} == expected.keys()
+    for row in rows:
+        assert list(row) == list(Now._fields)
+        right = expected[row["group_id"], row["topic"], row["partition"]]
+        for name in ("committed_offset", "committed_ms", "end_offset", "log_start_offset", "lag", "lost_records"):
+            assert row[name] == right[name], (row, name)
+
+
+def test_csv_has_the_same_rows(world: tuple[World, str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(lag("--source", world[1], "--csv", "group-?"))))
+    assert {row["group_id"] for row in rows} == {group.name for group, _ in Model(world[0]).places()} - {
+        "looping",
+        "deployed",
+    }
+    assert {row["lag"] for row in rows} >= {"0"}
+
+
+def test_groups_by_urgency(world: tuple[World, str]) -> None:
+    lines = lag("--source", world[1]).splitlines()
+    assert lines[2].split()[:2] == ["GROUP", "STATUS"]
+    statuses = [line.split()[1] for line in lines[3:]]
+    order = ["stopped", "stuck", "rewound", "falling", "behind", "catching", "unknown", "ended", "ok"]
+    assert statuses == sorted(statuses, key=order.index)
+    assert lines[0].endswith(f"{len(statuses)} groups, {statuses.count('stopped')} of them need somebody")
+    one = lag("--source", world[1], "looping")
+    assert one.count("looping") == 4, "a line for the group, and one for each of its partitions"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        ([], 2, "say where the log is: either --source DIR or --bootstrap HOST:PORT."),
+        (["--source", "/none"], 2, "/none does not exist."),
+        (["--bootstrap", "broker"], 2, "--bootstrap broker: HOST:PORT is wanted."),
+        (["nobody", "--source", "LOG"], 1, "the log has no group nobody."),
+    ],
+)
+def test_mistakes(world: tuple[World, str], arguments: list[str], status: int, sentence: str) -> None:
+    told = lag(*(world[1] if each == "LOG" else each for each in arguments), status=status)
+    assert told == f"coordinatord: {sentence}\n"
+
+
+def test_what_it_needs_is_told(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "coordinatord.pipeline.lag.looks", None)  # as without pyarrow
+    assert "This needs numpy and pyarrow, and kafka-python for a broker: " in lag("--source", world[1], status=1)
+
+
+def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
+    directory = tmp_path / "__consumer_offsets-0"
+    key, value = OffsetCommitKey("bad\x1b[2J", "t\n", 0), OffsetCommitValue(1, 0, "", 5)
+    write_segment(directory, 0, [build_batch([encoded(1, 3, key, value)], 5)])
+    told = lag("--source", str(tmp_path), "bad*")
+    assert "bad\\x1b[2J" in told
+    assert "t\\n" in told
+    assert "\x1b" not in told
+
+
+def test_from_a_broker(tmp_path: Path) -> None:
+    """A first look does not know for how long records have been unread, and says so."""
+    with running(tmp_path) as daemon:
+        producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+        for _ in range(10):
+            producer.send("orders", b"hello").get(timeout=30)
+        producer.close()
+        consumer = KafkaConsumer(group_id="billing", bootstrap_servers=daemon.bootstrap, enable_auto_commit=False)
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(4, "", -1)})
+        consumer.close()
+        [row] = json.loads(lag("--bootstrap", daemon.bootstrap, "--json"))
+        assert (row["group_id"], row["committed_offset"], row["end_offset"], row["lag"]) == ("billing", 4, 10, 6)
+        assert (row["time_lag_ms"], row["time_lag_method"], row["status"]) == (None, "unknown", "behind")
