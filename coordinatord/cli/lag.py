@@ -36,10 +36,10 @@ NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
     help="With --watch: seconds from one look to the next.",
 )
 def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any) -> None:
-    """Show which groups are behind, the most urgent first: all, or these (* and ? allowed), with their partitions.
+    """Show who is behind, from the offsets log of any Kafka cluster.
 
-    Reads the log at --source or --bootstrap, and where partitions end. Status and columns are those of `pipeline run`
-    (TABLES.md), by the same rules; it stores nothing.
+    Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
+    those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
     """
     if given["sources"] and sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
         os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"

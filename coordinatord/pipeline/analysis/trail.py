@@ -53,7 +53,7 @@ class Trail:
         """(offset, since, until): the last standstill that is over."""
         self.silences: deque[tuple[int, int]] = deque(maxlen=SILENCES)
         """(begin, end) of gaps between commits of more than a third of the window."""
-        self.marks: list[Commit] = []
+        self.marks: deque[Commit] = deque()
         self.recent: deque[Commit] = deque(maxlen=burrow.WINDOW)
         """Burrow's window."""
         for commit in commits:
@@ -90,20 +90,22 @@ class Trail:
         marks = self.marks
         marks.append(commit)
         since_ms = commit.time_ms - self.window_ms
-        if len(marks) > 1 and marks[1].time_ms <= since_ms:
-            gone = next((n for n, each in enumerate(marks) if each.time_ms > since_ms), len(marks))
-            del marks[: gone - 1]
+        while len(marks) > 1 and marks[1].time_ms <= since_ms:
+            marks.popleft()
         if len(marks) > MARKS:
-            kept = marks[:1]
-            for each in marks[1:-1]:
+            kept = [marks[0]]
+            for each in marks:
                 if SHARE * (each.time_ms - kept[-1].time_ms) >= self.window_ms:
                     kept.append(each)
-            self.marks = [*kept, commit][-MARKS:]
+            if kept[-1] is not commit:
+                kept.append(commit)
+            self.marks = deque(kept[-MARKS:])
 
     def window(self, since_ms: int) -> Sequence[Commit]:
         """Commits since then, a part of them if they are many, and the last one before: its position at that time."""
-        first = next((n for n, each in enumerate(self.marks) if each.time_ms >= since_ms), len(self.marks))
-        return self.marks[max(0, first - 1) :]
+        marks = list(self.marks)
+        first = next((n for n, each in enumerate(marks) if each.time_ms >= since_ms), len(marks))
+        return marks[max(0, first - 1) :]
 
     def fallen_from(self, since_ms: int) -> int | None:
         """The highest offset from which the group has gone back since then without having returned."""

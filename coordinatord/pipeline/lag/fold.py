@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.burrow import Commit
@@ -32,7 +34,7 @@ KINDS = frozenset(
 
 COMMIT_COLUMNS = (
     "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "log_offset",
-    "transactional", "producer_id", "tombstone", "topic_id",
+    "transactional", "producer_id", "tombstone",
 )  # fmt: skip
 
 Key = tuple[str, str, int]
@@ -103,6 +105,8 @@ class Fold:
         commits = [batch for kind, batch in chunk if kind == OFFSET_COMMITS]
         markers = [row for kind, batch in chunk if kind == TRANSACTION_MARKERS for row in batch.to_pylist()]
         self.records += sum(batch.num_rows for _, batch in chunk)
+        if len(commits) == 1 and not markers and not pc.any(commits[0].column("transactional")).as_py():
+            self._plain(commits.pop())
         written: Iterable[tuple[Written, int | None]] = (each for batch in commits for each in self._written(batch))
         if markers or len(commits) > 1:
             written = sorted(written, key=lambda each: each[0].log_offset)
@@ -127,17 +131,56 @@ class Fold:
                 for row in sorted(batch.to_pylist(), key=lambda row: row["log_offset"]):
                     self._of_consumers(kind, row)
 
+    def _plain(self, batch: pa.RecordBatch) -> None:
+        """Commits without transactions, in their order: the same as `_write` of each, for millions of them."""
+        names = [batch.column(name).dictionary_encode() for name in ("group_id", "topic")]
+        groups, topics = (each.dictionary.to_pylist() for each in names)
+        group, topic = (each.indices.to_numpy().astype(np.int64) for each in names)
+        numbers = batch.column("partition").to_numpy().astype(np.int64)
+        codes, at = np.unique((group * len(topics) + topic) << 32 | numbers, return_inverse=True)
+        keys: list[Key] = []
+        for code in codes.tolist():
+            of_group, of_topic = divmod(code >> 32, len(topics))
+            keys.append((groups[of_group], topics[of_topic], code & 0xFFFFFFFF))
+        trails = [self.trails.get(key) for key in keys]
+        made_ms = pc.coalesce(
+            batch.column("commit_timestamp_ms"), batch.column("timestamp_ms"), pa.scalar(0, pa.int64())
+        )
+        offsets = pc.fill_null(batch.column("committed_offset"), -1).to_numpy()
+        last = np.zeros(len(keys), np.int64)
+        np.maximum.at(last, at, batch.column("log_offset").to_numpy())
+        for number, offset, time_ms in zip(at.tolist(), offsets.tolist(), made_ms.to_numpy().tolist(), strict=True):
+            trail = trails[number]
+            if offset < 0:
+                trails[number] = None
+                continue
+            if trail is None:
+                trail = trails[number] = Trail(self.window_ms)
+            trail.add(Commit(offset, time_ms, None))
+        for key, trail, log_offset in zip(keys, trails, last.tolist(), strict=True):
+            self._effective[key] = log_offset
+            if trail is None:
+                self.trails.pop(key, None)
+            else:
+                self.trails[key] = trail
+        self._name(batch)
+
+    def _name(self, batch: pa.RecordBatch) -> None:
+        ids = batch.column("topic_id")
+        if ids.null_count < len(ids):
+            pairs = set(zip(ids.to_pylist(), batch.column("topic").to_pylist(), strict=True))
+            self.names |= {topic_id: topic for topic_id, topic in pairs if topic_id is not None}
+
     def _written(self, batch: pa.RecordBatch) -> Iterator[tuple[Written, int | None]]:
         """Each commit, and the producer if it is one of a transaction."""
         columns = [batch.column(name).to_pylist() for name in COMMIT_COLUMNS]
-        for group, topic, partition, offset, commit_ms, record_ms, log_offset, inside, producer, gone, topic_id in zip(
+        self._name(batch)
+        for group, topic, partition, offset, commit_ms, record_ms, log_offset, inside, producer, gone in zip(
             *columns, strict=True
         ):
             made_ms = record_ms if commit_ms is None else commit_ms
             # No client accepts a negative offset.
             value = None if gone or offset is None or offset < 0 else offset
-            if topic_id is not None:
-                self.names[topic_id] = topic
             yield Written((group, topic, partition), value, made_ms or 0, log_offset), producer if inside else None
 
     def _write(self, written: Written, effective_ms: int) -> None:
