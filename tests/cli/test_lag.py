@@ -18,7 +18,8 @@ from kafka.structs import OffsetAndMetadata
 from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.now import Now
 from coordinatord.pipeline.lag import looks
-from kafka_wire.records.batch import build_batch
+from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.daemon import running
 from tests.pipeline.directories import write_segment
@@ -107,6 +108,36 @@ def test_mistakes(world: tuple[World, str], arguments: list[str], status: int, s
 def test_what_it_needs_is_told(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "coordinatord.pipeline.lag.looks", None)  # as without pyarrow
     assert "This needs numpy and pyarrow, and kafka-python for a broker: " in lag("--source", world[1], status=1)
+
+
+def test_transactions_count_if_they_are_committed(tmp_path: Path) -> None:
+    """The last line: something was committed after the transaction's commit, and before its marker."""
+    batches: list[bytes] = []
+
+    def commit(group: str, offset: int, producer_id: int | None = None) -> None:
+        builder = BatchBuilder()
+        builder.extend([encoded(1, 3, OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset, 0, "", 5))], 5)
+        fields = {} if producer_id is None else {"attributes": TRANSACTIONAL, "producer_id": producer_id}
+        batches.append(bytes(builder.finish(len(batches), producer_epoch=0, **fields)))
+
+    def end(producer_id: int, kind: ControlType) -> None:
+        batches.append(bytes(build_control_batch(kind, producer_id, 0, 0, 9, base_offset=len(batches))))
+
+    for group, kind in (("done", ControlType.COMMIT), ("undone", ControlType.ABORT)):
+        commit(group, 10)
+        commit(group, 20, 7)
+        end(7, kind)
+    commit("open", 10)
+    commit("open", 20, 7)
+    commit("late", 20, 8)
+    commit("late", 30)
+    end(8, ControlType.COMMIT)
+    write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
+    found = {
+        row["group_id"]: (row["committed_offset"], row["committed_ms"])
+        for row in json.loads(lag("--source", str(tmp_path), "--json"))
+    }
+    assert found == {"done": (20, 9), "undone": (10, 5), "open": (10, 5), "late": (30, 5)}
 
 
 def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ CASES: dict[str, tuple[list[tuple[int, int, int | None]], int | None, bool | Non
     "a short pause is no standstill": ([(ago_s, 1_000, 50) for ago_s in range(20, 0, -5)], 50, True, "behind"),
     "went back": ([(70, 500, 50), (40, 900, 50), (10, 200, 800)], 800, True, "rewound"),
     "went back and is there again": ([(70, 500, 50), (40, 200, 400), (10, 900, 50)], 50, True, "behind"),
+    "went back and is just there again": ([(70, 500, 50), (40, 200, 400), (10, 500, 50)], 50, True, "behind"),
     "no commit any more": ([(ago_s, 1_000 - ago_s, 50) for ago_s in range(170, 100, -5)], 500, True, "stopped"),
     "the same without members": ([(ago_s, 1_000 - ago_s, 50) for ago_s in range(170, 100, -5)], 500, False, "ended"),
     "the same, members unknown": ([(ago_s, 1_000 - ago_s, 50) for ago_s in range(170, 100, -5)], 500, None, "stopped"),
@@ -145,6 +146,7 @@ def test_the_rhythm_is_what_fills_the_time() -> None:
     assert Trail(600_000, [Commit(0, 0, 0)]).rhythm_ms == 0
     bursts = [hour * HOUR_MS + at_s * 1000 for hour in range(4) for at_s in range(150)]
     assert Trail(600_000, [Commit(0, at_ms, 0) for at_ms in bursts]).rhythm_ms == HOUR_MS - 149_000
+    assert Trail(600_000, [Commit(0, at_s * 1000, 0) for at_s in range(0, 3_000, 250)]).rhythm_ms == 250_000
     outages = [at_s * 1000 for at_s in range(100_000) if not 30_000 < at_s < 40_000 and not 70_000 < at_s < 80_000]
     assert Trail(600_000, [Commit(0, at_ms, 0) for at_ms in outages]).rhythm_ms == 0
 

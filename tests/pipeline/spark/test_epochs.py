@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
+from coordinatord.pipeline.lag.fold import KINDS
+from coordinatord.pipeline.lag.looks import Looks
 from coordinatord.pipeline.run.at import moment, tell
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
+from coordinatord.pipeline.source.options import read_options
 from coordinatord.pipeline.source.topic_names import FILE
+from coordinatord.pipeline.tables import TABLES as TABLE_OF_ALL
 from coordinatord.pipeline.tables.inputs import TableOptions
 from kafka_wire.records.batch import iterate_batches
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
 
 TABLES = ("rebalances", "members", "member_events", "churn", "expiry")
+
+
+def lag_without_spark(directory: Path, now_ms: int, names: list[str]) -> list[tuple[Any, ...]]:
+    options = read_options({"paths": json.dumps([str(directory)]), "kinds": ",".join(KINDS)})
+    look = Looks(options, None, {}).look(now_ms)
+    return [tuple(getattr(row, name) for name in names) for row in look.rows]
 
 
 def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
@@ -38,7 +50,13 @@ def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
 
     # Up to the third moment, when somebody reads each of the topics; then what is left of it.
     target.write_bytes(data[:cut])
-    run(spark, job, now_ms=late_ms)
+    run(spark, replace(job, tables=(*TABLES, "lag")), now_ms=late_ms)
+    # The same rows as `coordinatord lag` has, of partitions too that a member has and nobody has committed.
+    names = TABLE_OF_ALL["lag"].names
+    lag = [tuple(row) for row in read_table(spark, out, "lag").collect()]
+    assert sorted(lag) == sorted(lag_without_spark(directory, late_ms, names))
+    owned = {(topic, number) for each in story.members[2][1].values() for topic, number in each}
+    assert owned <= {row[1:3] for row in lag}
     assert {row["counts_from"] for row in read_table(spark, out, "expiry").collect()} == {"in use"}
     assert {row["until_ms"] for row in read_table(spark, out, "members").where("end is null").collect()} == {None}
     target.write_bytes(data)
