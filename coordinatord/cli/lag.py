@@ -51,15 +51,15 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     found: Look
     try:
         looks = _looks(groups, given)
-        if form == "watch":
-            _watch(looks, bool(groups), interval)
-            return
         found = looks.look(_now_ms())
+        _check_known(groups, found)
+        if form == "watch":
+            _watch(looks, found, bool(groups), interval)
+            return
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     except SourceError as error:
         fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
-    _check_known(groups, found)
     if form == "json":
         click.echo(json.dumps([row._asdict() for row in found.rows], indent=1))
     elif form == "csv":
@@ -69,7 +69,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             click.echo(line)
 
 
-for _option in reversed((*SOURCE_OPTIONS, *STATUS_OPTIONS)):
+for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # of a command, in their order
     lag = _option(lag)
 
 
@@ -118,15 +118,15 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
             fail(f"the log has no group {group}.")
 
 
-def _watch(looks: Any, with_partitions: bool, interval: float) -> None:
+def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
     try:
         while True:
-            found = looks.look(_now_ms())
             click.clear()  # a terminal's screen; elsewhere nothing
             for line in _tell(found, with_partitions=with_partitions):
                 click.echo(line)
             click.echo()
             time.sleep(interval)
+            found = looks.look(_now_ms())
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 

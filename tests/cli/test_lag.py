@@ -140,6 +140,22 @@ def test_transactions_count_if_they_are_committed(tmp_path: Path) -> None:
     assert found == {"done": (20, 9), "undone": (10, 5), "open": (10, 5), "late": (30, 5)}
 
 
+def test_watch(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("coordinatord.cli.lag.time.sleep", wait)
+    told = lag("--source", world[1], "--watch", "--interval", "7", "looping")
+    assert waited == [7, 7, 7]
+    assert told.count("1 groups, 1 of them need somebody") == 3
+    assert told.endswith("stopped\n")
+    assert "no group nobody" in lag("--source", world[1], "--watch", "nobody", status=1)
+
+
 def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
     directory = tmp_path / "__consumer_offsets-0"
     key, value = OffsetCommitKey("bad\x1b[2J", "t\n", 0), OffsetCommitValue(1, 0, "", 5)
