@@ -16,11 +16,12 @@ MAX_SLEW = 0.05
 class Clock:
     """Call the instance for the time; call `follow_wall` about every second."""
 
-    __slots__ = ("_followed_s", "_offset_s")
+    __slots__ = ("_ahead_s", "_followed_s", "_offset_s")
 
     def __init__(self) -> None:
         self._followed_s = time.monotonic()
         self._offset_s = time.time() - self._followed_s
+        self._ahead_s = 0.0
 
     def __call__(self) -> int:
         return int((time.monotonic() + self._offset_s) * 1000)
@@ -30,7 +31,13 @@ class Clock:
         now_s = time.monotonic()
         room_s = MAX_SLEW * (now_s - self._followed_s)
         self._followed_s = now_s
-        off_s = time.time() - (now_s + self._offset_s)
+        off_s = time.time() + self._ahead_s - (now_s + self._offset_s)
         # Never back by more than the elapsed time, so the clock stands still at worst.
         self._offset_s += max(-room_s, min(room_s, off_s))
         return off_s
+
+    def jump(self, seconds: float) -> None:
+        """Go ahead of the wall clock, and stay so far ahead: for tests. Timers have to be told (`Timers.jumped`)."""
+        assert seconds >= 0, "the clock never goes back"
+        self._offset_s += seconds
+        self._ahead_s += seconds

@@ -112,6 +112,20 @@ class Timers:
         if self._handle is not None:
             self._handle.cancel()
 
+    def jumped(self) -> None:
+        """The clock has jumped ahead, which the loop's own clock has not: what is due by now goes off soon."""
+        if self._is_closed or self._wakes_at_ms == AWAKE:
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        self._look()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something is going off, or is about to."""
+        next_ms = self.wheel.next_deadline_ms()
+        return self._wakes_at_ms == AWAKE or (next_ms is not None and next_ms <= self._now_ms())
+
     def _wake_at(self, deadline_ms: int) -> None:
         """Make sure that the loop wakes for `deadline_ms`."""
         if deadline_ms >= self._wakes_at_ms:

@@ -18,12 +18,21 @@ AT_MOST = (
 )
 """The first may be at most the second."""
 
+LOCAL = ("127.0.0.1", "::1", "localhost")
+"""Hosts that only this machine reaches."""
+
 LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),)
 
 
 def broken(settings: Settings) -> list[str]:
     """One sentence for each rule that the settings break."""
-    return [*_order(settings), *_retention(settings), *_listeners(settings), *_workers(settings)]
+    return [
+        *_order(settings),
+        *_retention(settings),
+        *_listeners(settings),
+        *_workers(settings),
+        *_test_control(settings),
+    ]
 
 
 def _order(settings: Settings) -> Iterator[str]:
@@ -98,3 +107,21 @@ def _workers(settings: Settings) -> Iterator[str]:
             )
     if settings.node_id + count - 1 > 2**31 - 1:
         yield f"node.id: {count} workers need ids up to {settings.node_id + count - 1}, which no int32 holds."
+
+
+def _test_control(settings: Settings) -> Iterator[str]:
+    """Nobody gets at the verbs and faults of tests by accident."""
+    if not settings.test_control_enable:
+        return
+    if settings.admin is None:
+        yield "test.control.enable=true needs admin.listeners, where /test/ is served: give --admin 127.0.0.1:0."
+    if settings.workers > 1:
+        yield "test.control.enable=true works with one process: give --workers 1."
+    protocols = dict(settings.listener_security_protocol_map)
+    is_authenticated = any(protocols.get(each.name) != "PLAINTEXT" for each in settings.endpoints)
+    is_local = settings.admin is None or settings.admin.host in LOCAL
+    if not settings.test_control_token and (is_authenticated or not is_local):
+        yield (
+            "test.control.enable=true lets whoever reaches admin.listeners do what the listeners ask a password for, "
+            "or other machines do what they like: give test.control.token, too."
+        )

@@ -402,6 +402,23 @@ class Settings:
         "Names under which the admin port is asked, besides addresses, names without dots and admin.listeners' own.",
         ours="not in Kafka; others get 421, so that no web site's name can be made to point here",
     )
+    test_control_enable: bool = boolean(
+        False,
+        "Serve /test/ on the admin port: whoever reaches it can expire members, inject faults and move the clock. For "
+        "tests alone.",
+        ours="not in Kafka",
+    )
+    test_control_token: str | None = parsed(
+        None,
+        _optional_text,
+        "text",
+        "What requests for /test/ must carry, as `Authorization: Bearer TOKEN`. Required unless admin.listeners is an "
+        "address of this machine alone.",
+        ours="not in Kafka",
+    )
+    test_control_seed: int = integer(
+        0, "What decides which requests a fault with a probability hits.", ours="not in Kafka"
+    )
     logging_format: str = choice(
         "auto",
         ("auto", "console", "json"),

@@ -32,7 +32,7 @@ from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
-from coordinatord.net.descriptors import connections_allowed, raise_limit
+from coordinatord.net.descriptors import RESERVED, connections_allowed, raise_limit
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
@@ -59,7 +59,9 @@ from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:  # of workers, and of what is not needed at once
     from coordinatord.cluster.peers import Peers
+    from coordinatord.control.control import Control
     from coordinatord.daemon.compaction import Compaction
+    from coordinatord.daemon.guest import Guest
     from coordinatord.daemon.worker import Part
 
 EXPIRY_SLICE_S = 0.001
@@ -82,11 +84,13 @@ class Daemon:
         *,
         log_worker: Worker | None = None,
         part: Part | None = None,
+        guest: Guest | None = None,
     ) -> None:
         """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that
-        a supervisor assigned to this process; without it this is the only process.
+        a supervisor assigned to this process; without it this is the only process. `guest`: in a program of others.
         """
         self.settings = settings
+        self.guest = guest
         self.loop = loop
         self.clock = Clock()
         self.now_ms = now_ms or self.clock
@@ -123,7 +127,8 @@ class Daemon:
     def _assemble_store(self, log_worker: Worker | None) -> None:
         """The data directory and its writer; the timers."""
         settings = self.settings
-        allowed = connections_allowed(settings.max_connections, raise_limit())
+        limit = raise_limit() if self.guest is None else settings.max_connections + RESERVED
+        allowed = connections_allowed(settings.max_connections, limit)
         self.data = self._open_data()
         self.writer = LogWriter(
             self.data,
@@ -137,7 +142,7 @@ class Daemon:
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
-        self.loading = Loading(self.metrics)
+        self.loading = Loading(self.metrics, is_guest=self.guest is not None)
 
     def _assemble_topics(self) -> None:
         """The embedded topics; their cleaner."""
@@ -251,13 +256,19 @@ class Daemon:
             )
             if self.ledger is not None:
                 self.admin.add_page("/rebalances", "rebalances", self._rebalances)
+        self.control: Control | None = None
+        if self.settings.test_control_enable:
+            from coordinatord.daemon.guest import put_control
+
+            self.control = put_control(self, self.guest)
         watch(self)
 
     def _open_data(self) -> DataDirectory:
         path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
         catalogued, on_foreign = catalogue_file.catalogued, tell_of_foreign
         if part is None:
-            return DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign)
+            disk = None if self.guest is None else self.guest.disk
+            return DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign, disk=disk)
         share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
         return DataDirectory.open_share(
             path, share, cluster_id=part.cluster_id, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign
@@ -378,6 +389,8 @@ class Daemon:
             server.close()
         for task in self._tasks:
             task.cancel()
+        if self.control is not None:
+            self.control.close()
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()

@@ -133,6 +133,13 @@ class TimedOut:
 
 
 @dataclass(slots=True)
+class Rebalance:
+    """Rebalance without another cause: for tests. `reason` is theirs."""
+
+    reason: str
+
+
+@dataclass(slots=True)
 class Delete:
     """DeleteGroups names this group; `reply` is its DeletableGroupResult."""
 
@@ -168,6 +175,7 @@ Event = (
     | TxnCommit
     | EndTransaction
     | TimedOut
+    | Rebalance
     | Delete
     | Expire
     | TopicDeleted

@@ -12,7 +12,7 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coordinatord.config import Listener
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 BACKLOG = 128
 LOOP_ANSWER_SECONDS = 5.0
 """A loop that takes longer than this to run one callback is not serving its clients."""
+
+
+Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
+"""(method, path, query, bearer token) -> HTTP's status, and what to answer as JSON."""
 
 
 class AdminError(Exception):
@@ -55,6 +59,7 @@ class AdminServer:
         self._stop: tuple[socket.socket, socket.socket] | None = None
         """The thread watches the first end; closing the second end tells the thread to stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
+        self._parts: dict[str, Part] = {}
 
     @property
     def port(self) -> int:
@@ -75,6 +80,12 @@ class AdminServer:
         the admin thread.
         """
         self._pages[path] = (title, answer)
+
+    def add_part(self, prefix: str, answer: Part) -> None:
+        """Let `answer` answer all requests for paths below `prefix`, whatever their method. It runs on the admin
+        thread.
+        """
+        self._parts[prefix] = answer
 
     def start(self) -> None:
         """Bind and begin. Raises AdminError."""
@@ -112,7 +123,9 @@ class AdminServer:
         assert self._socket is not None
         assert self._stop is not None
         try:
-            app = web.application(self._metrics, self._health, self.loop_stuck, self._pages, self._allowed_hosts)
+            app = web.application(
+                self._metrics, self._health, self.loop_stuck, self._pages, self._allowed_hosts, self._parts
+            )
             web_server.AdminHttpServer(self._socket, app).serve_until(self._stop[0])
         except Exception:
             get_logger().exception("admin port failed", url=self.url)

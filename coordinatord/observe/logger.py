@@ -178,3 +178,44 @@ def silent() -> Iterator[None]:
         yield
     finally:
         making(before)
+
+
+class _Copied:
+    """A logger, and a function that gets its lines of level info and above: (logger's name, level, event, fields)."""
+
+    def __init__(self, name: str, inner: Any, copy: Callable[[str, int, str, dict[str, Any]], object]) -> None:
+        self._name = name
+        self._inner = inner
+        self._copy = copy
+
+    def bind(self, **context: Any) -> _Copied:
+        return _Copied(self._name, self._inner.bind(**context), self._copy)
+
+    def is_enabled_for(self, level: int) -> bool:
+        return level >= logging.INFO or bool(self._inner.is_enabled_for(level))
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        if level >= logging.INFO:
+            self._copy(self._name, level, event, fields)
+        self._inner.log(level, event, **fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        self.log(logging.ERROR, event, **{"exc_info": True, **fields})
+
+    def __getattr__(self, method: str) -> Any:
+        if method not in _LEVELS:
+            raise AttributeError(method)
+        return lambda event, **fields: self.log(_LEVELS[method], event, **fields)
+
+
+@contextlib.contextmanager
+def copied(copy: Callable[[str, int, str, dict[str, Any]], object]) -> Iterator[None]:
+    """For tests: `copy(logger's name, level, event, fields)` gets each line of level info and above during the block,
+    on the thread that logs it. They also go where they would have gone.
+    """
+    before = _make
+    mine = making(lambda name: _Copied(name, before(name), copy))
+    try:
+        yield
+    finally:
+        making(mine)

@@ -6,9 +6,10 @@ import html
 import ipaddress
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl
 
 from prometheus_client.exposition import make_wsgi_app
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 
+Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
+"""See admin.Part."""
+
+Parts = Mapping[str, Part]
+
 OK = "200 OK"
 UNAVAILABLE = "503 Service Unavailable"
 
@@ -33,8 +39,9 @@ def application(
     loop_stuck: Callable[[], str | None],
     pages: Pages,
     allowed_hosts: Collection[str] = (),
+    parts: Parts | None = None,
 ) -> WSGIApplication:
-    """The application with all pages. `pages` may grow while it serves."""
+    """The application with all pages. `pages` and `parts` may grow while it serves; a part has methods of its own."""
     running = _version()
     collector = ShellCollector(metrics, health, version=running, api_name=_api_name, error_name=_error_name)
     metrics_app: WSGIApplication = make_wsgi_app(registry(collector))
@@ -44,6 +51,9 @@ def application(
         if refusal is not None:
             return _text(start_response, *refusal)
         path = environ.get("PATH_INFO", "/") or "/"
+        for prefix, part in (parts or {}).items():
+            if path.startswith(f"{prefix}/"):
+                return _answer_part(environ, start_response, path, part)
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return _text(start_response, "405 Method Not Allowed", "Only GET and HEAD.\n", ("Allow", "GET, HEAD"))
         if path == "/metrics":
@@ -65,6 +75,15 @@ def application(
         return _text(start_response, "404 Not Found", "There is no such page; / names those there are.\n")
 
     return answer
+
+
+def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: str, part: Part) -> Iterable[bytes]:
+    # PATH_INFO is decoded, and so has lost which slashes are part of a name.
+    raw = str(environ.get("RAW_PATH", path)).partition("?")[0]
+    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=20))
+    scheme, _space, token = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
+    status, content = part(str(environ["REQUEST_METHOD"]), raw, query, token if scheme == "Bearer" else "")
+    return _json(start_response, f"{status} {HTTPStatus(status).phrase}", content)
 
 
 def is_known_host(host: str, allowed: Collection[str]) -> bool:

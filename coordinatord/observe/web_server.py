@@ -25,7 +25,7 @@ from wsgiref.simple_server import WSGIRequestHandler
 from coordinatord.observe.logger import get_logger
 
 if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 MAX_CLIENTS: Final = 56
 """Connections at one time; net/descriptors.py keeps 64 for the admin port."""
@@ -222,6 +222,11 @@ class _Handler(WSGIRequestHandler):
 
     def finish(self) -> None:
         """Closes nothing: the response is read from `wfile`."""
+
+    def get_environ(self) -> WSGIEnvironment:
+        environ = super().get_environ()
+        environ["RAW_PATH"] = self.path
+        return environ
 
     def address_string(self) -> str:
         return str(self.client_address[0])

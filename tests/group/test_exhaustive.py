@@ -140,6 +140,7 @@ def _role(world: World, sender: str) -> str:
 def every_event(world: World) -> list[Any]:
     """Everything that can be sent, by everybody, right and wrong."""
     made: list[Any] = [
+        events.Rebalance("a test"),
         events.Delete(),
         events.Expire(0),
         events.Expire(10**9),

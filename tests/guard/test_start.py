@@ -50,6 +50,8 @@ ALL = 320
 BY_NEED = {
     "argparse": "the package crc32c",
     "coordinatord.cluster.peers": "several workers",
+    "coordinatord.control": "tests",
+    "coordinatord.daemon.guest": "tests",
     "coordinatord.coordinator.apis.admin": "a request",
     "coordinatord.coordinator.apis.txn_offset_commit": "a request",
     "coordinatord.daemon.worker": "several workers",

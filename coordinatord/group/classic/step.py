@@ -111,6 +111,15 @@ def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
     return result
 
 
+def rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
+    """Ask all members to rejoin. A group without members, or one that rebalances already, stays as it is."""
+    if not group.members or group.state is PREPARING_REBALANCE:
+        return NOTHING
+    result = Result()
+    prepare_rebalance(group, Trigger(Why.FORCED, f"forced: {event.reason}", "", event.reason), now_ms, result)
+    return result
+
+
 def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
     """Answer all parked requests and stop serving the group. The log keeps it."""
     if group.state is DEAD:
@@ -240,6 +249,7 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     events.TxnCommit: commit_transactional,
     events.EndTransaction: end_transaction,
     events.TimedOut: timed_out,
+    events.Rebalance: rebalance,
     events.Delete: delete,
     events.Expire: expire,
     events.TopicDeleted: topic_deleted,

@@ -11,6 +11,7 @@ from coordinatord.group.classic.joining import join
 from coordinatord.group.classic.members import join_error
 from coordinatord.group.consumer import classic_members
 from coordinatord.group.consumer.account import follow
+from coordinatord.group.consumer.epochs import raise_epoch
 from coordinatord.group.consumer.heartbeat import heartbeat
 from coordinatord.group.consumer.records import group_tombstones
 from coordinatord.group.consumer.sessions import stop_assigning
@@ -19,8 +20,9 @@ from coordinatord.group.consumer.timeouts import timed_out
 from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.group.replay import write
-from coordinatord.group.result import NOTHING, Result, Transition
+from coordinatord.group.result import NOTHING, Result, Transition, Trigger
 from coordinatord.group.state import Group
+from coordinatord.group.states import Why
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.leave_group import LeaveGroupResponse
 from kafka_wire.api.offset_delete import OffsetDeleteRequest
@@ -50,6 +52,17 @@ def _timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
     if surroundings is None:
         return NOTHING
     return timed_out(group, consumer, surroundings, event.key, now_ms)
+
+
+def _rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
+    """A new epoch, in which the partitions are assigned anew."""
+    consumer, surroundings = group.consumer, group.surroundings
+    if consumer is None or surroundings is None or not consumer.members:
+        return NOTHING
+    result = Result()
+    trigger = Trigger(Why.FORCED, f"forced: {event.reason}", "", event.reason)
+    raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), trigger, now_ms, result)
+    return result
 
 
 def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
@@ -113,6 +126,7 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     events.TxnCommit: commit_transactional,
     events.EndTransaction: end_transaction,
     events.TimedOut: _timed_out,
+    events.Rebalance: _rebalance,
     events.Delete: delete,
     events.Expire: expire,
     events.TopicDeleted: topic_deleted,

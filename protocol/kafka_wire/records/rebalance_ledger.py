@@ -117,6 +117,8 @@ class Why:
     SESSION_EXPIRED = "session expired"
     NOT_SYNCED = "no sync in time"
     TOO_MANY_MEMBERS = "too many members"
+    FORCED = "forced"
+    """A test has asked for it (coordinatord.control)."""
     # of epochs only
     SUBSCRIPTION_CHANGED = "subscription changed"
     REGEX_RESOLVED = "regular expression resolved"

@@ -1,0 +1,50 @@
+"""The commands as pages of the admin port, below /test/. Called on its threads."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hmac
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from coordinatord.control.commands import COMMANDS, ROOT, openapi
+from coordinatord.control.control import Control, run_from_thread
+from coordinatord.control.problems import ControlError
+
+TIMEOUT_S = 40.0
+"""The longest that a page takes: longer than the longest wait (changes.MAX_WAIT_S)."""
+
+
+class Pages:
+    """`answer` is one of the admin port's parts (observe.web). With a `token`, requests need it."""
+
+    def __init__(self, control: Control, token: str | None) -> None:
+        self._control = control
+        self._token = token
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], token: str) -> tuple[int, Any]:
+        """(HTTP's status, what to answer as JSON). `path` begins with /test."""
+        if self._token and not hmac.compare_digest(token.encode(), self._token.encode()):
+            return 401, {"error": "These pages need the token of test.control.token: Authorization: Bearer TOKEN."}
+        below = path.removeprefix(ROOT).rstrip("/")
+        if below == "/openapi.json" and method == "GET":
+            return 200, openapi("1")
+        try:
+            return 200, self._run(method, below, query)
+        except ControlError as error:
+            return error.status, {"error": str(error)}
+        except (TimeoutError, concurrent.futures.CancelledError, RuntimeError):
+            return 503, {"error": "The event loop does not answer: the daemon is stopping."}
+
+    def _run(self, method: str, below: str, query: Mapping[str, str]) -> Any:
+        for command in COMMANDS:
+            arguments = command.arguments(below, query) if command.method == method else None
+            if arguments is not None:
+                call = partial(_call, name=command.name, arguments=arguments)
+                return run_from_thread(self._control, call, TIMEOUT_S)
+        raise ControlError(f"There is no {method} {ROOT}{below}; {ROOT}/openapi.json says what there is.", 404)
+
+
+def _call(control: Control, *, name: str, arguments: dict[str, Any]) -> Any:
+    return getattr(control, name)(**arguments)

@@ -1,0 +1,102 @@
+"""Faults as blocks: `with kafka.fail("OffsetCommit", "NOT_COORDINATOR", times=3) as fault: ...`"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Self
+
+from coordinatord.control.faults import NO_FAULT_FOR
+from coordinatord.testing.links import Link
+from coordinatord.testing.problems import KafkaError, NeverFired
+from coordinatord.testing.waits import Looking, Waited
+
+TIMEOUT_S = 10.0
+
+
+class Fault:
+    """A fault for as long as its block lasts. `hits`: how many requests it has hit. A block in which it has hit none
+    fails, unless it is `optional`.
+    """
+
+    def __init__(self, link: Link, optional: bool, **arguments: Any) -> None:
+        self._link = link
+        self._optional = optional
+        self._arguments = {name: value for name, value in arguments.items() if value is not None}
+        self._number: int | None = None
+        self._last: dict[str, Any] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<fault: {self._last.get('told', self._arguments)}>"
+
+    @property
+    def hits(self) -> int:
+        """How many requests it has hit, during its block and after it."""
+        if self._number is not None:
+            self._last = self._link.call("fault", fault=self._number)
+        hits: int = self._last.get("hits", 0)
+        return hits
+
+    def arrived(self, count: int = 1, timeout: float = TIMEOUT_S) -> Waited[int]:
+        """Wait until it has hit so many requests. Raises NotInTime."""
+        number = self._active()
+
+        def look() -> tuple[int, int]:
+            self._last = self._link.call("fault", fault=number)
+            return self._last["version"], self._last["hits"]
+
+        times = "once" if count == 1 else f"{count} times"
+        what = f"{self._last['told']}: hit {times}"
+        return Looking(self._link, what, look, lambda hits: hits >= count, timeout).waited()
+
+    def release(self, count: int | None = None) -> int:
+        """Let requests go on that it has stopped, the first ones first; without a number, all. Returns how many."""
+        released: int = self._link.call("release", fault=self._active(), count=count)["released"]
+        return released
+
+    def _active(self) -> int:
+        if self._number is None:
+            raise KafkaError("A fault is there within its block: `with kafka.hold(…) as held:`.")
+        return self._number
+
+    def __enter__(self) -> Self:
+        if self._number is not None:
+            raise KafkaError("This fault is there already: make another one.")
+        self._last = self._link.call("add_fault", **self._arguments)
+        self._number = self._last["fault"]
+        self._counts = self._link.call("last_requests")["counts"]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        number, self._number = self._number, None
+        if kind is not None:
+            with contextlib.suppress(KafkaError):  # the server may be what has failed
+                self._last = self._link.call("remove_fault", fault=number)
+            return
+        self._last = self._link.call("remove_fault", fault=number)
+        if not self._last["hits"] and not self._optional:
+            raise NeverFired(self._never_fired())
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _never_fired(self) -> str:
+        """What came instead."""
+        came = []
+        for client, counts in sorted(self._link.call("last_requests")["counts"].items()):
+            if client == NO_FAULT_FOR:
+                continue
+            before = self._counts.get(client, {})
+            new = {api: count - before.get(api, 0) for api, count in counts.items()}
+            told = ", ".join(f"{count} {api}" for api, count in sorted(new.items()) if count)
+            if told:
+                came.append(f"from {client or 'a client without an id'} {told}")
+        matched = self._last["matched"]
+        why = f"{matched} requests matched, and none was its turn" if matched else "no request matched"
+        return (
+            f"This fault has never fired: {self._last['told']}; {why}. In its block there came "
+            f"{'; '.join(came) or 'no requests'}. With optional=True that is fine."
+        )

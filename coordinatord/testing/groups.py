@@ -1,0 +1,233 @@
+"""A group and a transactional id, as a test sees them: reads, verbs and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from coordinatord.testing.links import Link
+from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPartition
+from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
+
+TIMEOUT_S = 10.0
+"""How long waits wait unless they are told."""
+
+
+class Group:
+    """`kafka.group(group_id)`. Members are named by member id, client id or group.instance.id."""
+
+    def __init__(self, link: Link, group_id: str) -> None:
+        self.group_id = group_id
+        self._link = link
+
+    def __repr__(self) -> str:
+        return f"<group {self.group_id}>"
+
+    # Reading
+
+    @property
+    def view(self) -> GroupView:
+        """The group as it is now; its state is Dead if there is none."""
+        return GroupView.of(self._link.call("group", group=self.group_id))
+
+    @property
+    def state(self) -> str:
+        """Its state, as Kafka calls it."""
+        return self.view.state
+
+    @property
+    def members(self) -> tuple[MemberView, ...]:
+        """Its members, the oldest first."""
+        return self.view.members
+
+    @property
+    def assignment(self) -> dict[str, frozenset[TopicPartition]]:
+        """Partitions by client id; by member id where several members have the same client id."""
+        return self.view.assignment
+
+    @property
+    def rebalances(self) -> tuple[Rebalance, ...]:
+        """The last hundred rebalances, the latest last. Groups of the consumer protocol have none: their members never
+        stop for all others.
+        """
+        self._link.call("groups")  # another broker has no ledger
+        return self.view.rebalances
+
+    # Waiting
+
+    def until(
+        self, holds: Callable[[GroupView], object], timeout: float = TIMEOUT_S, what: str = "what `until` asks for"
+    ) -> Waited[GroupView]:
+        """Wait until `holds(view)` is true; the result is that view. Raises NotInTime."""
+        return self._looking(f"group {self.group_id}: {what}", holds, timeout).waited()
+
+    def until_stable(self, members: int | None = None, timeout: float = TIMEOUT_S) -> Waited[GroupView]:
+        """Wait until the group is Stable, with so many members."""
+
+        def holds(view: GroupView) -> bool:
+            return view.is_stable and (members is None or len(view.members) == members)
+
+        wanted = "" if members is None else f" with {members} member{'s' if members != 1 else ''}"
+        return self.until(holds, timeout, f"Stable{wanted}")
+
+    def until_empty(self, timeout: float = TIMEOUT_S) -> Waited[GroupView]:
+        """Wait until the group has no members."""
+        return self.until(lambda view: not view.members, timeout, "no members")
+
+    def until_assigned(
+        self, member: str | None = None, partitions: int | None = None, timeout: float = TIMEOUT_S
+    ) -> Waited[GroupView]:
+        """Wait until the group is Stable and a member, or all together, have so many partitions; without a number, at
+        least one.
+        """
+
+        def holds(view: GroupView) -> bool:
+            if not view.is_stable:
+                return False
+            found = list(view.members) if member is None else [each for each in view.members if each.is_called(member)]
+            count = sum(len(each.partitions) for each in found)
+            return count > 0 if partitions is None else bool(found) and count == partitions
+
+        who = "its members" if member is None else member
+        number = "partitions" if partitions is None else f"{partitions} partition{'s' if partitions != 1 else ''}"
+        return self.until(holds, timeout, f"{who} with {number}")
+
+    def _looking(self, what: str, holds: Callable[[GroupView], object], timeout: float) -> Looking[GroupView]:
+        def look() -> tuple[int, GroupView]:
+            view = self.view
+            return view.version, view
+
+        return Looking(self._link, what, look, lambda view: bool(holds(view)), timeout)
+
+    # Verbs
+
+    def rebalance(self, reason: str = "a test", timeout: float = TIMEOUT_S) -> Rebalancing:
+        """Make the group rebalance now. As a block, `with` or `async with`, it waits at its end until it is Stable."""
+        before = self._link.call("rebalance", group=self.group_id, reason=reason)["generation_before"]
+
+        def holds(view: GroupView) -> bool:
+            return view.is_stable and view.generation > before
+
+        return Rebalancing(self._looking(f"group {self.group_id}: Stable after {reason!r}", holds, timeout))
+
+    def expire(self, member: str) -> str:
+        """End a member's session now, as if nothing had been heard of it; returns its member id. A client that is alive
+        joins again when it learns of that.
+        """
+        expired: str = self._link.call("expire", group=self.group_id, member=member)["member_id"]
+        return expired
+
+    def kick(self, member: str) -> str:
+        """Remove a member, as an operator does; returns its member id."""
+        removed: str = self._link.call("kick", group=self.group_id, member=member)["member_id"]
+        return removed
+
+    def move(self) -> None:
+        """The coordinator moves: requests get NOT_COORDINATOR until a client has looked for it anew. Groups of the same
+        partition of __consumer_offsets move with it, as in Kafka.
+        """
+        self._link.call("move", group=self.group_id)
+
+    def loading(self) -> Loading:
+        """A block in which requests get COORDINATOR_LOAD_IN_PROGRESS."""
+        return Loading(self._link, self.group_id)
+
+    def no_rebalance(self) -> NoRebalance:
+        """A block that fails if the group has rebalanced in it."""
+        return NoRebalance(self)
+
+
+class Rebalancing:
+    """A rebalance that has begun. See Group.rebalance."""
+
+    def __init__(self, looking: Looking[GroupView]) -> None:
+        self._looking = looking
+
+    def until_stable(self) -> Waited[GroupView]:
+        """Wait until it has ended."""
+        return self._looking.waited()
+
+    def __enter__(self) -> Self:
+        refuse_plain_with("rebalance()")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if kind is None:
+            self._looking.now()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if kind is None:
+            await self._looking.later()
+
+
+class Loading:
+    """See Group.loading."""
+
+    def __init__(self, link: Link, group_id: str) -> None:
+        self._link = link
+        self._group_id = group_id
+
+    def __enter__(self) -> Self:
+        self._link.call("begin_loading", group=self._group_id)
+        return self
+
+    def __exit__(self, _kind: object, _error: object, _trace: object) -> None:
+        self._link.call("end_loading", group=self._group_id)
+
+    async def __aenter__(self) -> Self:
+        await self._link.call_later("begin_loading", group=self._group_id)
+        return self
+
+    async def __aexit__(self, _kind: object, _error: object, _trace: object) -> None:
+        await self._link.call_later("end_loading", group=self._group_id)
+
+
+class NoRebalance:
+    """See Group.no_rebalance."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._before: GroupView | None = None
+
+    def __enter__(self) -> Self:
+        self._group.rebalances  # noqa: B018  # another broker has no ledger
+        self._before = self._group.view
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        before, after = self._before, self._group.view
+        assert before is not None, "the block was entered"
+        if kind is not None:
+            return
+        if after.generation != before.generation or after.state != before.state:
+            known = {id(each.record): each for each in after.rebalances[len(before.rebalances) :]}
+            told = "; ".join(map(str, known.values())) or f"it was {before}"
+            raise AssertionError(f"Group {self._group.group_id} has rebalanced: {told}. Now {after}.")
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+
+class Transaction:
+    """`kafka.transaction(transactional_id)`."""
+
+    def __init__(self, link: Link, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self._link = link
+
+    @property
+    def state(self) -> str:
+        """Its state, as Kafka calls it."""
+        told: str = self._link.call("transaction", transactional_id=self.transactional_id)["state"]
+        return told
+
+    def expire(self) -> None:
+        """Abort the open transaction, as if transaction.timeout.ms had passed: its producer is fenced."""
+        self._link.call("expire_transaction", transactional_id=self.transactional_id)

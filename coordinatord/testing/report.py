@@ -1,0 +1,94 @@
+"""What a failed test tells of its Kafka, and what a test leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.control.faults import NO_FAULT_FOR
+from coordinatord.observe.logger import copied
+from coordinatord.testing.problems import KafkaError
+from coordinatord.testing.views import GroupView
+
+if TYPE_CHECKING:
+    from coordinatord.testing.kafka import Kafka
+
+SHOWN_REBALANCES = 10
+MAX_LOG_LINES = 2_000
+
+
+def sections(kafka: Kafka) -> list[tuple[str, str]]:
+    """(title, text) of what there is to tell."""
+    link = kafka._server.link
+    if kafka.is_elsewhere:
+        return []
+    found = []
+    try:
+        groups = [GroupView.of(link.call("group", group=name)) for name in link.call("groups")["groups"]]
+        faults, requests = link.call("all_faults")["faults"], link.call("last_requests")["last"]
+    except KafkaError as error:
+        return [("kafka", str(error))]
+    if groups:
+        found.append(("kafka: what the groups went through", "\n".join(map(_group, groups))))
+    if faults:
+        told = [f"{each['told']}: {each['hits']} of {each['matched']} requests" for each in faults]
+        found.append(("kafka: faults", "\n".join(told)))
+    if requests:
+        requests.pop(NO_FAULT_FOR, None)
+        lines = [_requests(client, noted) for client, noted in sorted(requests.items())]
+        found.append(("kafka: the last requests of each client", "\n".join(lines)))
+    return found
+
+
+def leftovers(kafka: Kafka) -> list[str]:
+    """A sentence for each group with members, and each open transaction."""
+    if kafka.is_elsewhere:
+        return []
+    link, found = kafka._server.link, []
+    for name in link.call("groups")["groups"]:
+        members = GroupView.of(link.call("group", group=name)).members
+        if members:
+            who = ", ".join(each.client_id or each.member_id for each in members)
+            found.append(f"group {name} still has {len(members)} members ({who}): close them")
+    for name in link.call("transactions")["transactions"]:
+        if link.call("transaction", transactional_id=name)["state"] == "Ongoing":
+            found.append(f"transactional id {name} has an open transaction: commit or abort it")
+    return found
+
+
+@contextlib.contextmanager
+def logged(lines: list[str]) -> Iterator[None]:
+    """The last lines of our log during the block, in `lines`. They also go where they would have gone: nowhere, unless
+    somebody has asked for them.
+    """
+
+    def copy(_name: str, level: int, event: str, fields: dict[str, Any]) -> None:
+        told = " ".join(f"{name}={value!r}" for name, value in fields.items() if value is not None)
+        lines.append(f"{_time(time.time() * 1000)}  {logging.getLevelName(level):7} {event} {told}")
+        del lines[:-MAX_LOG_LINES]
+
+    with copied(copy):
+        yield
+
+
+def _group(view: GroupView) -> str:
+    lines = [f"{view}"[0].upper() + f"{view}"[1:] + "."]
+    for each in view.rebalances[-SHOWN_REBALANCES:]:
+        lines.append(f"  {_time(each.record['began_ms'])}  {each}")
+    return "\n".join(lines)
+
+
+def _requests(client: str, noted: list[dict[str, Any]]) -> str:
+    told = []
+    for each in noted:
+        fault = f" [{each['fault']}]" if "fault" in each else ""
+        told.append(f"  {_time(each['at_ms'])}  {each['api']} v{each['version']}{fault}")
+    return "\n".join([f"{client or 'a client without an id'}:", *told])
+
+
+def _time(at_ms: float) -> str:
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%H:%M:%S.%f")[:-3]

@@ -1,0 +1,280 @@
+"""Where the server runs: in a thread of this process, in a process of its own, or elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from coordinatord.testing.links import HttpLink, Link, ThreadLink
+from coordinatord.testing.problems import KafkaError, OnlyHere
+from coordinatord.testing.settings import HOST, TEST_SETTINGS, settings_of, text_of
+
+if TYPE_CHECKING:
+    from coordinatord.control.control import Control
+    from coordinatord.daemon.daemon import Daemon
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+LOOK_S = 0.005
+"""How often it is looked whether a process has written its ready file."""
+
+SHOWN_CHARACTERS = 10_000
+
+
+class Server(Protocol):
+    """A server that a test uses."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port for clients."""
+        ...
+
+    @property
+    def link(self) -> Link:
+        """To its control."""
+        ...
+
+    def start(self) -> None:
+        """Returns when clients can connect."""
+        ...
+
+    def stop(self) -> None:
+        """Stop in order."""
+        ...
+
+    def restart(self, *, crash: bool) -> None:
+        """Stop or crash, and start at the same address with what was durable."""
+        ...
+
+    def log(self) -> str:
+        """Its log, as far as it is not this process's."""
+        ...
+
+
+class InThread:
+    """A coordinator on an event loop of its own, in a thread. Its disk is in memory unless `data_dir` says where."""
+
+    def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
+        from coordinatord.control.faults import Faults
+        from coordinatord.daemon.guest import Guest
+        from coordinatord.log.simulated_disk import SimulatedDisk
+
+        placed = {**own} if data_dir is None else {**own, "log.dirs": str(data_dir)}
+        self._settings = settings_of(placed, in_memory=data_dir is None)
+        if self._settings.workers > 1:
+            raise KafkaError("A server in a thread is one process: leave `workers` out.")
+        self._disk = SimulatedDisk() if data_dir is None else None
+        self._guest = Guest(self._disk, Faults(seed))
+        self._daemon: Daemon | None = None
+        self._thread: threading.Thread | None = None
+        self._crashes = False
+        self._failed: BaseException | None = None
+        self.link: Link = ThreadLink(self._control)
+        self.address = (HOST, 0)
+
+    def start(self) -> None:
+        """Returns when clients can connect and the groups are loaded."""
+        begun = threading.Event()
+        self._crashes, self._failed = False, None
+        self._thread = threading.Thread(target=self._run, args=(begun,), name="coordinatord", daemon=True)
+        self._thread.start()
+        begun.wait(START_TIMEOUT_S)
+        if self._failed is not None:
+            raise KafkaError(f"The coordinator has not started: {self._failed}") from self._failed
+        if self._daemon is None:
+            raise KafkaError(f"The coordinator has not started within {START_TIMEOUT_S:g} s.")
+        _name, _host, port = self._daemon.bound[0]
+        self.address = (HOST, port)
+        # The next start is on the same port.
+        (listener,) = self._settings.listeners[:1]
+        again = dataclasses.replace(listener, port=port)
+        self._settings = dataclasses.replace(self._settings, listeners=(again, *self._settings.listeners[1:]))
+
+    def stop(self) -> None:
+        """Drain and stop."""
+        daemon, thread = self._daemon, self._thread
+        if daemon is None or thread is None:
+            return
+        self._daemon = None
+        with contextlib.suppress(RuntimeError):  # it has stopped by itself: its log has failed
+            daemon.loop.call_soon_threadsafe(daemon.request_stop, "the test ends")
+        thread.join(STOP_TIMEOUT_S)
+        if thread.is_alive():
+            raise KafkaError(f"The coordinator has not stopped within {STOP_TIMEOUT_S:g} s.")
+
+    def restart(self, *, crash: bool) -> None:
+        """Stop, and start on the same port with the same disk; a crash leaves only what has been written."""
+        self._crashes = crash
+        self.stop()
+        if crash and self._disk is not None:
+            self._disk.crash("kill")
+        self.start()
+
+    def log(self) -> str:
+        """It goes to this process's loggers below `coordinatord`."""
+        return ""
+
+    def _control(self) -> Control:
+        daemon = self._daemon
+        if daemon is None or daemon.control is None:
+            raise KafkaError("The coordinator does not run: use it within its `with` block.")
+        return daemon.control
+
+    def _run(self, begun: threading.Event) -> None:
+        try:
+            import uvloop
+        except ImportError:
+            new_loop = asyncio.new_event_loop
+        else:
+            new_loop = uvloop.new_event_loop
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(self._serve(begun))
+        except BaseException as error:  # the test's thread raises it
+            self._failed = error
+        finally:
+            begun.set()
+
+    async def _serve(self, begun: threading.Event) -> None:
+        from coordinatord.daemon.daemon import Daemon
+        from coordinatord.daemon.guest import InlineWorker, abort
+
+        worker = InlineWorker() if self._disk is not None else None
+        daemon = Daemon(self._settings, asyncio.get_running_loop(), log_worker=worker, guest=self._guest)
+        try:
+            await daemon.start()
+            while daemon.coordinator.is_loading or daemon.transactions.is_loading:  # noqa: ASYNC110  # a few turns
+                await asyncio.sleep(0)
+            self._daemon = daemon
+            begun.set()
+            await daemon.wait()
+        finally:
+            if self._crashes:
+                await abort(daemon)
+            else:
+                await daemon.stop()
+
+
+class InProcess:
+    """`coordinatord serve` as a process of its own, controlled over HTTP. Its data is on disk."""
+
+    def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
+        settings_of(own, in_memory=False)  # a mistake is told here, not in a log
+        self._own = {name: text_of(value) for name, value in own.items()}
+        self._directory = Path(tempfile.mkdtemp(prefix="coordinatord-"))
+        self._data_dir = data_dir or self._directory / "data"
+        self._seed = seed
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admin = (HOST, 0, "")
+        self.link: Link = HttpLink(lambda: self._admin)
+        self.address = (HOST, 0)
+
+    def start(self) -> None:
+        """Returns when clients can connect."""
+        ready = self._directory / "ready.json"
+        settings = {**TEST_SETTINGS, **self._own, "test.control.enable": "true", "test.control.seed": str(self._seed)}
+        if "listeners" not in self._own:
+            settings["listeners"] = f"{HOST}:{self.address[1]}"
+        command = [sys.executable, "-m", "coordinatord", "serve", "--ready-file", str(ready), "--admin", f"{HOST}:0"]
+        command += ["--data-dir", str(self._data_dir), "--log-format", "json"]
+        command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
+        told = self._wait_for(ready)
+        host, _colon, port = told["listeners"][0].rpartition(":")
+        self.address = (host, int(port))
+        admin = urlsplit(told["admin"][0])
+        self._admin = (admin.hostname or HOST, admin.port or 0, self._own.get("test.control.token", ""))
+
+    def stop(self) -> None:
+        """SIGTERM; the directory is removed."""
+        self._end(signal.SIGTERM)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def restart(self, *, crash: bool) -> None:
+        """The same port and data. SIGKILL is a crash."""
+        if any(each["is_active"] for each in self.link.call("all_faults")["faults"]):
+            raise KafkaError("A restart of a process forgets its faults: leave their blocks first.")
+        self._end(signal.SIGKILL if crash else signal.SIGTERM)
+        (self._directory / "ready.json").unlink(missing_ok=True)
+        self.start()
+
+    def log(self) -> str:
+        """The end of its log."""
+        path = self._directory / "log"
+        return path.read_text(errors="replace")[-SHOWN_CHARACTERS:] if path.exists() else ""
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+            raise KafkaError(f"The coordinator has not stopped within {STOP_TIMEOUT_S:g} s:\n{self.log()}") from None
+
+    def _wait_for(self, ready: Path) -> dict[str, Any]:
+        process = self._process
+        assert process is not None, "it was started"
+        ends_s = time.monotonic() + START_TIMEOUT_S
+        while not ready.exists():
+            if process.poll() is not None:
+                raise KafkaError(f"The coordinator has ended at its start:\n{self.log()}")
+            if time.monotonic() > ends_s:
+                self._end(signal.SIGKILL)
+                raise KafkaError(f"The coordinator has not started within {START_TIMEOUT_S:g} s:\n{self.log()}")
+            time.sleep(LOOK_S)
+        told: dict[str, Any] = json.loads(ready.read_text())
+        return told
+
+
+class Elsewhere:
+    """A broker that runs already. What only coordinatord can do, it cannot."""
+
+    def __init__(self, host: str, port: int) -> None:
+        from coordinatord.testing.elsewhere import ElsewhereLink
+
+        self.address = (host, port)
+        self.link: Link = ElsewhereLink(lambda: self.address)
+
+    def start(self) -> None:
+        """It runs."""
+
+    def stop(self) -> None:
+        """It goes on."""
+
+    def restart(self, *, crash: bool) -> None:
+        """It is not ours to stop."""
+        raise OnlyHere("Only coordinatord can be restarted by a test.")
+
+    def log(self) -> str:
+        """Not ours to read."""
+        return ""
+
+
+def server_for(where: str, own: Mapping[str, object], seed: int, data_dir: Path | None) -> Server:
+    """`where`: thread, process or HOST:PORT. Raises KafkaError."""
+    if where == "thread":
+        return InThread(own, seed, data_dir)
+    if where == "process":
+        return InProcess(own, seed, data_dir)
+    host, colon, port = where.rpartition(":")
+    if not colon or not port.isdigit():
+        raise KafkaError(f"Where Kafka runs is thread, process or HOST:PORT, not {where!r}.")
+    return Elsewhere(host.strip("[]") or "127.0.0.1", int(port))

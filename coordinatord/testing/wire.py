@@ -1,0 +1,323 @@
+"""Records, offsets and groups over Kafka's protocol: the tests' own reads and writes, on any broker.
+
+Our codecs on a blocking socket: no background thread, no client library that a test might not have. Versions are fixed:
+every Kafka since 3.0 has them. Faults do not hit the tests' own client id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from coordinatord.control.faults import NO_FAULT_FOR
+from coordinatord.testing.problems import KafkaError
+from coordinatord.testing.views import Record, TopicPartition
+from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.errors import ErrorCode
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.records.batch import BatchBuilder, iterate_batches, records
+from kafka_wire.records.control import ControlType, decode_key
+from kafka_wire.registry import codec
+from kafka_wire.schema import schema_of
+
+VERSIONS: dict[type[Any], int] = {
+    CreateTopicsRequest: 5,
+    DeleteGroupsRequest: 2,
+    DeleteTopicsRequest: 5,
+    FetchRequest: 12,
+    FindCoordinatorRequest: 4,
+    ListOffsetsRequest: 6,
+    MetadataRequest: 9,
+    OffsetFetchRequest: 8,
+    ProduceRequest: 9,
+}
+"""Others are given by the caller."""
+
+TIMEOUT_S = 10.0
+RETRY_S = 0.02
+MAX_BYTES = 16 << 20
+EARLIEST, LATEST = -2, -1
+READ_COMMITTED = 1
+
+RETRIED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)  # fmt: skip
+"""A broker that has just been asked to make a topic, or to find a coordinator, may answer so for a moment."""
+
+Header = tuple[str, bytes | None]
+
+
+class _Retry(Exception):
+    """The broker is not there yet: try again."""
+
+
+class Wire:
+    """See the module. `find` returns (host, port) of the bootstrap server; a restart may close connections."""
+
+    def __init__(self, find: Callable[[], tuple[str, int]], client_id: str = NO_FAULT_FOR) -> None:
+        self._find = find
+        self._client_id = client_id
+        self._sockets: dict[tuple[str, int], socket.socket] = {}
+        self._correlation_id = 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._sockets:
+            self._sockets.popitem()[1].close()
+
+    # Requests
+
+    def ask(self, request: Any, version: int | None = None, to: tuple[str, int] | None = None) -> Any:
+        """Send a request to the broker `to`, or to the bootstrap server; returns the response."""
+        address = to or self._find()
+        for attempt in (1, 2):
+            try:
+                return self._ask(address, request, version)
+            except OSError as error:
+                dropped = self._sockets.pop(address, None)
+                if dropped is not None:
+                    dropped.close()
+                if attempt == 2 or isinstance(error, TimeoutError):
+                    name = type(request).__name__.removesuffix("Request")
+                    where = f"{address[0]}:{address[1]}"
+                    raise KafkaError(f"{where} has not answered {name}: {error or type(error).__name__}.") from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _ask(self, address: tuple[str, int], request: Any, version: int | None) -> Any:
+        connection = self._sockets.get(address)
+        if connection is None:
+            connection = self._sockets[address] = socket.create_connection(address, timeout=TIMEOUT_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        kind = type(request)
+        used = codec(schema_of(kind).api_key or 0, VERSIONS[kind] if version is None else version)
+        self._correlation_id += 1
+        out = bytearray(4)
+        header = RequestHeader(used.api_key, used.api_version, self._correlation_id, self._client_id)
+        write_request_header(header, used.flexible, out)
+        used.encode_request(request, out)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        connection.sendall(out)
+        answer = _exactly(connection, struct.unpack(">i", _exactly(connection, 4))[0])
+        return used.decode_response(answer, 5 if used.response_header_flexible else 4, len(answer))
+
+    def _patiently(self, work: Callable[[], Any]) -> Any:
+        ends_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return work()
+            except _Retry as error:
+                if time.monotonic() > ends_s:
+                    raise KafkaError(f"{error} after {TIMEOUT_S:g} s.") from None
+                time.sleep(RETRY_S)
+
+    # Topics
+
+    def brokers_and_leaders(self, topic: str, *, create: bool = False) -> dict[int, tuple[str, int]]:
+        """The address of the leader of each partition; {} if there is no such topic. `create`: then it is made."""
+
+        def look() -> dict[int, tuple[str, int]]:
+            asked = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create)
+            told = self.ask(asked)
+            brokers = {each.node_id: (each.host, each.port) for each in told.brokers}
+            (found,) = told.topics
+            if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create:
+                return {}
+            _check(found.error_code, f"topic {topic}")
+            for each in found.partitions:
+                _check(each.error_code, f"{topic}-{each.partition_index}")
+            if not found.partitions:
+                raise _Retry(f"{topic} has no partitions")
+            return {each.partition_index: brokers[each.leader_id] for each in found.partitions}
+
+        leaders: dict[int, tuple[str, int]] = self._patiently(look)
+        return leaders
+
+    def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
+        """The same; KafkaError if there is no such topic."""
+        found = self.brokers_and_leaders(topic)
+        if not found:
+            raise KafkaError(
+                f"There is no topic {topic!r}: make it with @pytest.mark.kafka(topics={{{topic!r}: 1}}), "
+                "kafka.create_topic or kafka.put."
+            )
+        return found
+
+    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> ErrorCode:
+        """Returns the error, and waits until the topic is there."""
+        wanted = CreatableTopic(name, partitions, -1, [], [CreatableTopicConfig(*each) for each in configs.items()])
+        (made,) = self.ask(CreateTopicsRequest([wanted], int(TIMEOUT_S * 1000))).topics
+        error = ErrorCode(made.error_code)
+        if error is ErrorCode.NONE:
+
+            def look() -> None:
+                if not self.brokers_and_leaders(name):
+                    raise _Retry(f"topic {name} is not there")
+
+            self._patiently(look)
+        elif error is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise KafkaError(f"Topic {name} cannot be made: {made.error_message or error.name}.")
+        return error
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete those that there are."""
+        self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(TIMEOUT_S * 1000)))
+
+    def delete_groups(self, names: Sequence[str]) -> None:
+        """Delete those that there are and that have no members."""
+        for name in names:
+            self.ask(DeleteGroupsRequest([name]), to=self.coordinator(name))
+
+    # Records
+
+    def put(
+        self,
+        topic: str,
+        values: Sequence[tuple[bytes | None, bytes | None, Sequence[Header]]],
+        partition: int | None,
+        timestamp_ms: int,
+    ) -> None:
+        """Append (key, value, headers), to one partition or to all in turn."""
+        leaders = self.brokers_and_leaders(topic) or self.brokers_and_leaders(topic, create=True)
+        if partition is not None and partition not in leaders:
+            raise KafkaError(f"Topic {topic} has partitions 0 to {len(leaders) - 1}, not {partition}.")
+        batches: dict[int, BatchBuilder] = {}
+        for number, (key, value, headers) in enumerate(values):
+            index = number % len(leaders) if partition is None else partition
+            batches.setdefault(index, BatchBuilder()).add(key, value, timestamp_ms, headers)
+        for index, batch in batches.items():
+            data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index, bytes(batch.finish()))])]
+            request = ProduceRequest(None, -1, int(TIMEOUT_S * 1000), data)
+
+            def send(request: ProduceRequest = request, index: int = index) -> None:
+                told = self.ask(request, to=leaders[index]).responses[0].partition_responses[0]
+                _check(told.error_code, f"{topic}-{index}")
+
+            self._patiently(send)
+
+    def ends(self, topic: str, timestamp: int = LATEST, *, committed: bool = False) -> dict[int, int]:
+        """The first or the next offset of each partition."""
+        found = {}
+        for index, leader in self.leaders(topic).items():
+            asked = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=timestamp)])
+
+            def look(asked: ListOffsetsTopic = asked, leader: tuple[str, int] = leader, index: int = index) -> int:
+                request = ListOffsetsRequest(-1, READ_COMMITTED if committed else 0, [asked])
+                told = self.ask(request, to=leader).topics[0].partitions[0]
+                _check(told.error_code, f"{topic}-{index}")
+                offset: int = told.offset
+                return offset
+
+            found[index] = self._patiently(look)
+        return found
+
+    def records(self, topic: str, *, committed: bool) -> Iterator[Record]:
+        """All records, partition by partition."""
+        first, ends, leaders = self.ends(topic, EARLIEST), self.ends(topic, committed=committed), self.leaders(topic)
+        for index, end in ends.items():
+            offset = first[index]
+            while offset < end:
+                asked = FetchTopic(topic, partitions=[FetchPartition(index, -1, offset, -1, -1, MAX_BYTES)])
+                request = FetchRequest(
+                    max_wait_ms=0, min_bytes=0, isolation_level=READ_COMMITTED if committed else 0, topics=[asked]
+                )
+                told = self.ask(request, to=leaders[index])
+                data = told.responses[0].partitions[0]
+                _check(data.error_code, f"{topic}-{index}")
+                found, after = _read(topic, index, data.records or b"", data.aborted_transactions or ())
+                if after <= offset:
+                    break  # nothing but the empty rest of a compacted log
+                yield from (each for each in found if offset <= each.offset < end)
+                offset = after
+
+    # Groups
+
+    def coordinator(self, group_id: str) -> tuple[str, int]:
+        """The address of a group's coordinator."""
+
+        def look() -> tuple[str, int]:
+            (found,) = self.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])).coordinators
+            _check(found.error_code, f"the coordinator of group {group_id}")
+            return found.host, found.port
+
+        address: tuple[str, int] = self._patiently(look)
+        return address
+
+    def committed(self, group_id: str, to: tuple[str, int] | None) -> dict[TopicPartition, int]:
+        """The committed offsets of a group. `to`: its coordinator, if it is known."""
+
+        def look() -> dict[TopicPartition, int]:
+            asked = OffsetFetchRequestGroup(group_id, topics=None)
+            (told,) = self.ask(OffsetFetchRequest(groups=[asked]), to=to or self.coordinator(group_id)).groups
+            _check(told.error_code, f"group {group_id}")
+            return {
+                (topic.name, each.partition_index): each.committed_offset
+                for topic in told.topics
+                for each in topic.partitions
+                if each.committed_offset >= 0
+            }
+
+        found: dict[TopicPartition, int] = self._patiently(look)
+        return found
+
+
+def _read(topic: str, index: int, data: Any, aborted: Sequence[Any]) -> tuple[list[Record], int]:
+    """The records of a fetch without those of aborted transactions, and the offset after them."""
+    found: list[Record] = []
+    after = -1
+    waiting = sorted(aborted, key=lambda each: int(each.first_offset))
+    open_aborted: set[int] = set()
+    for at, header in iterate_batches(data, partial=True):
+        after = header.next_offset
+        while waiting and waiting[0].first_offset <= header.base_offset:
+            open_aborted.add(waiting.pop(0).producer_id)
+        if header.is_control:
+            for each in records(data, at, header):
+                if each.key is not None and decode_key(each.key) is ControlType.ABORT:
+                    open_aborted.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in open_aborted:
+            continue
+        found += [
+            Record(topic, index, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+            for each in records(data, at, header)
+        ]
+    return found, after
+
+
+def _check(error_code: int, what: str) -> None:
+    if error_code == ErrorCode.NONE:
+        return
+    try:
+        error = ErrorCode(error_code)
+    except ValueError:
+        raise KafkaError(f"{what}: error {error_code}.") from None
+    if error in RETRIED:
+        raise _Retry(f"{what}: still {error.name}")
+    raise KafkaError(f"{what}: {error.name}.")
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        with contextlib.suppress(InterruptedError):
+            part = connection.recv(size - len(parts))
+            if not part:
+                raise ConnectionError("the connection was closed")
+            parts += part
+    return bytes(parts)
