@@ -7,6 +7,7 @@ Other versions are skipped; with CI=true the one that runs the tests has to be a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,47 @@ for package in (coordinatord, kafka_wire):
                 raise
 print(coordinatord.__file__, imported)
 """
+
+
+TYPED = """
+import pytest
+
+from coordinatord.testing import GroupView, Kafka
+
+pytestmark = pytest.mark.kafka(topics={"orders": 4}, settings={"group.max.size": 5})
+
+
+def test_a_test(kafka: Kafka) -> None:
+    kafka.put("orders", range(8))
+    values: list[int] = kafka.records("orders", decode=int)
+    view: GroupView = kafka.group("billing").until_stable(members=2, timeout=10).result
+    trigger: str = kafka.group("billing").rebalances[-1].trigger
+    lag: dict[tuple[str, int], int] = kafka.lag("billing")
+    with kafka.fail("OffsetCommit", "NOT_COORDINATOR", times=3) as fault:
+        assert fault.hits == 0
+    with kafka.hold("SyncGroup", client="a") as held:
+        held.arrived(1, timeout=5)
+    with kafka.group("billing").rebalance("deploy"), kafka.group("billing").loading():
+        kafka.advance(minutes=10)
+    print(values, view.members[0].client_id, trigger, lag)
+
+
+async def test_a_coroutine(kafka: Kafka) -> None:
+    view = await kafka.group("billing").until(lambda view: view.is_stable)
+    async with kafka.blackhole("a") as hole:
+        hits: int = await hole.arrived()
+    print(view.assignment["a"], hits)
+
+
+def test_another() -> None:
+    with Kafka(settings={"group.max.size": 5}) as kafka:
+        kafka.restart(crash=True)
+"""
+
+
+def first_example() -> str:
+    """The first test of docs/testing.md."""
+    return re.findall(r"^```python\n(.*?)^```$", (REPOSITORY / "docs" / "testing.md").read_text(), re.M | re.S)[0]
 
 
 def test_the_python_that_runs_the_tests_is_one_that_is_named() -> None:
@@ -164,7 +206,7 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
     python, coordinatord = bin_directory / "python", bin_directory / "coordinatord"
     wheel = built(python, tmp_path, environment)
     (kafka_python,) = (each for each in PROJECT["project"]["optional-dependencies"]["test"] if "kafka-python" in each)
-    run([python, "-m", "pip", "install", "--quiet", wheel, kafka_python.replace("[lz4,snappy,zstd]", "")],
+    run([python, "-m", "pip", "install", "--quiet", f"{wheel}[pytest]", kafka_python.replace("[lz4,snappy,zstd]", "")],
         tmp_path, environment)  # fmt: skip
     run([python, "-m", "pip", "check"], tmp_path, environment)
 
@@ -174,6 +216,9 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
     assert Path(where).is_relative_to(tmp_path / "venv")
     assert int(imported) > 200, "most modules need no extra"
 
+    (tmp_path / "test_first.py").write_text(first_example())
+    assert "1 passed" in run([python, "-m", "pytest", "-q", "test_first.py"], tmp_path, environment)
+
     (tmp_path / "consumer.py").write_text(CONSUMER)
     with serving(coordinatord, tmp_path, environment) as bootstrap:
         assert run([python, "consumer.py", bootstrap], tmp_path, environment) == "committed 5\n"
@@ -182,6 +227,19 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
         while "generation 0 → 1" not in (told := run(why, tmp_path, environment)):
             assert time.monotonic() < deadline_s, told
             time.sleep(0.5)
+    if interpreter == sys.executable:  # types are the same in all versions
+        check_types(python, tmp_path, environment)
+
+
+def check_types(python: Path, directory: Path, environment: dict[str, str]) -> None:
+    """`mypy --strict` of a test, with the wheel's annotations."""
+    (mypy,) = (each for each in PROJECT["project"]["optional-dependencies"]["lint"] if each.startswith("mypy"))
+    run([python, "-m", "pip", "install", "--quiet", mypy], directory, environment)
+    (directory / "test_typed.py").write_text(TYPED)
+    run([python, "-m", "mypy", "--strict", "test_typed.py"], directory, environment)
+    (directory / "test_wrong.py").write_text(TYPED.replace("members=2", "member=2"))
+    with pytest.raises(AssertionError, match='Unexpected keyword argument "member"'):
+        run([python, "-m", "mypy", "--strict", "test_wrong.py"], directory, environment)
 
 
 def test_the_wheel_has_every_module_and_nothing_else(tmp_path: Path, environment: dict[str, str]) -> None:
