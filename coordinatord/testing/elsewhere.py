@@ -10,7 +10,7 @@ from typing import Any
 from coordinatord.control.commands import BY_NAME
 from coordinatord.member.subscription import decode_assignment
 from coordinatord.testing.problems import OnlyHere
-from coordinatord.testing.wire import Wire
+from coordinatord.testing.wire import Wire, check
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.errors import DecodeError, ErrorCode
@@ -50,9 +50,8 @@ class ElsewhereLink:
             "rebalances": [],
             "under_way": None,
         }
-        to = self._wire.coordinator(group_id)
-        (found,) = self._wire.ask(ConsumerGroupDescribeRequest([group_id]), 0, to).groups
-        if found.error_code == ErrorCode.NONE:
+        found, classic = self._wire.patiently(lambda: self._described(group_id))
+        if found is not None:
             members = [
                 {
                     "member_id": each.member_id,
@@ -70,7 +69,6 @@ class ElsewhereLink:
                 "generation": found.group_epoch,
                 "members": members,
             }
-        (classic,) = self._wire.ask(DescribeGroupsRequest([group_id]), 5, to).groups
         members = [
             {
                 "member_id": each.member_id,
@@ -81,6 +79,17 @@ class ElsewhereLink:
             for each in classic.members
         ]
         return told | {"protocol": "classic" * bool(members), "state": classic.group_state, "members": members}
+
+    def _described(self, group_id: str) -> tuple[Any, Any]:
+        """A group as a consumer group, or as a classic one."""
+        to, what = self._wire.coordinator(group_id), f"group {group_id}"
+        (found,) = self._wire.ask(ConsumerGroupDescribeRequest([group_id]), 0, to).groups
+        if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            check(found.error_code, what)
+            return found, None
+        (classic,) = self._wire.ask(DescribeGroupsRequest([group_id]), 5, to).groups
+        check(classic.error_code, what)
+        return None, classic
 
 
 def _assigned(assignment: bytes) -> dict[str, list[int]]:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 DELETED_S = 5.0
 """How long another broker may take to forget a topic that was deleted."""
 
+_DELETED: set[tuple[tuple[str, int], str]] = set()
+"""Topics of other brokers that tests of this process have made and deleted: (address, name)."""
+
 
 class Kafka:
     """A Kafka for a test: `with Kafka() as kafka:`, or `async with`. `kafka.bootstrap_servers` is what clients get."""
@@ -67,6 +70,7 @@ class Kafka:
         try:
             if self.is_elsewhere and self._made:
                 self._wire.delete_topics(self._made)
+                _DELETED.update((self._server.address, name) for name in self._made)
                 self._wire.delete_groups(list(self._used_groups))
         finally:
             self._made.clear()
@@ -117,6 +121,9 @@ class Kafka:
                     f"There is a topic {name!r} already. A test makes its topics and deletes them: delete this one, or "
                     "give the test's another name."
                 )
+            if (self._server.address, name) in _DELETED:
+                # A last request of an earlier test's client has brought it back: brokers create topics on demand.
+                self._wire.delete_topics([name])
             time.sleep(0.05)
         self._made.append(name)
 

@@ -116,7 +116,8 @@ class Wire:
         answer = _exactly(connection, struct.unpack(">i", _exactly(connection, 4))[0])
         return used.decode_response(answer, 5 if used.response_header_flexible else 4, len(answer))
 
-    def _patiently(self, work: Callable[[], Any]) -> Any:
+    def patiently(self, work: Callable[[], Any]) -> Any:
+        """`work()`, again and again while a broker is not there yet (`check`)."""
         ends_s = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -138,14 +139,14 @@ class Wire:
             (found,) = told.topics
             if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create:
                 return {}
-            _check(found.error_code, f"topic {topic}")
+            check(found.error_code, f"topic {topic}")
             for each in found.partitions:
-                _check(each.error_code, f"{topic}-{each.partition_index}")
+                check(each.error_code, f"{topic}-{each.partition_index}")
             if not found.partitions:
                 raise _Retry(f"{topic} has no partitions")
             return {each.partition_index: brokers[each.leader_id] for each in found.partitions}
 
-        leaders: dict[int, tuple[str, int]] = self._patiently(look)
+        leaders: dict[int, tuple[str, int]] = self.patiently(look)
         return leaders
 
     def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
@@ -169,7 +170,7 @@ class Wire:
                 if not self.brokers_and_leaders(name):
                     raise _Retry(f"topic {name} is not there")
 
-            self._patiently(look)
+            self.patiently(look)
         elif error is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(f"Topic {name} cannot be made: {made.error_message or error.name}.")
         return error
@@ -206,9 +207,9 @@ class Wire:
 
             def send(request: ProduceRequest = request, index: int = index) -> None:
                 told = self.ask(request, to=leaders[index]).responses[0].partition_responses[0]
-                _check(told.error_code, f"{topic}-{index}")
+                check(told.error_code, f"{topic}-{index}")
 
-            self._patiently(send)
+            self.patiently(send)
 
     def ends(self, topic: str, timestamp: int = LATEST, *, committed: bool = False) -> dict[int, int]:
         """The first or the next offset of each partition."""
@@ -219,11 +220,11 @@ class Wire:
             def look(asked: ListOffsetsTopic = asked, leader: tuple[str, int] = leader, index: int = index) -> int:
                 request = ListOffsetsRequest(-1, READ_COMMITTED if committed else 0, [asked])
                 told = self.ask(request, to=leader).topics[0].partitions[0]
-                _check(told.error_code, f"{topic}-{index}")
+                check(told.error_code, f"{topic}-{index}")
                 offset: int = told.offset
                 return offset
 
-            found[index] = self._patiently(look)
+            found[index] = self.patiently(look)
         return found
 
     def records(self, topic: str, *, committed: bool) -> Iterator[Record]:
@@ -238,7 +239,7 @@ class Wire:
                 )
                 told = self.ask(request, to=leaders[index])
                 data = told.responses[0].partitions[0]
-                _check(data.error_code, f"{topic}-{index}")
+                check(data.error_code, f"{topic}-{index}")
                 found, after = _read(topic, index, data.records or b"", data.aborted_transactions or ())
                 if after <= offset:
                     break  # nothing but the empty rest of a compacted log
@@ -252,10 +253,10 @@ class Wire:
 
         def look() -> tuple[str, int]:
             (found,) = self.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])).coordinators
-            _check(found.error_code, f"the coordinator of group {group_id}")
+            check(found.error_code, f"the coordinator of group {group_id}")
             return found.host, found.port
 
-        address: tuple[str, int] = self._patiently(look)
+        address: tuple[str, int] = self.patiently(look)
         return address
 
     def committed(self, group_id: str, to: tuple[str, int] | None) -> dict[TopicPartition, int]:
@@ -264,7 +265,7 @@ class Wire:
         def look() -> dict[TopicPartition, int]:
             asked = OffsetFetchRequestGroup(group_id, topics=None)
             (told,) = self.ask(OffsetFetchRequest(groups=[asked]), to=to or self.coordinator(group_id)).groups
-            _check(told.error_code, f"group {group_id}")
+            check(told.error_code, f"group {group_id}")
             return {
                 (topic.name, each.partition_index): each.committed_offset
                 for topic in told.topics
@@ -272,7 +273,7 @@ class Wire:
                 if each.committed_offset >= 0
             }
 
-        found: dict[TopicPartition, int] = self._patiently(look)
+        found: dict[TopicPartition, int] = self.patiently(look)
         return found
 
 
@@ -300,7 +301,8 @@ def _read(topic: str, index: int, data: Any, aborted: Sequence[Any]) -> tuple[li
     return found, after
 
 
-def _check(error_code: int, what: str) -> None:
+def check(error_code: int, what: str) -> None:
+    """Raises KafkaError for an error of a response; within `patiently`, one that passes is tried again."""
     if error_code == ErrorCode.NONE:
         return
     try:

@@ -332,6 +332,22 @@ async def test_a_lost_acknowledgement_in_a_coroutine(kafka: Kafka) -> None:
     assert kafka.records("orders") == [b"coffee", b"tea"]
 
 
+async def test_a_slow_acknowledgement(kafka: Kafka) -> None:
+    async with writing(kafka) as producer, kafka.delay("Produce", 0.05, times=1):
+        began = time.monotonic()
+        await producer.send_and_wait("orders", b"coffee")
+        assert time.monotonic() - began >= 0.05
+    assert kafka.records("orders") == [b"coffee"]
+
+
+async def test_a_batch_comes_twice(kafka: Kafka) -> None:
+    """As when an acknowledgement was lost: an idempotent producer's batch is taken once."""
+    for idempotent in (False, True):
+        async with writing(kafka, enable_idempotence=idempotent) as producer, kafka.duplicate("Produce", times=1):
+            await producer.send_and_wait("orders", b"coffee", partition=int(idempotent))
+    assert kafka.end_offsets("orders") == {("orders", 0): 2, ("orders", 1): 1, ("orders", 2): 0, ("orders", 3): 0}
+
+
 async def test_a_slow_broker(kafka: Kafka) -> None:
     """A poll that is to return in time does so, whatever the broker does."""
     kafka.put("orders", ["coffee"], partition=0)
@@ -443,6 +459,18 @@ def test_delivery_reports(kafka: Kafka) -> None:
         producer.flush(10)
     assert reports == [(b"coffee", "MSG_SIZE_TOO_LARGE"), (b"tea", None)]
     assert kafka.records("orders") == [b"tea"]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_batch_is_lost_on_its_way(kafka: Kafka, after: bool) -> None:
+    """Or its acknowledgement is: the producer sends it again, and it is there once."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    with kafka.drop("Produce", after=after, times=1) as lost:
+        producer.produce("orders", b"coffee", partition=0)
+        lost.arrived()
+        assert kafka.records("orders") == ([b"coffee"] if after else [])
+    assert producer.flush(10) == 0
+    assert kafka.records("orders") == [b"coffee"]
 
 
 def test_a_kicked_member_of_a_consumer_group(kafka: Kafka) -> None:
