@@ -65,6 +65,7 @@ def show(node: Node, group_id: str) -> dict[str, Any]:
             "state": consumer.state.shown,
             "generation": consumer.epoch,
             "members": _consumers(node, consumer),
+            "under_way": None if ledger is None else ledger.open(group),
         }
     return told | {
         "protocol": "classic",

@@ -48,9 +48,7 @@ class Group:
 
     @property
     def rebalances(self) -> tuple[Rebalance, ...]:
-        """The last hundred rebalances, the latest last. Groups of the consumer protocol have none: their members never
-        stop for all others.
-        """
+        """The last hundred rebalances, the latest last; of a group of the consumer protocol, its epochs."""
         self._link.call("groups")  # another broker has no ledger
         return self.view.rebalances
 

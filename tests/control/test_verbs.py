@@ -197,6 +197,7 @@ def test_a_member_of_a_consumer_group_expires_or_is_kicked(kafka: Kafka) -> None
     assert a.say() == ErrorCode.UNKNOWN_MEMBER_ID
     assert b.say() == NOTHING
     kafka.group(GROUP).until_assigned("b", partitions=1)
+    assert kafka.group(GROUP).rebalances[-1].trigger == "session expired"
     kafka.group(GROUP).kick("b")
     assert b.say() == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -207,6 +208,7 @@ def test_a_consumer_group_gets_a_new_epoch(kafka: Kafka) -> None:
     begun = kafka.group(GROUP).rebalance("deploy")
     assert a.say() == NOTHING
     assert begun.until_stable().result.generation == a.epoch == before + 1
+    assert kafka.group(GROUP).rebalances[-1].text == "forced: deploy"
 
 
 def test_a_consumer_group_moves(kafka: Kafka) -> None:
