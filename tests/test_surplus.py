@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import read_response
+from coordinatord.conform.values import batch, header, message, subscription
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api_key import ApiKey
@@ -22,8 +24,6 @@ from kafka_wire.registry import API_NAMES, codec, versions_of
 from kafka_wire.schema import schema_of
 from tests.reference import malformed
 from tests.reference.in_process import InProcess, run, running_in_process
-from tests.reference.raw_client import read_response
-from tests.reference.values import batch, header, message, subscription
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

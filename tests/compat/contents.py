@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from coordinatord.conform.raw_client import RawClient
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
@@ -21,7 +22,6 @@ from kafka_wire.records.batch import iterate_batches, records
 from tests.compat.script import GROUP, PLAIN, TOPIC
 from tests.protocol.as_json import as_json
 from tests.reference.in_process import run, running_in_process
-from tests.reference.raw_client import RawClient
 
 EARLIEST, LATEST = -2, -1
 LATER_S = 60

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.group.consumer.assignors import slices
 from coordinatord.group.consumer.sessions import ASSIGNMENT
 from coordinatord.group.events import TimedOut
@@ -16,7 +17,6 @@ from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.errors import ErrorCode
 from tests.reference.in_process import InProcess, run, running_in_process
-from tests.reference.raw_client import RawClient
 
 MEMBERS, PARTITIONS = 60, 1_000
 

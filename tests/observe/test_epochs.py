@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from coordinatord.cli import cli
 from coordinatord.cli.epochs import ranges, state_lines
 from coordinatord.cli.groups import look_up, story
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.group.events import Unload
 from coordinatord.group.result import Result
 from coordinatord.observe import epochs as epochs_module
@@ -28,7 +29,6 @@ from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.records.rebalance_ledger import EPOCH_VERSION, Cause, Why, unreadable
 from tests.daemon import Daemon, running
 from tests.group.consumer_world import GROUP_ID, Client, World
-from tests.reference.raw_client import RawClient
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

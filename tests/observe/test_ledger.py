@@ -18,6 +18,7 @@ from coordinatord.cli import cli
 from coordinatord.cli.groups import look_up, story, told
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.coordinator import ledger_writer
 from coordinatord.coordinator.groups import GroupActor
 from coordinatord.daemon.daemon import Daemon as Server
@@ -33,7 +34,6 @@ from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.daemon import Daemon, running
 from tests.group.world import World, subscription
-from tests.reference.raw_client import RawClient
 
 MEMBER_ID_REQUIRED = 79
 NO_RECORD = (

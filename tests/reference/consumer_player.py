@@ -12,6 +12,8 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinatord.conform.canonical import filled, parts, put_in_order, rendered
+from coordinatord.conform.raw_client import Answer
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -23,7 +25,6 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchResponseGroup
 from kafka_wire.errors import ErrorCode
-from tests.reference.canonical import filled, parts, put_in_order, rendered
 from tests.reference.consumer_requests import (
     CLASSIC,
     CONSUMER,
@@ -36,7 +37,6 @@ from tests.reference.consumer_requests import (
 )
 from tests.reference.consumer_steps import OWN, SEATS, SHARED, Program, Step
 from tests.reference.random_player import ANSWER_TIMEOUT_S, LOOK_S, PARKABLE, Connect, Told, Wire
-from tests.reference.raw_client import Answer
 
 PROPAGATION_S = 0.3
 """From Kafka's controller to its group coordinator; the same time is given to expressions and transactions."""

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from coordinatord.conform.raw_client import RawClient
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
@@ -38,7 +39,6 @@ from tests.reference.consumer_steps import SETTINGS, SHARED, Program, program
 from tests.reference.in_process import HOST, run, running_in_process
 from tests.reference.random_player import Connect, Told
 from tests.reference.random_programs import NO_EXPIRY, broker_with, say
-from tests.reference.raw_client import RawClient
 from tests.reference.record import coordinator_ready
 
 AT_ONCE = 24

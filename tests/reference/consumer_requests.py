@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinatord.conform.canonical import Names
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -27,7 +28,6 @@ from kafka_wire.api.txn_offset_commit import (
 from kafka_wire.codecs import decoder, encode_message
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from tests.reference.canonical import Names
 from tests.reference.consumer_steps import OWN, Step
 from tests.reference.random_requests import WORDS as CLASSIC_WORDS
 from tests.reference.random_requests import Seat, Wording

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.reference.story import Story, all_stories
+from coordinatord.conform.story import Story, all_stories
 
 LIST = Path(__file__).parent / "DIFFERENCES.md"
 
@@ -36,7 +36,7 @@ ALLOWED = (
     Known(
         "the order of members in JoinGroup and DescribeGroups, and of groups in ListGroups and DeleteGroups",
         "Kafka's is that of a java.util.HashMap, ours is the order of arrival",
-        "tests/reference/canonical.py",
+        "coordinatord/conform/canonical.py",
     ),
     Known(
         "which of several sessions expires first when they expire at the same instant",
@@ -161,7 +161,7 @@ ALLOWED = (
 HEAD = """\
 # Known differences from Apache Kafka 4.3
 
-Made by `python -m tests.reference.differences`. The stories are in `tests/reference/stories/`; each shows what Kafka
+Made by `python -m tests.reference.differences`. The stories are in `coordinatord/conform/stories/`; each shows what Kafka
 answers and what we answer. All other answers in a story are the same in both.
 """
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coordinatord.config.load import Entry, load
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.daemon.daemon import Daemon
 from coordinatord.net.connection import Connection
-from tests.reference.raw_client import RawClient
 
 T = TypeVar("T")
 

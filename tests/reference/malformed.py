@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from coordinatord.conform import values
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError, LengthError, TextError
 from kafka_wire.headers import RequestHeader, read_request_header, write_request_header
 from kafka_wire.registry import codec, versions_of
-from tests.reference import values
 
 GROUP = "g000000"
 SEED = 20260117

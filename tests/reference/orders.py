@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from coordinatord.conform.raw_client import RawClient
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -31,7 +32,6 @@ from kafka_wire.records.consumer_group import (
 )
 from kafka_wire.records.keys import CONSUMER_GROUP_KEYS, decode_key, decode_value
 from tests.reference.broker import HOST, KafkaBroker, kafka_libs, prepare_broker
-from tests.reference.raw_client import RawClient
 from tests.reference.record import SETTINGS, coordinator_ready
 
 RECORDED = Path(__file__).parent / "orders.json.xz"

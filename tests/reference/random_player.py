@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinatord.conform.canonical import Names, filled, parts, put_in_order, rendered
+from coordinatord.conform.raw_client import Answer, RawClient
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.errors import ErrorCode
-from tests.reference.canonical import Names, filled, parts, put_in_order, rendered
 from tests.reference.random_requests import Seat, learn, request_for
 from tests.reference.random_steps import BURST_S, MARGIN_S, SEATS, SPAN_S, Program, Step
-from tests.reference.raw_client import Answer, RawClient
 
 LOOK_S = 0.008
 """How long an answer that comes at once may take on its way."""

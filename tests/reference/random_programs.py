@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.group.classic import step as classic
 from coordinatord.group.events import TimedOut
 from coordinatord.group.result import JOIN, SESSION, Result
@@ -43,7 +44,6 @@ from tests.reference.in_process import HOST, InProcess, run, running_in_process
 from tests.reference.leader_choice import LeaderChoice
 from tests.reference.random_player import Connect, Played, RandomPlayer, Told
 from tests.reference.random_steps import BURST_S, DELAYED, MARGIN_S, SETTINGS, TOPICS, Program, program
-from tests.reference.raw_client import RawClient
 from tests.reference.record import coordinator_ready
 
 AT_ONCE = 350

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinatord.conform.canonical import Names
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -24,7 +25,6 @@ from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.consumer import ConsumerProtocolSubscription
-from tests.reference.canonical import Names
 from tests.reference.random_steps import Step
 
 UNKNOWN_ID = b"\x07" * 16

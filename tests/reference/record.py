@@ -20,15 +20,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from coordinatord.conform.player import Player
+from coordinatord.conform.raw_client import RawClient
+from coordinatord.conform.story import Story, all_stories
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
-from tests.reference.player import Player
-from tests.reference.raw_client import RawClient
-from tests.reference.story import Story, all_stories
 
 AT_ONCE = 24
 TRANSACTION = 1

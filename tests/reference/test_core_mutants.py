@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.conform.story import FOLDER, StoryError, parse
 from tests.reference.core_mutants import MUTANTS, mistaken
 from tests.reference.in_process import run
 from tests.reference.record import play_in_process
-from tests.reference.story import FOLDER, StoryError, parse
 
 pytestmark = pytest.mark.interpreted
 

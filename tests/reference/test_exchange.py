@@ -24,6 +24,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from coordinatord.conform.raw_client import RawClient
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression
 from tests.clients.waiting import wait_until
@@ -33,7 +34,6 @@ from tests.reference.conftest import unavailable
 from tests.reference.described import Described, Tool, describe
 from tests.reference.dumped import Dumped, read_dump
 from tests.reference.guide import Shell
-from tests.reference.raw_client import RawClient
 from tests.reference.test_transactional_logs import Client, Producer, play
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import Link, RawClient, TcpLink
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from tests.daemon import running
 from tests.reference.broker import KafkaBroker, running_broker
 from tests.reference.in_process import HOST, run, running_in_process
 from tests.reference.malformed import CLOSED, NOTHING, REQUESTS, Frame, frames, listed_difference, outcome
-from tests.reference.raw_client import Link, RawClient, TcpLink
 from tests.reference.record import SETTINGS, coordinator_ready
 
 ANSWER_S = 30.0  # Kafka answers each of them in a moment, or closes; its machine may be busy

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.conform.story import Story, all_stories
 from tests import again, shares
 from tests.reference.record import but_for_a_second, by_settings, play_on_kafka
-from tests.reference.story import Story, all_stories
 
 pytestmark = [pytest.mark.reference, pytest.mark.alone]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.conform.story import Story, all_stories
 from tests.reference import differences
 from tests.reference.in_process import run
 from tests.reference.record import play_in_process
-from tests.reference.story import Story, all_stories
 
 STORIES = all_stories()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import RawClient
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -37,7 +38,6 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 from tests.daemon import REPOSITORY, Daemon, running
 from tests.reference.broker import running_broker
-from tests.reference.raw_client import RawClient
 
 pytestmark = pytest.mark.reference
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.net.connection import Connection
 from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -23,7 +24,6 @@ from kafka_wire.api.incremental_alter_configs import (
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
 from tests.reference.in_process import InProcess, run, running_in_process
-from tests.reference.raw_client import RawClient
 
 pytestmark = pytest.mark.interpreted
 

@@ -1,7 +1,7 @@
 """What is decided about a transactional id: row by row, every event in every state, and random histories.
 
 Where a row is about an error, Kafka's TransactionCoordinator has been read for it; those that clients can bring about
-are compared with a real broker in tests/reference/stories/transactions_*.txt.
+are compared with a real broker in coordinatord/conform/stories/transactions_*.txt.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.conform.raw_client import RawClient
 from coordinatord.pipeline.decode.kinds import QUARANTINE
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.source.ranges import plan, read
@@ -22,7 +23,6 @@ from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression
 from tests.pipeline.dumped import Rows, compare
 from tests.reference.described import describe
-from tests.reference.raw_client import RawClient
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "offsets_log"
 

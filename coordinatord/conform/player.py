@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from coordinatord.conform import values
+from coordinatord.conform.canonical import Names, put_in_order, rendered
+from coordinatord.conform.raw_client import Answer, RawClient
+from coordinatord.conform.story import Step, Story, StoryError
 from kafka_wire.api.create_topics import CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES, messages
-from tests.reference import values
-from tests.reference.canonical import Names, put_in_order, rendered
-from tests.reference.raw_client import Answer, RawClient
-from tests.reference.story import Step, Story, StoryError
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 ANSWER_TIMEOUT_S = 40
