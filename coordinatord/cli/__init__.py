@@ -29,6 +29,7 @@ COMMANDS = {
         "Tables and reports from the offsets log of any Kafka cluster.",
     ),
     "simulate": ("coordinatord.cli.simulate", "simulate", "Predict what timeouts cost a deployment."),
+    "conform": ("coordinatord.cli.conform", "conform", "Compare a broker's answers with Apache Kafka's."),
     "settings": (
         "coordinatord.cli.settings",
         "settings",

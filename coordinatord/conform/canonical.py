@@ -53,8 +53,10 @@ UNORDERED = {
 class Names:
     """What a story calls things: its own groups and topics, and the ids that a broker has made up."""
 
-    def __init__(self, story: str, host: str, port: int) -> None:
+    def __init__(self, story: str, host: str, port: int, prefix: str = "") -> None:
         self.story = story
+        #: what its names begin with on the broker; in a recording that is the story's name
+        self.prefix = prefix or story
         self.place = {"host": (host, "HOST"), "port": (port, "PORT")}
         self.ids: dict[Any, str] = {}
         self.values: dict[str, Any] = {}
@@ -65,7 +67,7 @@ class Names:
     def lookup(self, name: str) -> Any:
         """The value behind a name in a story; ValueError when there is none."""
         if NAME.match(name):
-            return f"{self.story}.{name}"
+            return f"{self.prefix}.{name}"
         if name in self.values:
             return self.values[name]
         if name in ErrorCode.__members__:
@@ -92,12 +94,27 @@ class Names:
         """A string: a name of this story's, a member id, or itself in quotes."""
         if value in self.ids:
             return self.ids[value]
-        own = value.removeprefix(f"{self.story}.")
+        own = value.removeprefix(f"{self.prefix}.")
         if own != value and NAME.match(own):
             return own
         if match := _UUID.match(value):
             return self.id_for("M", value, value[: match.start(1)])
-        return self.made.get(value) or repr(value.replace(f"{self.story}.", "."))
+        return self.made.get(value) or repr(value.replace(f"{self.prefix}.", "."))
+
+    def as_recorded(self, value: str) -> str:
+        """A name as it is in a recording, for sorting."""
+        return value.replace(f"{self.prefix}.", f"{self.story}.", 1)
+
+    def as_recorded_bytes(self, value: bytes) -> bytes:
+        """Bytes as in a recording. The names in them, of topics, follow their length in two bytes."""
+        prefix = f"{self.prefix}.".encode()
+        if self.prefix == self.story or prefix not in value:
+            return value
+        before, _, after = value.partition(prefix)
+        length = int.from_bytes(before[-2:], "big") - len(self.prefix.encode()) + len(self.story.encode())
+        if not 0 <= length <= 0x7FFF:  # no length: a name in the middle of a text
+            return before + f"{self.story}.".encode() + self.as_recorded_bytes(after)
+        return before[:-2] + length.to_bytes(2, "big") + f"{self.story}.".encode() + self.as_recorded_bytes(after)
 
     def field(self, field: Field, value: Any, struct: str) -> Node:
         """The value of one field."""
@@ -129,7 +146,7 @@ class Names:
         if isinstance(value, bytes):
             if is_id and value != ZERO_UUID:
                 return self.id_for("T", value)
-            return self.made.get(value) or repr(value)
+            return self.made.get(value) or repr(self.as_recorded_bytes(value))
         if hasattr(type(value), "__schema__"):
             return Block("{}", parts(self, value))
         return repr(value)
@@ -185,7 +202,8 @@ def put_in_order(request: Any, response: Any) -> None:
             produced.partition_responses.sort(key=lambda partition: partition.index)
     if not isinstance(request, OffsetFetchRequest):
         return
-    for asked, answered in [(request, response), *zip(request.groups, response.groups, strict=False)]:
+    pairs: list[tuple[Any, Any]] = [(request, response), *zip(request.groups, response.groups, strict=False)]
+    for asked, answered in pairs:
         if asked.topics is None:
             for topic in answered.topics:
                 topic.partitions.sort(key=lambda partition: partition.partition_index)
@@ -225,25 +243,28 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
     if (struct, field) not in UNORDERED:
         return items
     if struct in ("DeleteGroupsResponse", "ConsumerGroupDescribeResponse"):
-        return sorted(items, key=lambda item: item.group_id)
+        return sorted(items, key=lambda item: names.as_recorded(item.group_id))
     if struct in ("DeleteTopicsResponse", "CreatePartitionsResponse"):
-        return sorted(items, key=lambda item: item.name or "")
+        return sorted(items, key=lambda item: names.as_recorded(item.name or ""))
     if (struct, field) == ("AddPartitionsToTxnTopicResult", "results_by_partition"):
         return sorted(items, key=lambda item: item.partition_index)
     if struct == "TopicData":
         return sorted(items)
     if struct == "Assignment":
         return sorted(items, key=lambda item: names.ids.get(item.topic_id, "T~"))
-    if (struct, field) in (("TopicPartitions", "partitions"), ("Member", "subscribed_topic_names")):
+    if (struct, field) == ("TopicPartitions", "partitions"):
         return sorted(items)
+    if (struct, field) == ("Member", "subscribed_topic_names"):
+        return sorted(items, key=names.as_recorded)
     if struct == "DescribeLogDirsTopic":
         return sorted(items, key=lambda item: item.partition_index)
     if struct == "ListConfigResourcesResponse":
-        return sorted(items, key=lambda item: (item.resource_type, item.resource_name))
+        return sorted(items, key=lambda item: (item.resource_type, names.as_recorded(item.resource_name)))
     if field in ("topics", "topic_results", "results_by_topic_v3_and_below"):
-        return sorted(items, key=lambda item: item.topic if struct == "TransactionState" else item.name)
+        name = "topic" if struct == "TransactionState" else "name"
+        return sorted(items, key=lambda item: names.as_recorded(getattr(item, name)))
     if struct == "ListGroupsResponse":
-        own = [item for item in items if item.group_id.startswith(f"{names.story}.")]
+        own = [item for item in items if item.group_id.startswith(f"{names.prefix}.")]
         return sorted(own, key=lambda item: item.group_id)
 
     def rank(member: Any) -> tuple[Any, ...]:

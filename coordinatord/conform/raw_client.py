@@ -13,15 +13,25 @@ import asyncio
 import contextlib
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_wire.codecs import encode_message
+from kafka_wire.errors import DecodeError
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec, codec
 from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES = 64 << 20
+
+
+class BadAnswer(AssertionError):
+    """A broker's bytes are not a valid answer to the request; the message shows them."""
+
+
+def _nothing(_is_request: bool, _frame: bytes, _codec: Codec) -> None:
+    """Nobody listens."""
 
 
 class Link(Protocol):
@@ -52,7 +62,8 @@ class TcpLink:
     async def read_frame(self) -> bytes | None:
         try:
             (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-            assert 0 <= size <= MAX_FRAME_BYTES, size
+            if not 0 <= size <= MAX_FRAME_BYTES:
+                raise BadAnswer(f"a frame of {size} bytes")
             return await self.reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
@@ -77,6 +88,8 @@ class RawClient:
     def __init__(self, link: Link, client_id: str | None = "raw") -> None:
         self.link = link
         self.client_id = client_id
+        #: called with each frame: whether it was sent, its bytes without the size, and the codec of its message
+        self.on_frame: Callable[[bool, bytes, Codec], None] = _nothing
         self.unanswered: deque[tuple[int, Codec, Any]] = deque()
         self._next_correlation_id = 1
 
@@ -93,6 +106,7 @@ class RawClient:
         write_request_header(RequestHeader(used.api_key, version, correlation_id, self.client_id), used.flexible, out)
         out += encode_message(request, version)
         out[:4] = (len(out) - 4).to_bytes(4, "big")
+        self.on_frame(True, bytes(out[4:]), used)
         self.link.write(bytes(out))
         self.unanswered.append((correlation_id, used, request))
 
@@ -101,8 +115,10 @@ class RawClient:
         frame = await self.link.read_frame()
         if frame is None:
             return None
-        assert self.unanswered, f"an answer to nothing: {frame.hex()}"
+        if not self.unanswered:
+            raise BadAnswer(f"an answer to nothing: {frame.hex()}")
         correlation_id, used, request = self.unanswered.popleft()
+        self.on_frame(False, frame, used)
         return Answer(used, request, read_response(used, correlation_id, frame))
 
     async def ask(self, request: Any, version: int) -> Any:
@@ -121,12 +137,14 @@ class RawClient:
 def read_response(used: Codec, correlation_id: int, frame: bytes) -> Any:
     """Decode a response frame, which must be in order and must be what we would write for its content."""
     header = struct.pack(">i", correlation_id) + b"\0" * used.response_header_flexible
-    assert frame[: len(header)] == header, (
-        f"{used.name} v{used.api_version}: {frame.hex()} does not begin {header.hex()}"
-    )
-    message = used.decode_response(frame, len(header), len(frame))
+    answer = f"{used.name} v{used.api_version}: {frame.hex()}"
+    if frame[: len(header)] != header:
+        raise BadAnswer(f"{answer} does not begin {header.hex()}")
+    try:
+        message = used.decode_response(frame, len(header), len(frame))
+    except DecodeError as error:
+        raise BadAnswer(f"{answer} cannot be decoded: {error}") from error
     written = encode_message(message, used.api_version)
-    assert written == frame[len(header) :], (
-        f"{used.name} v{used.api_version}: {frame.hex()} is written as {written.hex()}"
-    )
+    if written != frame[len(header) :]:
+        raise BadAnswer(f"{answer} is written as {written.hex()}")
     return message

@@ -161,8 +161,8 @@ ALLOWED = (
 HEAD = """\
 # Known differences from Apache Kafka 4.3
 
-Made by `python -m tests.reference.differences`. The stories are in `coordinatord/conform/stories/`; each shows what Kafka
-answers and what we answer. All other answers in a story are the same in both.
+Made by `python -m tests.reference.differences`. The stories are in `coordinatord/conform/stories/`; each shows
+what Kafka answers and what we answer. All other answers in a story are the same in both.
 """
 
 _ASKED = {"?": "a late answer", "<": "a late answer", "frame": "a frame", "bytes": "bytes"}

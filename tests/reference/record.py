@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import re
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from coordinatord.conform import suite
 from coordinatord.conform.player import Player
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.conform.story import Story, all_stories
@@ -32,7 +32,6 @@ from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 
 AT_ONCE = 24
 TRANSACTION = 1
-_TIME = re.compile(r"after (\d+) s: ")
 SETTINGS: Mapping[str, str] = {
     # Not waiting for the first rebalance is the default of stories, since most are not about it.
     "group.initial.rebalance.delay.ms": "0",
@@ -121,22 +120,7 @@ def play_on_ours(stories: list[Story]) -> dict[str, list[list[str]]]:
 def but_for_a_second(story: Story, results: list[list[str]]) -> list[list[str]]:
     """`results`, but as recorded where they differ in nothing but a second: a busy machine is late now and then."""
     steps = [step for step in story.steps if step.is_answered]
-    return [
-        step.recorded if _differ_by_a_second(step.recorded, result) else result
-        for step, result in zip(steps, results, strict=True)
-    ]
-
-
-def _differ_by_a_second(recorded: list[str], result: list[str]) -> bool:
-    if not recorded or not result:
-        return False
-    (was_s, was), (is_s, now) = (_time_and_text(lines) for lines in (recorded, result))
-    return was == now and abs(was_s - is_s) <= 1
-
-
-def _time_and_text(lines: list[str]) -> tuple[int, list[str]]:
-    match = _TIME.match(lines[0])
-    return (int(match[1]), [lines[0][match.end() :], *lines[1:]]) if match else (0, lines)
+    return [suite.but_for_a_second(step.recorded, result) for step, result in zip(steps, results, strict=True)]
 
 
 def main(arguments: list[str]) -> None:

@@ -1,0 +1,85 @@
+"""Which stories a broker can be asked: its settings and its APIs decide. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coordinatord.conform.story import Step, Story
+from kafka_wire.registry import API_NAMES, messages
+from kafka_wire.schema import schema_of
+
+COMMON: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
+"""What a broker needs for every story that does not say otherwise: most are not about the first rebalance."""
+
+_LISTS = frozenset({"group.coordinator.rebalance.protocols"})
+"""Settings of which a story needs what it lists, and minds nothing else in the list."""
+
+TAKES_MINUTES = "takes minutes (--slow plays it)"
+
+API_KEYS = {name: key for key, name in API_NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What a broker says of itself. `settings` are those that it tells; `versions`: (first, last) by API key."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    is_own: bool = False  # nobody else uses it, and it is empty
+
+
+def settings_of(story: Story) -> dict[str, str]:
+    """The settings that a broker needs for this story."""
+    return {**COMMON, **story.settings}
+
+
+def by_settings(stories: Iterable[Story]) -> list[tuple[dict[str, str], list[Story]]]:
+    """Stories that can share a broker, with its settings; the largest set first. An `alone` story has its own."""
+    shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = {}
+    for story in stories:
+        key = story.name if story.alone else "", tuple(sorted(settings_of(story).items()))
+        shared.setdefault(key, []).append(story)
+    found = [(dict(settings), members) for (_, settings), members in shared.items()]
+    return sorted(found, key=lambda pair: -len(pair[1]))
+
+
+def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
+    """Why this broker cannot be asked this story; empty if it can."""
+    if story.slow and not is_slow_wanted:
+        return TAKES_MINUTES
+    if story.alone and not broker.is_own:
+        return "needs a broker of its own (--start)"
+    for name, wanted in settings_of(story).items():
+        actual = broker.settings.get(name)
+        if actual is None:
+            return f"needs {name}={wanted}, which the broker does not tell (--assume {name}={wanted})"
+        if not _fits(name, wanted, actual):
+            return f"needs {name}={wanted}; the broker has {actual}"
+    return _unserved(story.steps, broker)
+
+
+def _fits(name: str, wanted: str, actual: str) -> bool:
+    if name in _LISTS:
+        return _listed(wanted) <= _listed(actual)
+    return wanted == actual
+
+
+def _listed(text: str) -> set[str]:
+    return {item.strip() for item in text.split(",")}
+
+
+def _unserved(steps: Iterable[Step], broker: Broker) -> str:
+    """The first request that Kafka serves and this broker does not offer. Some stories ask for versions that nobody
+    serves; that is what they are about.
+    """
+    for step in steps:
+        if step.kind not in (":", ">"):
+            continue
+        key = API_KEYS[step.api]
+        if step.version not in schema_of(messages(key)[0]).versions:
+            continue
+        first, last = broker.versions.get(key, (0, -1))
+        if not first <= step.version <= last:
+            return f"the broker does not serve {step.api} v{step.version}"
+    return ""
