@@ -25,9 +25,10 @@ from coordinatord.conform.page import page
 from coordinatord.conform.report import as_json, junit, text
 from coordinatord.conform.selection import TAKES_MINUTES, by_settings
 from coordinatord.conform.story import Story, all_stories
-from coordinatord.conform.suite import AT_ONCE, play_all
+from coordinatord.conform.suite import AT_ONCE, GONE, play_all
 from coordinatord.conform.target import Target, Unsuitable
 
+EMPTY: Mapping[str, str] = {}
 _CONSUMER_APIS = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
 
 
@@ -138,33 +139,58 @@ class _Suite:
         except Unacceptable as error:
             raise Unsuitable(f"--bootstrap {error}.") from None
         return self._play(
-            Target(listener.host or "127.0.0.1", listener.port, self.timeout_s), self.stories, is_own=False
+            Target(listener.host or "127.0.0.1", listener.port, self.timeout_s),
+            self.stories,
+            is_own=False,
+            at_once=self.parallel,
         )
 
     def on_started(self, command: str) -> list[Outcome]:
         """Play them on brokers of their own."""
         starting.check(command)
         found: dict[str, Outcome] = {}
-        for settings, members in by_settings(self.stories):
+        for settings, members in by_settings(self.stories, is_told=starting.takes_settings(command)):
             if all(story.slow for story in members) and not self.is_slow_wanted:
-                outcomes = [Outcome(story, why=TAKES_MINUTES, is_played=False) for story in members]
+                found |= {story.name: Outcome(story, why=TAKES_MINUTES, is_played=False) for story in members}
             else:
-                with starting.started(command, settings, self.timeout_s) as target:
-                    outcomes = self._play(target, members, is_own=True, settings=settings)
-            found |= {outcome.story.name: outcome for outcome in outcomes}
+                found |= {outcome.story.name: outcome for outcome in self._on_own(command, settings, members)}
         return [found[story.name] for story in self.stories]
 
+    def _on_own(self, command: str, settings: Mapping[str, str], stories: Sequence[Story]) -> list[Outcome]:
+        """The outcomes on a broker with these settings. If a story ends the broker, those that it cut short are played
+        on further brokers, one by one until the story is found, so that each has an outcome of its own.
+        """
+        done: list[Outcome] = []
+        at_once = self.parallel
+        while stories:
+            with starting.started(command, settings, self.timeout_s) as target:
+                outcomes = self._play(target, stories, is_own=True, settings=settings, at_once=at_once)
+            cut = [each for each in outcomes if each.why == GONE and not (at_once == 1 and each.is_played)]
+            done += [outcome for outcome in outcomes if outcome not in cut]
+            if at_once == 1 and len(cut) == len(stories):
+                return done + cut
+            # One of those that had begun has ended the broker: they come first, one by one.
+            stories = [each.story for each in sorted(cut, key=lambda each: not each.is_played)]
+            at_once = self.parallel if at_once == 1 else 1
+        return done
+
     def _play(
-        self, target: Target, stories: Sequence[Story], *, is_own: bool, settings: Mapping[str, str] | None = None
+        self,
+        target: Target,
+        stories: Sequence[Story],
+        *,
+        is_own: bool,
+        at_once: int,
+        settings: Mapping[str, str] = EMPTY,
     ) -> list[Outcome]:
         played = play_all(
             target,
             stories,
             f"conform-{secrets.token_hex(3)}",
-            assumed={**(settings or {}), **self.assumed},
+            assumed={**settings, **self.assumed},
             is_slow_wanted=self.is_slow_wanted,
             is_own=is_own,
-            at_once=self.parallel,
+            at_once=at_once,
             tell=_progress,
         )
         outcomes, left = asyncio.run(played)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.list_offsets import ListOffsetsRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.produce import ProduceRequest
 from kafka_wire.errors import ErrorCode
@@ -21,7 +23,10 @@ LINE_WIDTH = 118
 NAME = re.compile(r"(group|topic|transaction)\w*$")
 _SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}$")
 """A Uuid as Kafka writes it, which is also what it gives to members of the consumer protocol without an id."""
-_UUID = re.compile(r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$", re.DOTALL)
+_UUID = re.compile(
+    r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![0-9a-f])[0-9a-f]{32})$", re.DOTALL
+)
+"""The end of a member id. Kafka writes a Uuid with dashes; some brokers write its 32 digits alone."""
 ALWAYS_SHOWN = {"error_code", "partition_index"}
 
 OF_A_MACHINE = {"log_dir": "DIRECTORY", "total_bytes": "SIZE", "usable_bytes": "ROOM"}
@@ -194,10 +199,21 @@ NO_GROUPS = ""
 
 
 def put_in_order(request: Any, response: Any) -> None:
-    """Sort what a broker may give in any order: an OffsetFetch of all topics, since the request did not name them; and
-    what became of a Produce, which Kafka gathers in a map by topic id, another one each time.
+    """Sort what a broker may give in any order: an OffsetFetch of all topics, since the request did not name them;
+    described groups, which Kafka gathers by their partitions of the log; the topics of ListOffsets and of Produce,
+    which Kafka gathers in a map by name or by topic id.
     """
+    if isinstance(request, DescribeGroupsRequest):
+        asked_at: dict[str, list[int]] = {}
+        for position, group_id in reversed(list(enumerate(request.groups))):
+            asked_at.setdefault(group_id, []).append(position)
+        response.groups.sort(key=lambda group: asked_at[group.group_id].pop())
+    if isinstance(request, ListOffsetsRequest):
+        names = [topic.name for topic in request.topics]
+        response.topics.sort(key=lambda topic: names.index(topic.name))
     if isinstance(request, ProduceRequest):
+        topics = [(topic.name, topic.topic_id) for topic in request.topic_data]
+        response.responses.sort(key=lambda topic: topics.index((topic.name, topic.topic_id)))
         for produced in response.responses:
             produced.partition_responses.sort(key=lambda partition: partition.index)
     if not isinstance(request, OffsetFetchRequest):

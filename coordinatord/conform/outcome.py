@@ -81,10 +81,14 @@ class Outcome:
             first = self.differing[0]
             expected, got = first_difference(first.step.recorded, first.answer or [])
             return f"{asked(first.step)}: {got} instead of {expected}"
+        return self.ending()
+
+    def ending(self) -> str:
+        """Why the story was not played to its end, and at which request."""
         unanswered = next((answered.step for answered in self.answers if answered.answer is None), None)
         if unanswered is None or not unanswered.recorded:
             return self.why
-        return f"{asked(unanswered)}: {self.why} instead of {_fields(unanswered.recorded)[0]}"
+        return f"{asked(unanswered)}: {self.why} instead of {', '.join(_fields(unanswered.recorded)[:1])}"
 
 
 def asked(step: Step) -> str:
@@ -103,7 +107,9 @@ def first_difference(expected: list[str], got: list[str]) -> tuple[str, str]:
 
 
 def _fields(lines: list[str]) -> list[str]:
-    return [part for line in lines for part in line.strip().split(", ")]
+    """The fields without the brackets around them: a line for each field has them elsewhere than one line for all."""
+    parts = (part.strip("[]{} ") for line in lines for part in line.split(", "))
+    return [part.rsplit("=[", 1)[-1].rsplit("={", 1)[-1].lstrip("[{") for part in parts if part]
 
 
 def difference(answered: Answered) -> list[str]:

@@ -91,7 +91,7 @@ def _story(outcome: Outcome) -> str:
         if answered.is_like_coordinatord:
             out.append(f'<p class="small">coordinatord gives this answer, too: {escape(answered.step.reason)}</p>')
     if outcome.why:
-        out.append(f"<p>It was not played to its end: {escape(outcome.why)}</p>")
+        out.append(f"<p>It ends early. {escape(outcome.ending())}</p>")
     return "\n".join([*out, "</details>"])
 
 

@@ -78,12 +78,16 @@ class Player:
         self._step = story.steps[0]
 
     async def play(self) -> list[list[str]]:
-        """The result of each step that has one, in order. Raises PlayError where a step cannot be played."""
+        """The result of each step that has one, in order. Raises PlayError where a step cannot be played, and
+        ConnectionRefusedError where nobody listens any more.
+        """
         try:
             for step in self.story.steps:
                 self._step = step
                 try:
                     result = await self._play(step)
+                except ConnectionRefusedError:
+                    raise
                 except _UNPLAYABLE as error:
                     so_far = "\n".join(line for result in self.results for line in result)
                     raise PlayError(

@@ -57,7 +57,8 @@ class TcpLink:
         return cls(*await asyncio.open_connection(host, port))
 
     def write(self, data: bytes) -> None:
-        self.writer.write(data)
+        if not self.writer.is_closing():  # else the next read says that the connection is closed
+            self.writer.write(data)
 
     async def read_frame(self) -> bytes | None:
         try:

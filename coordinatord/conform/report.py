@@ -161,7 +161,7 @@ def told(outcome: Outcome) -> list[str]:
     out = []
     for answered in outcome.differing:
         out += [f"{asked(answered.step)}:", *answered.step.source.splitlines(), *difference(answered), ""]
-    return [*out, outcome.why] if outcome.why else out
+    return [*out, f"It ends early. {outcome.ending()}."] if outcome.why else out
 
 
 def _printable(told_text: str) -> str:

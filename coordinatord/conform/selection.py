@@ -34,11 +34,14 @@ def settings_of(story: Story) -> dict[str, str]:
     return {**COMMON, **story.settings}
 
 
-def by_settings(stories: Iterable[Story]) -> list[tuple[dict[str, str], list[Story]]]:
-    """Stories that can share a broker, with its settings; the largest set first. An `alone` story has its own."""
+def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple[dict[str, str], list[Story]]]:
+    """Stories that can share a broker, with its settings; the largest set first. An `alone` story has its own. If the
+    broker cannot be told its settings, they are empty.
+    """
     shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = {}
     for story in stories:
-        key = story.name if story.alone else "", tuple(sorted(settings_of(story).items()))
+        settings = settings_of(story) if is_told else {}
+        key = story.name if story.alone else "", tuple(sorted(settings.items()))
         shared.setdefault(key, []).append(story)
     found = [(dict(settings), members) for (_, settings), members in shared.items()]
     return sorted(found, key=lambda pair: -len(pair[1]))

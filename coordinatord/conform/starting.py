@@ -18,17 +18,17 @@ from coordinatord.conform.target import Target, Unsuitable
 _START_S = 90
 _STOP_S = 20
 _TAIL_LINES = 15
-PLACES = ("{port}", "{properties}", "{directory}")
 
 
 def check(command: str) -> None:
     """Raises Unsuitable if the command cannot be run as it is."""
-    missing = [place for place in PLACES[:2] if place not in command]
-    if missing:
-        raise Unsuitable(
-            f"--start does not say {' and '.join(missing)}: the broker has to listen on that port of 127.0.0.1, with "
-            "the settings of that file."
-        )
+    if "{port}" not in command:
+        raise Unsuitable("--start does not say {port}: the broker has to listen on that port of 127.0.0.1.")
+
+
+def takes_settings(command: str) -> bool:
+    """Whether the command is given the settings that stories need; else the broker has those that it has."""
+    return "{properties}" in command
 
 
 def properties(settings: Mapping[str, str]) -> str:

@@ -14,6 +14,8 @@ from coordinatord.conform.story import Story
 from coordinatord.conform.target import Target, describe, until_ready
 
 AT_ONCE = 24
+GONE = "the broker does not accept connections any more"
+"""Why a story was not played, or not to its end, if the broker has ended. Another story may have ended it."""
 _TIME = re.compile(r"after (\d+) s: ")
 
 
@@ -49,6 +51,8 @@ async def play_all(
         last = first
         if first.verdict is Verdict.DIFFERS:
             last = await play_one(target, first.story, f"{run}.again")
+            if last.why == GONE and at_once == 1:
+                last = first  # no other story was played at the time: this one has ended the broker
         tell(last)
         outcomes.append(last)
     return outcomes, await clean_up(target, broker, run)
@@ -60,6 +64,8 @@ async def play_one(target: Target, story: Story, run: str) -> Outcome:
     why = ""
     try:
         await player.play()
+    except ConnectionRefusedError:
+        why = GONE
     except PlayError as error:
         why = error.why
     steps = [step for step in story.steps if step.is_answered]
@@ -68,7 +74,7 @@ async def play_one(target: Target, story: Story, run: str) -> Outcome:
         Answered(step, result if result is None else but_for_a_second(step.recorded, result))
         for step, result in zip(steps, [*player.results, *missing], strict=True)
     ]
-    return Outcome(story, answers, why, player.frames)
+    return Outcome(story, answers, why, player.frames, is_played=why != GONE or bool(player.clients))
 
 
 def but_for_a_second(recorded: list[str], result: list[str]) -> list[str]:
