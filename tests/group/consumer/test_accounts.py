@@ -290,35 +290,74 @@ def test_classic_members_that_do_not_come(what: str, kind: str) -> None:
 # Who held it up
 
 
-def test_who_is_slow_to_give_up_and_who_is_slow_to_ask() -> None:
+def three_of_four() -> tuple[World, Client, Client, Client]:
+    """A third member comes to two; one of these has to give up a partition for it, the other one nothing."""
     world = a_world()
     first, second = members(world, "m1", "m2")
     third = Client(world, "m3", ("a",))
     third.send()
+    account = world.consumer.account
+    giver, other = (first, second) if account.gave_up("m1") else (second, first)
+    assert numbers(account.gave_up(giver.member_id)) == numbers(account.got("m3"))
+    assert not account.gave_up(other.member_id)
+    return world, giver, other, third
+
+
+def held_up(world: World) -> tuple[str, str, int]:
+    told = the_only(world).held_up
+    assert told is not None
+    return told.phase, told.member_id, told.waited_ms
+
+
+def test_who_is_slow_to_give_up() -> None:
+    world, giver, other, third = three_of_four()
+    other.send()
     world.advance(1_000)
-    second.send()
-    second.send()
-    first.send()
+    giver.send()
     world.advance(4_000)
-    first.send()  # has given up
+    giver.send()  # has given up
     world.advance(2_000)
     third.send()
+    assert held_up(world) == (REVOKE, giver.member_id, 5_000)
     account = the_only(world)
-    assert account.held_up is not None
-    giver = next(each for each in ("m1", "m2") if account.gave_up(each))
-    assert numbers(account.gave_up(giver)) == numbers(account.got("m3"))
-    if giver == "m1":
-        assert (account.held_up.phase, account.held_up.member_id, account.held_up.waited_ms) == (REVOKE, "m1", 5_000)
-    assert account.told[giver] - account.began_ms == 1_000
-    assert list(account.reached)[-1] == "m3"
-    world.accounts.clear()
-    world.heartbeat("m3", -1)
+    assert account.told == {giver.member_id: account.began_ms + 1_000}
+    assert account.revoked == {giver.member_id: account.began_ms + 5_000}
+    assert [at_ms - account.began_ms for at_ms in account.reached.values()] == [0, 5_000, 7_000]
+
+
+def test_who_is_slow_to_ask_for_what_is_free() -> None:
+    world, giver, other, third = three_of_four()
+    other.send()
+    giver.send()
+    world.advance(1_000)
+    giver.send()
+    world.advance(8_000)
+    third.send()
+    assert held_up(world) == (HEARTBEAT, "m3", 8_000), "since it is free"
+
+
+def test_who_is_slow_and_waits_for_nobody() -> None:
+    world, giver, other, third = three_of_four()
+    giver.send()
+    world.advance(5_000)
+    giver.send()
+    third.send()
+    world.advance(4_000)
+    other.send()
+    assert held_up(world) == (HEARTBEAT, other.member_id, 9_000), "nobody gave up anything for it"
+
+
+def test_who_is_slow_to_give_up_what_nobody_gets() -> None:
+    world = a_world()
+    first, second = members(world, "m1", "m2")
+    world.topics.delete("a")
     first.send()
-    world.advance(9_000)
+    first.send()
+    world.advance(1_000)
     second.send()
-    account = the_only(world)
-    assert account.held_up is not None
-    assert (account.held_up.phase, account.held_up.member_id, account.held_up.waited_ms) == (HEARTBEAT, "m2", 9_000)
+    world.advance(3_000)
+    second.send()
+    assert held_up(world) == (REVOKE, "m2", 4_000)
 
 
 def test_the_assignments_own_delay_holds_nobody_responsible() -> None:
