@@ -48,6 +48,7 @@ UNORDERED = {
     ("DescribeLogDirsResult", "topics"),
     ("DescribeLogDirsTopic", "partitions"),
     ("ListConfigResourcesResponse", "config_resources"),
+    ("ListTransactionsResponse", "transaction_states"),
     ("ConsumerGroupDescribeResponse", "groups"),
     ("Assignment", "topic_partitions"),
     ("TopicPartitions", "partitions"),
@@ -279,6 +280,8 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
     if field in ("topics", "topic_results", "results_by_topic_v3_and_below"):
         name = "topic" if struct == "TransactionState" else "name"
         return sorted(items, key=lambda item: names.as_recorded(getattr(item, name)))
+    if struct == "ListTransactionsResponse":
+        return [item for item in items if item.transactional_id.startswith(f"{names.prefix}.")]
     if struct == "ListGroupsResponse":
         own = [item for item in items if item.group_id.startswith(f"{names.prefix}.")]
         return sorted(own, key=lambda item: item.group_id)

@@ -12,8 +12,9 @@ from kafka_wire.schema import schema_of
 COMMON: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 """What a broker needs for every story that does not say otherwise: most are not about the first rebalance."""
 
-_LISTS = frozenset({"group.coordinator.rebalance.protocols"})
-"""Settings of which a story needs what it lists, and minds nothing else in the list."""
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
+_ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
+"""Protocols that stories ask about: a broker may serve others, too."""
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
@@ -59,12 +60,13 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
             return f"needs {name}={wanted}, which the broker does not tell (--assume {name}={wanted})"
         if not _fits(name, wanted, actual):
             return f"needs {name}={wanted}; the broker has {actual}"
-    return _unserved(story.steps, broker)
+    is_refused = "consumer" not in story.settings.get(_PROTOCOLS, "consumer")  # the story is about an API switched off
+    return "" if is_refused else _unserved(story.steps, broker)
 
 
 def _fits(name: str, wanted: str, actual: str) -> bool:
-    if name in _LISTS:
-        return _listed(wanted) <= _listed(actual)
+    if name == _PROTOCOLS:
+        return _listed(wanted) == _listed(actual) & _ASKED_PROTOCOLS
     return wanted == actual
 
 
