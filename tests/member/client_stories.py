@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from coordinatord.member.client import Client
 from coordinatord.member.result import Assigned, Lost, Revoked
-from coordinatord.member.state import STABLE, MemberSettings
+from coordinatord.member.state import MemberSettings
 
 LIMIT_S = 30.0
 PARTITIONS = 4
@@ -65,7 +65,7 @@ class Reader:
 
     def owns(self) -> int:
         member = self.client.member
-        return len(member.partitions) if member.state is STABLE and not member.rejoin_needed else -1
+        return len(member.partitions) if member.is_settled else -1
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
@@ -154,6 +154,29 @@ async def takes_over_from_the_dead(bootstrap: str, name: str) -> None:
     await one.close()
 
 
+async def shares_by_the_consumer_protocol(bootstrap: str, name: str) -> None:
+    """KIP-848: the coordinator assigns. The second one continues where the first one has committed, and one of them
+    has subscribed by an expression.
+    """
+    await asyncio.to_thread(prepare, bootstrap, name, 20)
+    one = Reader(bootstrap, name, group_protocol="consumer")
+    await until(lambda: one.owns() == PARTITIONS and len(one.values) == 20, "the whole topic")
+    two = Reader(bootstrap, name, group_protocol="consumer")
+    await two.stop()
+    two.client.subscribe(pattern=f"{name[:-1]}.")
+    two.task = asyncio.ensure_future(two.read())
+    await until(lambda: one.owns() == two.owns() == 2, "two partitions each")
+    assert not one.client.assignment & two.client.assignment
+    revoked = [change for change in one.changes if isinstance(change, Revoked)]
+    assert [set(change.partitions) for change in revoked] == [two.client.assignment]
+    await asyncio.to_thread(produce, bootstrap, name, range(20, 28))
+    await until(lambda: len(one.values) + len(two.values) == 28, "the records after that")
+    assert sorted(one.values + two.values) == list(range(28)), "each record once"
+    await one.close()
+    await until(lambda: two.owns() == PARTITIONS, "the whole topic again")
+    await two.close()
+
+
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
@@ -162,5 +185,6 @@ STORIES: dict[str, Story] = {
         rebalances_cooperatively,
         restarts_statically,
         takes_over_from_the_dead,
+        shares_by_the_consumer_protocol,
     )
 }

@@ -12,7 +12,12 @@ from kafka_wire.errors import ErrorCode
 from tests.daemon import Daemon, running
 from tests.member.client_stories import STORIES, prepare
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "100", "offsets.topic.num.partitions": "4"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "100",
+    "offsets.topic.num.partitions": "4",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
 
 
 @pytest.fixture(scope="module")
