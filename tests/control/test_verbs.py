@@ -213,11 +213,21 @@ def test_a_consumer_group_gets_a_new_epoch(kafka: Kafka) -> None:
 
 def test_a_consumer_group_moves(kafka: Kafka) -> None:
     a = Consumer(kafka, "a").enter()
+    assert [a.say() for _ in range(4)] == [NOTHING] * 4  # by a shortcut, from some of them on
     kafka.group(GROUP).move()
     assert a.say() == ErrorCode.NOT_COORDINATOR
     a.wire.coordinator(GROUP)
     kafka.group(GROUP).until_assigned("a", partitions=1)
     assert a.say() == NOTHING
+
+
+def test_a_heartbeat_of_a_consumer_group_that_a_shortcut_would_answer_is_caught(kafka: Kafka) -> None:
+    a = Consumer(kafka, "a").enter()
+    assert [a.say() for _ in range(4)] == [NOTHING] * 4
+    with kafka.fail("ConsumerGroupHeartbeat", "NOT_COORDINATOR", nth=2):
+        assert [a.say() for _ in range(3)] == [NOTHING, ErrorCode.NOT_COORDINATOR, NOTHING]
+    kafka.group(GROUP).expire("a")
+    assert a.say() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # Transactions
