@@ -121,15 +121,15 @@ def test_answers_before_the_bad_request_are_still_sent() -> None:
     assert wire.transport.closed
 
 
-@pytest.mark.parametrize("version", [5, 99, -1])
+@pytest.mark.parametrize("version", [6, 99, -1])
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(version: int) -> None:
     scene = Scene()
     wire = scene.wire()
     body = b"\0\x12" + version.to_bytes(2, "big", signed=True) + b"\0\0\0\x2a" + b"\xff\xff\x05java"
     wire.connection.data_received(len(body).to_bytes(4, "big") + body)
     scene.turns.run()
-    # size, correlation id, error 35, one api: key 18, versions 0 to 4
-    assert wire.transport.written.hex() == "00000010" + "0000002a" + "0023" + "00000001" + "0012" + "0000" + "0004"
+    # size, correlation id, error 35, one api: key 18, versions 0 to 5
+    assert wire.transport.written.hex() == "00000010" + "0000002a" + "0023" + "00000001" + "0012" + "0000" + "0005"
     assert not wire.transport.closed
 
 
@@ -142,7 +142,7 @@ def test_api_versions_offers_what_has_a_handler() -> None:
         (11, 0, 9),
         (12, 0, 4),
         (14, 0, 5),
-        (18, 0, 4),
+        (18, 0, 5),
     ]
 
 

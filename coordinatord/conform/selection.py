@@ -18,6 +18,9 @@ _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
+LATER_API_VERSIONS = 5
+"""The version of ApiVersions that tells a broker with the later versions of requests from others."""
+
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 
 
@@ -54,6 +57,8 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
         return TAKES_MINUTES
     if story.alone and not broker.is_own:
         return "needs a broker of its own (--start)"
+    if story.kafka and broker.versions.get(API_KEYS["ApiVersions"], (0, 0))[1] < LATER_API_VERSIONS:
+        return f"is of Kafka {story.kafka}"
     for name, wanted in settings_of(story).items():
         actual = broker.settings.get(name)
         if actual is None:

@@ -30,7 +30,8 @@ continue them. The commands on a connection, which is a capital letter and perha
     A close                        close the connection
 
 and `wait N s`. `setting NAME = VALUE` gives the broker a setting, `default Api field=value, ...` the fields that each
-request of that kind has unless it says otherwise, and `alone` a broker that no other story uses at the same time. A
+request of that kind has unless it says otherwise, and `alone` a broker that no other story uses at the same time.
+`kafka 4.4.0` has it recorded from that version of Kafka, for what it has and the usual one has not. A
 `slow` story takes minutes with Kafka and is recorded again only when it is named.
 
 Values are Python's literals; a struct is `{field=value, ...}`. Names: `group` and `topic` (and `group2`, `topic_b` ...)
@@ -55,6 +56,7 @@ _REQUEST = re.compile(
 _OTHER = re.compile(_CONNECTION + r"(?P<kind>[<?]| frame| bytes| open| close)(?: (?P<text>.*))?$", re.DOTALL)
 _WAIT = re.compile(r"wait (?P<seconds>\d+(?:\.\d+)?) s$")
 _SETTING = re.compile(r"setting (?P<name>[a-z.]+) = (?P<value>.+)$")
+_KAFKA = re.compile(r"kafka (?P<version>\d+\.\d+\.\d+)$")
 _DEFAULT = re.compile(r"default (?P<api>[A-Za-z]+) (?P<text>.+)$", re.DOTALL)
 
 ANSWERED = (":", "<", "?", "frame", "bytes")
@@ -97,6 +99,7 @@ class Story:
     path: Path
     alone: bool = False
     slow: bool = False
+    kafka: str = ""  # the version that it is recorded from; "": the usual one
     settings: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     parts: list[str | Step] = field(default_factory=list)
@@ -179,6 +182,9 @@ def _command(story: Story, line: int, source: str) -> Step | None:
         return None
     if joined == "slow":
         story.slow = True
+        return None
+    if match := _KAFKA.match(joined):
+        story.kafka = match["version"]
         return None
     if match := _SETTING.match(joined):
         story.settings[match["name"]] = match["value"]

@@ -230,7 +230,9 @@ class Daemon:
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
-        api_versions = ApiVersions(offered(handlers, self.settings), features)
+        api_versions = ApiVersions(
+            offered(handlers, self.settings), features, (self.data.cluster_id, self.nodes.node_id)
+        )
         self.door = Door(
             router=Router(
                 {**handlers, ApiKey.API_VERSIONS: api_versions.answer},

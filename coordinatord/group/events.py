@@ -115,6 +115,7 @@ class TxnCommit:
 
     request: TxnOffsetCommitRequest
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)  # by name
+    knows_group_errors: bool = False  # v6+, KIP-1319: GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
 
 
 @dataclass(slots=True)

@@ -16,21 +16,33 @@ from kafka_wire.api.api_versions import (
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
+UNKNOWN_NODE = -1
+"""The node id of a client that does not say which node it means."""
+
 
 class ApiVersions:
-    """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584)."""
+    """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584);
+    `identity`: cluster and node id, which clients may name from v5 on (KIP-1242), None where nobody can.
+    """
 
-    def __init__(self, api_keys: Iterable[int], features: Mapping[str, int]) -> None:
+    def __init__(
+        self, api_keys: Iterable[int], features: Mapping[str, int], identity: tuple[str, int] | None = None
+    ) -> None:
+        self._identity = identity
         self._api_keys = sorted({*api_keys, ApiKey.API_VERSIONS})
         self._offered: list[ApiVersion] | None = None
         self.features = features
 
     def answer(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """ApiVersions v0-v4 (KIP-511: v3+ carries the client's software name and version, both safe to log)."""
+        """ApiVersions v0-v5 (KIP-511: v3+ carries the client's software name and version, both safe to log)."""
         if context.api_version >= 3 and not (
             _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
         ):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        if (request.cluster_id is None) != (request.node_id == UNKNOWN_NODE):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        if request.cluster_id is not None and (request.cluster_id, request.node_id) != self._identity:
+            return ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED)
         return ApiVersionsResponse(
             ErrorCode.NONE,
             self.offered,

@@ -262,7 +262,7 @@ async def _begin(client: RawClient, txn_id: str) -> Any:
 
 async def _offsets(client: RawClient, txn_id: str, ids: Any, offset: int, version: int) -> None:
     partition = TxnOffsetCommitRequestPartition(0, offset, 0, txn_id)
-    topics = [TxnOffsetCommitRequestTopic("orders", [partition])]
+    topics = [TxnOffsetCommitRequestTopic("orders", partitions=[partition])]
     request = TxnOffsetCommitRequest(txn_id, "audit", ids.producer_id, ids.producer_epoch, topics=topics)
     done = await client.ask(request, version)
     assert not done.topics[0].partitions[0].error_code

@@ -64,7 +64,9 @@ REQUESTS: dict[type[Any], Any] = {
     ),
     ProduceRequest: ProduceRequest(None, -1, 1, [TopicProduceData("t", T, [PartitionProduceData(0, b"")])]),
     TxnOffsetCommitRequest: TxnOffsetCommitRequest(
-        topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])]
+        topics=[
+            TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])
+        ]
     ),
     WriteTxnMarkersRequest: WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]),
 }

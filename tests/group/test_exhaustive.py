@@ -177,7 +177,7 @@ def every_event(world: World) -> list[Any]:
                 made.append(events.Commit.of(commit, 9))
                 transactional = TxnOffsetCommitRequest("tx", "g", 1, 0, generation_id, member_id, instance_id)
                 partitions = [TxnOffsetCommitRequestPartition(0, 9), TxnOffsetCommitRequestPartition(1, 9)]
-                transactional.topics = [TxnOffsetCommitRequestTopic("t", partitions)]
+                transactional.topics = [TxnOffsetCommitRequestTopic("t", partitions=partitions)]
                 made.append(events.TxnCommit(transactional))
                 sync = SyncGroupRequest("g", generation_id, member_id, instance_id, "consumer", "range")
                 sync.assignments = [SyncGroupRequestAssignment(member_id, b"A")]

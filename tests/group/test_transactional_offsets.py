@@ -151,7 +151,9 @@ def _with_metadata(text: str) -> Any:
     )
 
     partitions = [TxnOffsetCommitRequestPartition(0, 9, -1, text), TxnOffsetCommitRequestPartition(1, 9, -1, None)]
-    return TxnOffsetCommitRequest("tx", GROUP_ID, 1, 0, topics=[TxnOffsetCommitRequestTopic("t", partitions)])
+    return TxnOffsetCommitRequest(
+        "tx", GROUP_ID, 1, 0, topics=[TxnOffsetCommitRequestTopic("t", partitions=partitions)]
+    )
 
 
 def test_deleting_takes_what_is_pending_too() -> None:

@@ -353,7 +353,9 @@ class World:
         topics = fields.pop("topics", [("t", {0: offset})])
         request = TxnOffsetCommitRequest("tx", GROUP_ID, producer_id, 0, generation_id, member_id, **fields)
         request.topics = [
-            TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(*each) for each in offsets.items()])
+            TxnOffsetCommitRequestTopic(
+                name, partitions=[TxnOffsetCommitRequestPartition(*each) for each in offsets.items()]
+            )
             for name, offsets in topics
         ]
         reply = self.tell(events.TxnCommit(request)).reply

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
+LATER_VERSION = "4.4.0"  # for the versions of requests that it has and the other has not
 LOG4J_VERSION = "2.25.4"  # the one Kafka 4.3.0 depends on; its binding to slf4j is what makes the broker's log readable
 HOST = "127.0.0.1"
 
@@ -125,36 +126,46 @@ def exclusive(lock_file: Path) -> Iterator[None]:
         yield
 
 
-def kafka_libs() -> Path:
+def kafka_libs(kafka: str = KAFKA_VERSION) -> Path:
     """The directory with Kafka's jars, downloaded at the first call. Raises ReferenceUnavailable."""
     version = java_version()
     if version is None or version < JAVA_MIN_VERSION:
         raise ReferenceUnavailable(f"needs {NEEDS}: found Java {version}")
-    home = cache_directory() / f"kafka-{KAFKA_VERSION}"
-    libs = home / "libs"
-    if not _complete(libs):
+    home = cache_directory() / f"kafka-{kafka}"
+    libs, pom = home / "libs", pom_of(kafka)
+    if not _complete(libs, pom):
         with exclusive(home / "lock"):
-            if not _complete(libs):
-                _download(home, libs)
+            if not _complete(libs, pom):
+                _download(home, libs, pom)
     return libs
 
 
-def _complete(libs: Path) -> bool:
+def pom_of(kafka: str) -> str:
+    """What a version needs. Of 4.4.0 there are no tools in Maven Central."""
+    if kafka == KAFKA_VERSION:
+        return POM
+    without = re.sub(
+        r"    <dependency>\s*<groupId>[^<]*</groupId><artifactId>kafka-tools<.*?</dependency>\n", "", POM, flags=re.S
+    )
+    return without.replace(KAFKA_VERSION, kafka)
+
+
+def _complete(libs: Path, pom: str) -> bool:
     mark = libs / COMPLETE_MARK
-    return mark.exists() and mark.read_text() == POM
+    return mark.exists() and mark.read_text() == pom
 
 
-def _download(home: Path, libs: Path) -> None:
+def _download(home: Path, libs: Path, text: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ReferenceUnavailable(f"needs {NEEDS}: no mvn on PATH and no Kafka in {libs}")
     pom = home / "pom.xml"
-    pom.write_text(POM)
+    pom.write_text(text)
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise ReferenceUnavailable(f"needs {NEEDS}: mvn failed: {(done.stdout + done.stderr)[-2000:]}")
-    (libs / COMPLETE_MARK).write_text(POM)
+    (libs / COMPLETE_MARK).write_text(text)
 
 
 def run_java(

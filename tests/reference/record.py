@@ -28,7 +28,7 @@ from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences
-from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+from tests.reference.broker import KAFKA_VERSION, KafkaBroker, kafka_libs, running_broker
 
 AT_ONCE = 24
 TRANSACTION = 1
@@ -43,11 +43,11 @@ SETTINGS: Mapping[str, str] = {
 
 def by_settings(stories: list[Story]) -> list[tuple[dict[str, str], list[Story]]]:
     """Stories that can share a broker, with its settings."""
-    shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
+    shared: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
     for story in stories:
         key = story.name if story.alone else ""
-        shared[key, tuple(sorted({**SETTINGS, **story.settings}.items()))].append(story)
-    return [(dict(settings), members) for (_, settings), members in sorted(shared.items())]
+        shared[key, story.kafka, tuple(sorted({**SETTINGS, **story.settings}.items()))].append(story)
+    return [(dict(settings), members) for (_, _, settings), members in sorted(shared.items())]
 
 
 async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[str]]]:
@@ -89,9 +89,9 @@ async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
 
 def play_on_kafka(stories: list[Story]) -> dict[str, list[list[str]]]:
     """What Kafka answers: results by story name."""
-    libs = kafka_libs()
     found = {}
     for settings, members in by_settings(stories):
+        libs = kafka_libs(members[0].kafka or KAFKA_VERSION)
         with tempfile.TemporaryDirectory() as directory, running_broker(libs, Path(directory), settings) as broker:
             results = asyncio.run(play_on(broker, members))
             found |= {story.name: result for story, result in zip(members, results, strict=True)}

@@ -123,7 +123,9 @@ class Client:
         own = producer.transactional_id, producer.id, producer.epoch
         assert (await self.ask(AddOffsetsToTxnRequest(*own, "group"), 3)).error_code == 0
         request = TxnOffsetCommitRequest(producer.transactional_id, "group", producer.id, producer.epoch)
-        request.topics = [TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, offset)])]
+        request.topics = [
+            TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, offset)])
+        ]
         response = await self.ask(request, 3, lambda it: it.topics[0].partitions[0].error_code)
         assert response.topics[0].partitions[0].error_code == 0
 

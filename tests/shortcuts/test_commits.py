@@ -266,7 +266,7 @@ class Story:
 
     def begin_transaction(self) -> None:
         partitions = [TxnOffsetCommitRequestPartition(self.rng.randrange(4), self.rng.randrange(1000))]
-        topics = [TxnOffsetCommitRequestTopic("orders", partitions)]
+        topics = [TxnOffsetCommitRequestTopic("orders", partitions=partitions)]
         self.tell(lambda: TxnCommit(TxnOffsetCommitRequest("tx", "g", 7, 0, topics=topics)))
 
     def end_transaction(self) -> None:

@@ -61,7 +61,7 @@ def test_what_is_not_there_is_refused_and_the_rest_is_committed(world: World) ->
     world.add_offsets(producer)
     request = TxnOffsetCommitRequest(TX, "g", *producer)
     request.topics = [
-        TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(p, 10) for p in (0, 9)])
+        TxnOffsetCommitRequestTopic(name, partitions=[TxnOffsetCommitRequestPartition(p, 10) for p in (0, 9)])
         for name in ("orders", "none")
     ]
     response = world.call(28, 3, request)

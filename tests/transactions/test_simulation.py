@@ -163,7 +163,9 @@ class Simulation:
         if not client.bumps:
             assert self.ask(25, 3, AddOffsetsToTxnRequest(client.id, *producer, group)).error_code == 0
         request = TxnOffsetCommitRequest(client.id, group, *producer)
-        request.topics = [TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, attempt)])]
+        request.topics = [
+            TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, attempt)])
+        ]
         response = self.ask(28, 5 if client.bumps else 3, request)
         assert response.topics[0].partitions[0].error_code == 0
         self.with_offset.add(attempt)

@@ -249,7 +249,7 @@ class World(TopicsWorld):
     ) -> int:  # fmt: skip
         """The error code of a TxnOffsetCommit for partition 0."""
         request = TxnOffsetCommitRequest(id_, group, *producer, generation_id, member_id)
-        request.topics = [TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])]
+        request.topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
         error: int = self.call(28, version, request).topics[0].partitions[0].error_code
         return error
 

@@ -252,7 +252,7 @@ def test_an_offset_is_not_committed_in_a_transaction_that_has_ended_meanwhile(cl
     group = next(name for name in map(str, range(100)) if cluster.of_group(name) is not cluster.of_id("tx"))
     assert ask(cluster, cluster.of_id("tx"), 25, 3, AddOffsetsToTxnRequest("tx", *producer, group)).error_code == 0
     request = TxnOffsetCommitRequest("tx", group, *producer)
-    request.topics = [TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, 9)])]
+    request.topics = [TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 9)])]
     committing = cluster.of_group(group).send(28, 4, request)
     [letter] = cluster.letters
     cluster._deliver(letter)

@@ -35,6 +35,8 @@ ABORTABLE_FROM = 4
 """Producers know TRANSACTION_ABORTABLE from this version on."""
 ADDS_GROUP_FROM = 5
 """Committing adds the group to the transaction from this version on."""
+TOPIC_IDS_FROM = 6
+"""Topics have ids in place of names from this version on, and groups more errors (KIP-1319)."""
 LOADING_KNOWN_FROM = 2
 """Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
 
@@ -48,6 +50,7 @@ class Topics(Protocol):
 
     def exists(self, name: str, partition: int) -> bool: ...
     def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
 
 
 class TransactionalOffsets:
@@ -74,7 +77,7 @@ class TransactionalOffsets:
 
     def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
         """Answered when the offsets are durable."""
-        refused = self._take_out_unknown(request)
+        refused = self._take_out_unknown(request, context.api_version)
         if not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
         if not request.group_id:
@@ -108,7 +111,8 @@ class TransactionalOffsets:
         topic_ids = {}
         if actor.group.consumer is not None:
             topic_ids = {topic.name: self.topics.topic_id(topic.name) or ZERO_UUID for topic in request.topics}
-        return actor.respond(context, self._answer(actor.tell(TxnCommit(request, topic_ids)), refused, context))
+        event = TxnCommit(request, topic_ids, context.api_version >= TOPIC_IDS_FROM)
+        return actor.respond(context, self._answer(actor.tell(event), refused, context))
 
     def _resume(
         self,
@@ -149,17 +153,20 @@ class TransactionalOffsets:
             return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
         return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
 
-    def _take_out_unknown(self, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
-        """Remove unknown topics and partitions. Returns their errors."""
+    def _take_out_unknown(self, request: TxnOffsetCommitRequest, version: int) -> list[TxnOffsetCommitResponseTopic]:
+        """Remove unknown topics and partitions, and name the others. Returns their errors."""
         refused: list[TxnOffsetCommitResponseTopic] = []
         known: list[TxnOffsetCommitRequestTopic] = []
         for topic in request.topics:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if version >= TOPIC_IDS_FROM:
+                topic.name = self.topics.topic_name(topic.topic_id) or ""
+                error = error if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
             there = [each for each in topic.partitions if self.topics.exists(topic.name, each.partition_index)]
             gone = [each for each in topic.partitions if not self.topics.exists(topic.name, each.partition_index)]
             if gone:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answered = [TxnOffsetCommitResponsePartition(each.partition_index, error) for each in gone]
-                _merge(refused, [TxnOffsetCommitResponseTopic(topic.name, answered)])
+                _merge(refused, [TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
             if there:
                 topic.partitions = there
                 known.append(topic)
@@ -183,12 +190,13 @@ class TransactionalOffsets:
 
 def _merge(topics: list[TxnOffsetCommitResponseTopic], more: list[TxnOffsetCommitResponseTopic]) -> None:
     """Add topics to `topics`; partitions of a topic in it are added to that one, as Kafka's builder does."""
-    known = {topic.name: topic for topic in topics}
+    known = {(topic.name, topic.topic_id): topic for topic in topics}
     for topic in more:
-        if topic.name in known:
-            known[topic.name].partitions.extend(topic.partitions)
+        key = topic.name, topic.topic_id
+        if key in known:
+            known[key].partitions.extend(topic.partitions)
         else:
-            known[topic.name] = topic
+            known[key] = topic
             topics.append(topic)
 
 

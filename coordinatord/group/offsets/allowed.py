@@ -61,7 +61,7 @@ def commit_refusal(
 def member_epoch_refusal(group: Group, consumer: ConsumerGroup, event: Commit | TxnCommit) -> ErrorCode | None:
     """Why a commit is refused as a whole in a consumer group; partitions that fail for their metadata do not count.
 
-    Producers know ILLEGAL_GENERATION only.
+    Producers know ILLEGAL_GENERATION only, before TxnOffsetCommit v6.
     """
     request, limit = event.request, group.settings.offset_metadata_max_bytes
     is_strict = group.surroundings is not None and group.surroundings.limits.strict_commits
@@ -85,6 +85,6 @@ def member_epoch_refusal(group: Group, consumer: ConsumerGroup, event: Commit | 
         is_transactional=isinstance(event, TxnCommit),
         knows_member_epochs=isinstance(event, TxnCommit) or event.knows_member_epochs,
     )
-    if error is ErrorCode.STALE_MEMBER_EPOCH and isinstance(event, TxnCommit):
+    if error is ErrorCode.STALE_MEMBER_EPOCH and isinstance(event, TxnCommit) and not event.knows_group_errors:
         return ErrorCode.ILLEGAL_GENERATION
     return error

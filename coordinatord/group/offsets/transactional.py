@@ -27,9 +27,8 @@ def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
     """Log the offsets as pending; a partition whose metadata is too long fails by itself."""
     request = event.request
     if group.consumer is None:
-        error = commit_refusal(
-            group, request, request.generation_id, ErrorCode.ILLEGAL_GENERATION, is_transactional=True
-        )
+        absent_error = ErrorCode.GROUP_ID_NOT_FOUND if event.knows_group_errors else ErrorCode.ILLEGAL_GENERATION
+        error = commit_refusal(group, request, request.generation_id, absent_error, is_transactional=True)
     else:
         error = member_epoch_refusal(group, group.consumer, event)
     if error is not None:
@@ -54,7 +53,7 @@ def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
                 )
                 write_pending(group, producer, key, value, result)
             partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, error_code))
-        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
     result.reply = TxnOffsetCommitResponse(topics=topics)
     return result
 
@@ -71,6 +70,7 @@ def txn_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOf
         topics=[
             TxnOffsetCommitResponseTopic(
                 topic.name,
+                topic.topic_id,
                 [TxnOffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
             )
             for topic in request.topics

@@ -1,6 +1,7 @@
 """ApiVersions: which requests, in which versions, this broker serves.
 
 v1 throttle time · v3 flexible, client software name and features · v4 zero minimum of a feature (KIP-1022) ·
+v5 cluster and node that the client means (KIP-1242, Kafka 4.4) ·
 the response's header stays v0 in all versions, so a client can read the response to a version that we do not know
 """
 
@@ -9,10 +10,12 @@ from __future__ import annotations
 from kafka_wire.schema import array, boolean, int16, int32, int64, message, string
 
 
-@message(versions="0-4", flexible="3+", api_key=18)
+@message(versions="0-5", flexible="3+", api_key=18)
 class ApiVersionsRequest:
     client_software_name: str = string("3+")
     client_software_version: str = string("3+")
+    cluster_id: str | None = string("5+", nullable="5+", default=None)
+    node_id: int = int32("5+", default=-1)
 
 
 @message()
@@ -36,7 +39,7 @@ class FinalizedFeatureKey:
     min_version_level: int = int16("3+")
 
 
-@message(versions="0-4", flexible="3+", api_key=18)
+@message(versions="0-5", flexible="3+", api_key=18)
 class ApiVersionsResponse:
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array(ApiVersion, "0+")

@@ -1,6 +1,6 @@
 """DeleteGroups: delete empty groups with their offsets.
 
-v1 throttle time as before · v2 flexible
+v1 throttle time as before · v2 flexible · v3 error message (Kafka 4.4)
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafka_wire.schema import array, int16, int32, message, string
 
 
-@message(versions="0-2", flexible="2+", api_key=42)
+@message(versions="0-3", flexible="2+", api_key=42)
 class DeleteGroupsRequest:
     groups_names: list[str] = array(string, "0+")
 
@@ -17,9 +17,10 @@ class DeleteGroupsRequest:
 class DeletableGroupResult:
     group_id: str = string("0+")
     error_code: int = int16("0+")
+    error_message: str | None = string("3+", nullable="3+", default=None)
 
 
-@message(versions="0-2", flexible="2+", api_key=42)
+@message(versions="0-3", flexible="2+", api_key=42)
 class DeleteGroupsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")

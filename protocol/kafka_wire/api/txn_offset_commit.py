@@ -1,11 +1,12 @@
 """TxnOffsetCommit: a transaction stores how far its group has read.
 
-v2 leader epoch · v3 flexible, group metadata (KIP-447) · v4 TRANSACTION_ABORTABLE · v5 implicit AddOffsetsToTxn
+v2 leader epoch · v3 flexible, group metadata (KIP-447) · v4 TRANSACTION_ABORTABLE · v5 implicit AddOffsetsToTxn ·
+v6 topic ids (KIP-1319, Kafka 4.4)
 """
 
 from __future__ import annotations
 
-from kafka_wire.schema import array, int16, int32, int64, message, string
+from kafka_wire.schema import array, int16, int32, int64, message, string, uuid
 
 
 @message()
@@ -18,11 +19,12 @@ class TxnOffsetCommitRequestPartition:
 
 @message()
 class TxnOffsetCommitRequestTopic:
-    name: str = string("0+")
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-@message(versions="0-5", flexible="3+", api_key=28)
+@message(versions="0-6", flexible="3+", api_key=28)
 class TxnOffsetCommitRequest:
     transactional_id: str = string("0+")
     group_id: str = string("0+")
@@ -42,11 +44,12 @@ class TxnOffsetCommitResponsePartition:
 
 @message()
 class TxnOffsetCommitResponseTopic:
-    name: str = string("0+")
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 
-@message(versions="0-5", flexible="3+", api_key=28)
+@message(versions="0-6", flexible="3+", api_key=28)
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")

@@ -1,0 +1,39 @@
+"""ApiVersions v5: a client says which cluster and node it means (KIP-1242)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinatord.net.api_versions import ApiVersions
+from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+
+def answered(request: ApiVersionsRequest, version: int) -> Any:
+    served = ApiVersions([ApiKey.HEARTBEAT], {}, ("ours", 3))
+    return served.answer(SimpleNamespace(api_version=version), request)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("ours", 3, ErrorCode.NONE),
+        ("other", 3, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("ours", 4, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("ours", -1, ErrorCode.INVALID_REQUEST),
+        (None, 3, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_who_means_another_node_has_to_look_for_it(cluster_id: str | None, node_id: int, error: ErrorCode) -> None:
+    answer = answered(ApiVersionsRequest("a", "1", cluster_id, node_id), 5)
+    assert answer.error_code == error
+    assert bool(answer.api_keys) == (error == ErrorCode.NONE)
+
+
+def test_earlier_versions_say_nothing_of_it() -> None:
+    assert answered(ApiVersionsRequest("a", "1"), 4).error_code == ErrorCode.NONE
