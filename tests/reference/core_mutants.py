@@ -50,13 +50,16 @@ MUTANTS: dict[str, Mutant] = {
         "consumer_rejoin_other_topics",
     ),
     "partitions are a member's since ever": Mutant(
-        "reconcile.Reconciliation._next",
-        "dict.fromkeys(partitions, self._epoch)",
-        "dict.fromkeys(partitions, 0)",
+        "reconcile.Reconciliation._with",
+        "kept.get(each, self._epoch)",
+        "kept.get(each, 0)",
         "consumer_commit_older_epoch",
     ),
     "the previous epoch is forgotten": Mutant(
-        "reconcile.Reconciliation._moved", "previous_epoch=member.epoch", "previous_epoch=-1", "consumer_lost_answers"
+        "reconcile.Reconciliation._moved",
+        "member.moved(epoch, member.epoch, state",
+        "member.moved(epoch, -1, state",
+        "consumer_lost_answers",
     ),
     "unsubscribed topics are kept until the next assignment": Mutant(
         "reconcile.Reconciliation._unsubscribed",
@@ -108,8 +111,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "leaving raises no epoch": Mutant(
         "leaving.fence",
-        "    raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), result)\n",
-        "",
+        "    raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), members_went",
+        "    (lambda *given: None)(members_went",
         "consumer_leaves_twice",
     ),
     "a successor inherits nothing": Mutant(
@@ -135,7 +138,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "what an expression matches is no new epoch": Mutant(
         "patterns.resolve",
-        "        raise_epoch(group, consumer, metadata_hash, result)\n",
+        "        raise_epoch(group, consumer, metadata_hash, trigger, now_ms, result)\n",
         "",
         "consumer_expression_null_names",
     ),
