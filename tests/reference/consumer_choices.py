@@ -64,7 +64,7 @@ class ConsumerChoices(LeaderChoice):
 
         def assigned(assign: Assignor, spec: GroupSpec, topics: Any) -> Slices:
             ours = yield from assign(spec, topics)
-            wanted = None if self.exact else self.choices.targets.get(self._asked())
+            wanted = self.choices.targets.get(self._asked())
             if wanted is None or wanted.keys() != spec.members.keys():
                 return ours
             return self._target(wanted, ours, spec, topics)
@@ -109,7 +109,10 @@ class ConsumerChoices(LeaderChoice):
         except StaleType:
             self.player.is_comparable = False
             return ours
-        return found
+        except IllegalAssignment:
+            if not self.exact:
+                raise
+        return ours if self.exact else found
 
 
 def check(found: Any, ours: Any, spec: GroupSpec) -> None:
