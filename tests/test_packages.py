@@ -18,7 +18,7 @@ def test_a_package_says_that_it_has_types(package: str) -> None:
     """mypy ignores the annotations of an installed package without this file."""
     [directory] = [folder / package for folder in WHERE if (folder / package / "__init__.py").exists()]
     assert (directory / "py.typed").read_bytes() == b""
-    assert PROJECT["tool"]["setuptools"]["package-data"][package] == ["py.typed"]
+    assert PROJECT["tool"]["setuptools"]["package-data"][package][0] == "py.typed"
 
 
 def test_the_build_needs_what_generates_the_codecs() -> None:

@@ -84,8 +84,8 @@ def conform(
     \b
     coordinatord conform --bootstrap 127.0.0.1:9092
     coordinatord conform --bootstrap 127.0.0.1:9092 --explain static_restart
-    coordinatord conform --html report.html --start \\
-        'coordinatord serve --listen 127.0.0.1:{port} --config {properties} --data-dir {directory}'
+    coordinatord conform --html report.html --start 'coordinatord serve \\
+        -c {properties} --listen 127.0.0.1:{port} --data-dir {directory}'
     """
     stories = _chosen([explain] if explain else only, group_protocol)
     if is_list:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coordinatord.conform.story import Step, Story
+from kafka_wire.api_key import ApiKey
 from kafka_wire.registry import API_NAMES, messages
 from kafka_wire.schema import schema_of
 
@@ -15,6 +16,8 @@ COMMON: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
 """Protocols that stories ask about: a broker may serve others, too."""
+
+_API_VERSIONS_OF_KAFKA_4_4 = 5
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
@@ -59,6 +62,8 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
         return "needs a broker of its own (--start)"
     if story.kafka and broker.versions.get(API_KEYS["ApiVersions"], (0, 0))[1] < LATER_API_VERSIONS:
         return f"is of Kafka {story.kafka}"
+    if story.kafka and broker.versions.get(ApiKey.API_VERSIONS, (0, -1))[1] < _API_VERSIONS_OF_KAFKA_4_4:
+        return f"is about Kafka {story.kafka}; the broker is older: it does not serve ApiVersions v5"
     for name, wanted in settings_of(story).items():
         actual = broker.settings.get(name)
         if actual is None:

@@ -47,6 +47,7 @@ TRIGGERS = {
     Why.TOO_MANY_MEMBERS: "#6b7480",
     Why.NOT_REJOINED: "#e07b39",
     Why.LOADED: "#6b7480",
+    Why.FORCED: "#6b7480",
     Why.SUBSCRIPTION_CHANGED: "#8f6bb3",
     Why.TOPICS_CHANGED: "#2a9d8f",
     Why.REGEX_RESOLVED: "#6a9fb5",
