@@ -23,10 +23,11 @@ from coordinatord.log.disk import Disk, File, FilePool
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY, ascending, floor_entry
 from coordinatord.log.journal import JournalEntry
-from coordinatord.log.names import segment_bases
+from coordinatord.log.names import segment_base, segment_bases
 from coordinatord.log.scan import find_position, scan, walk
 from coordinatord.log.segment import (
     INDEX_SUFFIX,
+    LOG_SUFFIX,
     MAX_INT32,
     NO_TIMESTAMP,
     TIME_INDEX_SUFFIX,
@@ -79,12 +80,29 @@ class Opened:
 def list_segments(disk: Disk, directory: str) -> list[Segment]:
     """The segments in a partition's directory, oldest first. Finishes or undoes an interrupted removal or cleaning."""
     swap.recover(disk, directory)
-    segments = [Segment(directory, base, on_disk=True) for base in segment_bases(disk.listdir(directory))]
+    names = disk.listdir(directory)
+    segments = [Segment(directory, base, on_disk=True) for base in segment_bases(names)]
+    _refuse_missing(disk, directory, names, segments)
     for segment in segments:
         kind = disk.kind(segment.log_path)
         if kind != "file":
             raise LogDamaged(segment.log_path, 0, f"it is a {kind}, not a file")
     return segments
+
+
+def _refuse_missing(disk: Disk, directory: str, names: Sequence[str], segments: Sequence[Segment]) -> None:
+    """Raise LogDamaged if an index shows that another program has removed the log of its segment. We remove segments
+    oldest first; a removal that a crash has interrupted leaves an index below the first segment.
+    """
+    present = {segment.base_offset for segment in segments}
+    for name in sorted(names):
+        base = segment_base(name) if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) else None
+        if base is None or base in present or not segments or base < segments[0].base_offset:
+            continue
+        path = f"{directory}/{name}"
+        if disk.kind(path) == "file" and _has_bytes(disk, path):
+            log_path = path.removesuffix(os.path.splitext(name)[1]) + LOG_SUFFIX
+            raise LogDamaged(log_path, 0, f"the file is missing, but {name} is there")
 
 
 def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int, *, flushed_offset: int = 0) -> Opened:
@@ -241,14 +259,17 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int,
 def _has_index(disk: Disk, segment: Segment) -> bool:
     """Whether a segment's indexes have an entry."""
     for path in (segment.index_path, segment.time_index_path):
-        if disk.exists(path):
-            file = disk.open(path)
-            try:
-                if file.size():
-                    return True
-            finally:
-                file.close()
+        if disk.exists(path) and _has_bytes(disk, path):
+            return True
     return False
+
+
+def _has_bytes(disk: Disk, path: str) -> bool:
+    file = disk.open(path)
+    try:
+        return file.size() > 0
+    finally:
+        file.close()
 
 
 def _indexes_sound(files: FilePool, segment: Segment) -> bool:

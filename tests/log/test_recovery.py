@@ -346,6 +346,24 @@ def test_what_is_missing_after_a_clean_stop_refuses(left: str) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_segment_in_the_middle_whose_log_was_removed_refuses(number: int, clean: bool) -> None:
+    """Its index is left. Without the refusal a reader would skip its records, and nobody would know."""
+    world, log = written(12, segment_bytes=700)
+    assert len(log.segments) > 3
+    missing = log.segments[number]
+    if clean:
+        world.close()
+    else:
+        world.disk.crash("kill")
+    world.disk.unlink(missing.log_path)
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match="the file is missing, but .*index is there") as damage:
+            World(world.disk)
+        assert damage.value.path == missing.log_path
+
+
+@pytest.mark.parametrize("clean", [True, False])
 def test_a_partition_that_is_missing_altogether_refuses(clean: bool) -> None:
     world, log = written()
     world.close()
