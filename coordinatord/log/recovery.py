@@ -258,10 +258,8 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int,
 
 def _has_index(disk: Disk, segment: Segment) -> bool:
     """Whether a segment's indexes have an entry."""
-    for path in (segment.index_path, segment.time_index_path):
-        if disk.exists(path) and _has_bytes(disk, path):
-            return True
-    return False
+    paths = (segment.index_path, segment.time_index_path)
+    return any(disk.exists(path) and _has_bytes(disk, path) for path in paths)
 
 
 def _has_bytes(disk: Disk, path: str) -> bool:

@@ -358,7 +358,7 @@ def test_a_segment_in_the_middle_whose_log_was_removed_refuses(number: int, clea
         world.disk.crash("kill")
     world.disk.unlink(missing.log_path)
     for _ in range(2):
-        with pytest.raises(LogDamaged, match="the file is missing, but .*index is there") as damage:
+        with pytest.raises(LogDamaged, match=r"the file is missing, but .*index is there") as damage:
             World(world.disk)
         assert damage.value.path == missing.log_path
 
