@@ -302,13 +302,22 @@ def mutated(mutant: Mutant) -> str:
     return source.replace(mutant.source, mutant.instead)
 
 
+class _First:
+    """A plugin that puts the finder before pytest's own, which loads the modules of installed plugins, and ours is one."""
+
+    def __init__(self, finder: _Finder) -> None:
+        self.finder = finder
+
+    def pytest_configure(self) -> None:
+        sys.meta_path.insert(0, self.finder)
+
+
 def play(mutant: Mutant | None) -> int:
     """Run the tests in this process, up to the first that fails; pytest's status."""
     import pytest
 
     assert not any(name.startswith("coordinatord.member") for name in sys.modules), "too late to load a mutant"
-    if mutant is not None:
-        sys.meta_path.insert(0, _Finder(mutant))
+    plugins = [] if mutant is None else [_First(_Finder(mutant))]
     files = [str(HERE / f"test_{name}.py") for name in (TESTS if mutant is None else mutant.tests)]
     return pytest.main(
         [
@@ -322,7 +331,8 @@ def play(mutant: Mutant | None) -> int:
             "not slow",
             f"--timeout={HANGS_S}",
             *files,
-        ]
+        ],
+        plugins,
     )
 
 
