@@ -303,7 +303,7 @@ def mutated(mutant: Mutant) -> str:
 
 
 class _First:
-    """A plugin that puts the finder before pytest's own, which loads the modules of installed plugins, and ours is one."""
+    """A plugin that puts the finder before pytest's own, which loads the modules of installed plugins. Ours is one."""
 
     def __init__(self, finder: _Finder) -> None:
         self.finder = finder

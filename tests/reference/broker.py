@@ -29,6 +29,8 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
 LATER_VERSION = "4.4.0"  # for the versions of requests that it has and the other has not
+LAST_VERSIONS: Mapping[int, int] = {18: 4, 28: 5, 42: 2}
+"""API key -> the last version that KAFKA_VERSION has, where LATER_VERSION has one more and we serve that."""
 LOG4J_VERSION = "2.25.4"  # the one Kafka 4.3.0 depends on; its binding to slf4j is what makes the broker's log readable
 HOST = "127.0.0.1"
 

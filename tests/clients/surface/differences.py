@@ -24,6 +24,7 @@ STREAMS = "streams groups are not served"
 TELEMETRY = "clients' metrics are not collected, and have no settings"
 MEMBERSHIP = "the brokers of a cluster cannot be changed"
 ELR = "Kafka sets min.insync.replicas for all brokers when it begins to use eligible leader replicas"
+LATER = "versions of Kafka 4.4 are served, too; this Kafka is 4.3"
 AUTO_CREATED = "Kafka answers that the topic does not exist and creates it meanwhile; coordinatord describes it at once"
 
 
@@ -116,6 +117,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **client(SCRAM, "AlterUserScramCredentials", "DescribeUserScramCredentials"),
         **client(QUOTAS, "AlterClientQuotas", "DescribeClientQuotas"),
         **client(REASSIGNMENTS, "AlterPartitionReassignments"),
+        **client(LATER, "ApiVersions: those of groups"),
     },
 }
 """Family, the call as `Outcome.key` names it, and the reason."""
