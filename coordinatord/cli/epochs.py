@@ -172,7 +172,7 @@ def _name_of(member: Mapping[str, Any]) -> str:
 def _name(member_id: str, instance_id: str | None, client_id: str) -> str:
     """Members' ids are random: people know the instance, or the client."""
     known = instance_id or client_id
-    return f"{known} ({member_id})" if known and known not in member_id else member_id
+    return f"{known} ({member_id})" if known and not member_id.startswith(f"{known}-") else member_id
 
 
 def _text(record: Mapping[str, Any], trigger: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
+from coordinatord.cli.epochs import _name as named
 from coordinatord.cli.epochs import ranges, state_lines
 from coordinatord.cli.groups import look_up, story
 from coordinatord.conform.raw_client import RawClient
@@ -286,6 +287,14 @@ def test_a_group_on_its_way_in_words() -> None:
     state.members = []
     state.group_state = "Empty"
     assert list(state_lines(state)) == ["Group g is Empty: no members (consumer protocol, epoch 8)."]
+
+
+def test_a_client_whose_name_is_somewhere_in_a_random_id_is_named() -> None:
+    """Ids of this protocol are random letters; those of classic members begin with the client's id and a dash."""
+    assert named("l91avW9CT", None, "a") == "a (l91avW9CT)"
+    assert named("l91avW9CT", "left-1", "a") == "left-1 (l91avW9CT)"
+    assert named("a-0d7f", None, "a") == "a-0d7f"
+    assert named("l91avW9CT", None, "") == "l91avW9CT"
 
 
 def test_ranges() -> None:
