@@ -322,6 +322,21 @@ def test_what_it_was_told_to_take_is_claimed_before_it_is_taken() -> None:
     assert lab.request.topic_partitions == [TopicPartitions(topic_id("t"), [0, 1])]
 
 
+def test_what_it_is_about_to_give_up_is_claimed_until_it_is_given_up() -> None:
+    """A heartbeat fails while a commit holds up the reconciliation, and the next one says all again."""
+    lab = ConsumerLab(enable_auto_commit=True, auto_commit_interval_ms=10**8).stable()
+    for state in lab.member.partitions.values():
+        state.position = 7
+    lab.advance(INTERVAL_MS)
+    lab.respond(("t", 0), epoch=EPOCH + 1)
+    lab.short_poll()
+    assert lab.names() == ["OffsetCommit"]
+    lab.advance(INTERVAL_MS)
+    lab.respond(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    lab.advance(200)
+    assert lab.request.topic_partitions == [TopicPartitions(topic_id("t"), [0, 1])]
+
+
 def test_what_is_known_is_not_held_up_by_what_is_not() -> None:
     lab = ConsumerLab({"t": 2}).stable()
     lab.changes.clear()
