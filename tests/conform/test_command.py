@@ -61,6 +61,17 @@ def test_a_broker_that_answers_otherwise(daemon: Daemon, tmp_path: Path) -> None
     assert "GROUP_MAX_SIZE_REACHED" in (suite.findtext("testcase/failure") or "")
 
 
+def test_an_answer_that_differs(daemon: Daemon) -> None:
+    """A difference of ours that is meant: which of a protocol's two metadata counts."""
+    told = asked(daemon, "--only", "join_duplicate_protocols")
+    assert told.exit_code == 1, told.output
+    assert "protocol_name='x' instead of protocol_name='y'" in told.output
+    assert "[as coordinatord]" in told.output
+    shown = asked(daemon, "--explain", "join_duplicate_protocols")
+    assert "DIFFERS from Kafka (- Kafka, + this broker):" in shown.output
+    assert "coordinatord gives this answer, too: " in shown.output
+
+
 def test_as_json(daemon: Daemon) -> None:
     told = asked(daemon, "--json", *FAST, *MAX_SIZE)
     found = json.loads(told.output)

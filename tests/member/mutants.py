@@ -36,7 +36,7 @@ TESTS = (
     "world",
 )
 SHELL = ("connections", "wire")
-CONSUMER = ("consumer_membership", "consumer_world", "consumer_like_others")
+CONSUMER = ("consumer_membership", "consumer_reconciling", "consumer_world", "consumer_like_others")
 LIMIT_S = 120.0
 HANGS_S = 10  # a test that takes so long does not end: it takes a tenth of a second otherwise
 
