@@ -7,7 +7,8 @@ second or more is written down with its time in whole seconds, so a story must n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from coordinatord.conform.raw_client import Answer, BadAnswer, RawClient
 from coordinatord.conform.story import Step, Story, StoryError
 from kafka_wire.api.create_topics import CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES, Codec, messages
@@ -27,6 +29,13 @@ UNTIMED = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics", "InitPr
 """What Kafka's controller has a hand in: how long that takes says something about the machine alone."""
 LOOK_S = 0.3
 """How long `A?` waits for an answer that should not come."""
+LATEST = -1
+"""The timestamp that asks for a partition's end offset."""
+_NOT_YET = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
 GRACE_S = 0.1
 """How long the player waits after a request whose answer comes later: the broker must see it before the next one."""
 
@@ -174,7 +183,27 @@ class Player:
         expected = ErrorCode.NONE if made else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], False)
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            while any(topic.error_code != expected for topic in (await client.ask(request, 4)).topics):  # noqa: ASYNC110
+            topics = (await client.ask(request, 4)).topics
+            while any(topic.error_code != expected for topic in topics):
+                await asyncio.sleep(GRACE_S)
+                topics = (await client.ask(request, 4)).topics
+            if made:
+                await self._led({topic.name: [each.partition_index for each in topic.partitions] for topic in topics})
+
+    async def _led(self, partitions: Mapping[str, Iterable[int]]) -> None:
+        """Wait until each partition has its log, which is a moment after Kafka's metadata tells of it. A broker that
+        does not tell offsets is not waited for.
+        """
+        topics = [
+            ListOffsetsTopic(name, [ListOffsetsPartition(index, -1, LATEST) for index in indexes])
+            for name, indexes in partitions.items()
+        ]
+        client = await self.connect("settling")
+        with contextlib.suppress(BadAnswer, ConnectionError), contextlib.closing(client):
+            while True:
+                found = await client.ask(ListOffsetsRequest(-1, topics=topics), 1)
+                if not any(each.error_code in _NOT_YET for topic in found.topics for each in topic.partitions):
+                    break
                 await asyncio.sleep(GRACE_S)
 
     async def _raw_answer(self, client: RawClient) -> list[str]:

@@ -13,11 +13,28 @@ from kafka_wire.schema import schema_of
 COMMON: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 """What a broker needs for every story that does not say otherwise: most are not about the first rebalance."""
 
+KAFKA_DEFAULTS: Mapping[str, str] = {
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.consumer.assignors": "uniform,range",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.migration.policy": "bidirectional",
+    "group.min.session.timeout.ms": "6000",
+    "num.partitions": "1",
+    "offset.metadata.max.bytes": "4096",
+}
+"""What Kafka has unless it is told otherwise. A broker that does not say what it has is taken to have these."""
+
+_CONSUMER_SETTINGS = (
+    "group.consumer.assignors",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.migration.policy",
+)
+"""What nearly every answer to a consumer group heartbeat depends on: stories need the defaults unless they say
+otherwise."""
+
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
 """Protocols that stories ask about: a broker may serve others, too."""
-
-_API_VERSIONS_OF_KAFKA_4_4 = 5
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
@@ -38,7 +55,14 @@ class Broker:
 
 def settings_of(story: Story) -> dict[str, str]:
     """The settings that a broker needs for this story."""
-    return {**COMMON, **story.settings}
+    is_consumer = any(step.api == "ConsumerGroupHeartbeat" for step in story.steps)
+    relied_on = {name: KAFKA_DEFAULTS[name] for name in _CONSUMER_SETTINGS if is_consumer}
+    return {**COMMON, **relied_on, **story.settings}
+
+
+def to_start_with(story: Story) -> dict[str, str]:
+    """The settings that a broker must be started with for this story: those that are not Kafka's defaults."""
+    return {name: value for name, value in settings_of(story).items() if KAFKA_DEFAULTS.get(name) != value}
 
 
 def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple[dict[str, str], list[Story]]]:
@@ -47,7 +71,7 @@ def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple
     """
     shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = {}
     for story in stories:
-        settings = settings_of(story) if is_told else {}
+        settings = to_start_with(story) if is_told else {}
         key = story.name if story.alone else "", tuple(sorted(settings.items()))
         shared.setdefault(key, []).append(story)
     found = [(dict(settings), members) for (_, settings), members in shared.items()]
@@ -60,12 +84,10 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
         return TAKES_MINUTES
     if story.alone and not broker.is_own:
         return "needs a broker of its own (--start)"
-    if story.kafka and broker.versions.get(API_KEYS["ApiVersions"], (0, 0))[1] < LATER_API_VERSIONS:
-        return f"is of Kafka {story.kafka}"
-    if story.kafka and broker.versions.get(ApiKey.API_VERSIONS, (0, -1))[1] < _API_VERSIONS_OF_KAFKA_4_4:
-        return f"is about Kafka {story.kafka}; the broker is older: it does not serve ApiVersions v5"
+    if story.kafka and broker.versions.get(ApiKey.API_VERSIONS, (0, -1))[1] < LATER_API_VERSIONS:
+        return f"is about Kafka {story.kafka}; the broker is older: it does not serve ApiVersions v{LATER_API_VERSIONS}"
     for name, wanted in settings_of(story).items():
-        actual = broker.settings.get(name)
+        actual = broker.settings.get(name, KAFKA_DEFAULTS.get(name))
         if actual is None:
             return f"needs {name}={wanted}, which the broker does not tell (--assume {name}={wanted})"
         if not _fits(name, wanted, actual):

@@ -22,6 +22,7 @@ from pathlib import Path
 from coordinatord.conform import suite
 from coordinatord.conform.player import Player
 from coordinatord.conform.raw_client import RawClient
+from coordinatord.conform.selection import to_start_with
 from coordinatord.conform.story import Story, all_stories
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -46,7 +47,7 @@ def by_settings(stories: list[Story]) -> list[tuple[dict[str, str], list[Story]]
     shared: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
     for story in stories:
         key = story.name if story.alone else ""
-        shared[key, story.kafka, tuple(sorted({**SETTINGS, **story.settings}.items()))].append(story)
+        shared[key, story.kafka, tuple(sorted({**SETTINGS, **to_start_with(story)}.items()))].append(story)
     return [(dict(settings), members) for (_, _, settings), members in sorted(shared.items())]
 
 
