@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import queue
 import re
-import resource
 import subprocess
 import sys
 import threading
@@ -53,8 +52,8 @@ class Tier:
     """Shell commands, all of which are run, one after the other.
 
     `{gate}` in them keeps what is left to `all` out. `cores` says how many it keeps busy: tests with clients and with
-    Kafka wait most of the time, whatever `-n` says. `needs` are tiers that have to be over before. `in_full` is what
-    `all` runs instead of the commands.
+    Kafka wait most of the time, whatever `-n` says. The table at the end tells what each used. `needs` are tiers that
+    have to be over before. `in_full` is what `all` runs instead of the commands.
     """
 
     name: str
@@ -73,6 +72,10 @@ AS_C = (
     "tests/clients/test_kafka_python_groups.py"
 )
 IN_COMPILED = 'cd build/compiled && PYTHONPATH="$PWD/protocol" ../../'
+
+WAITING = ("tests/clients/families/test_librdkafka_suite.py", "tests/reference/test_recordings.py")
+VALIDATION = "tests/simulation/test_validation.py"
+NEITHER = " ".join(f"--ignore {path}" for path in (*WAITING, VALIDATION))
 
 SET_UP = (
     Tier("packages", "set-up: Python's in .venv, and the generated codecs", ["make .venv/.ci generate"]),
@@ -99,12 +102,14 @@ TIERS = (
         "clients",
         "foreign clients: most of it is waiting",
         [f"{PYTEST} -m 'clients and not reference and not alone{{gate}}' --timeout 900 -n 4"],
+        cores=0.5,
         needs=["packages", "downloads"],
     ),
     Tier(
         "slow",
         "long tests that need nothing else",
         [f"{PYTEST} -m '{SLOW}{{gate}}' --timeout 900 -n 2"],
+        cores=0.5,
         needs=["packages"],
     ),
     Tier(
@@ -112,6 +117,7 @@ TIERS = (
         "beside Apache Kafka itself",
         # A module shares a broker of Kafka's, with foreign clients too.
         [f"{PYTEST} -m 'reference and not alone{{gate}}' --timeout 900 -n 3 --dist loadfile"],
+        cores=0.5,
         needs=["packages", "downloads"],
     ),
     Tier(
@@ -121,6 +127,7 @@ TIERS = (
             f"{PYTEST} tests/clients/test_kafka_python_*.py tests/clients/test_exactly_once.py --workers 2 "
             "--timeout 900 -n 3"
         ],
+        cores=0.5,
         needs=["packages", "downloads"],
     ),
     Tier(
@@ -137,15 +144,16 @@ TIERS = (
         ],
     ),
     Tier("browser", "the report in Chromium", [f"{PYTEST} -m browser --timeout 900"], needs=["packages", "tools"]),
-    Tier("compose", "containers", [f"{PYTEST} -m compose --timeout 900"], needs=["packages"]),
+    Tier("compose", "containers", [f"{PYTEST} -m compose --timeout 900"], cores=0.5, needs=["packages"]),
     # What compares times with Kafka's has the machine to itself. The stories of the validation wait for each other's
-    # members, and nothing else: both brokers at the same time.
+    # members, and nothing else: both brokers at the same time. librdkafka's tests wait, too, for deadlines of a second.
     Tier(
         "alone",
         "what compares times with Kafka's",
         [
-            f"{PYTEST} -m 'alone{{gate}}' --ignore tests/simulation/test_validation.py --timeout 3600",
-            f"{PYTEST} -m 'alone{{gate}}' tests/simulation/test_validation.py --timeout 3600 -n 2",
+            f"{PYTEST} -m 'alone{{gate}}' {' '.join(WAITING)} --timeout 3600 -n 2",
+            f"{PYTEST} -m 'alone{{gate}}' {NEITHER} --timeout 3600",
+            f"{PYTEST} -m 'alone{{gate}}' {VALIDATION} --timeout 3600 -n 2",
         ],
         cores=CORES,
         needs=["packages", "downloads"],
@@ -160,6 +168,7 @@ class Run:
     tier: Tier
     commands: Sequence[str]
     seconds: float | None = None
+    cpu_s: float = 0
     status: int = 0
     slowest: list[str] = field(default_factory=list)
 
@@ -171,16 +180,18 @@ class Run:
         began_s = time.monotonic()
         with self.log.open("wb") as log:
             for command in self.commands:
-                status = subprocess.run(
+                process = subprocess.Popen(
                     ["bash", "-euo", "pipefail", "-c", command],
                     cwd=ROOT,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    check=False,
-                ).returncode
-                self.status = self.status or status
+                )
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu_s += used.ru_utime + used.ru_stime
+                self.status = self.status or process.returncode
         self.seconds = time.monotonic() - began_s
 
     @property
@@ -261,10 +272,9 @@ def busy(running: Sequence[Run]) -> float:
 
 def table(runs: Sequence[Run], seconds: float) -> str:
     """What each tier took, and its slowest tests."""
-    lines = ["", f"{'tier':12} {'seconds':>8}  verdict"]
-    lines += [f"{it.tier.name:12} {it.seconds or 0:8.0f}  {it.verdict}" for it in runs]
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines += [f"{'in all':12} {seconds:8.0f}  {used.ru_utime + used.ru_stime:.0f} s of {CORES} cores", ""]
+    lines = ["", f"{'tier':12} {'seconds':>8} {'of a core':>9}  verdict"]
+    lines += [f"{it.tier.name:12} {it.seconds or 0:8.0f} {it.cpu_s:9.0f}  {it.verdict}" for it in runs]
+    lines += [f"{'in all':12} {seconds:8.0f} {sum(it.cpu_s for it in runs):9.0f}  on {CORES} cores", ""]
     for it in runs:
         if it.slowest:
             lines += [f"slowest of {it.tier.name}:", *it.slowest]

@@ -25,7 +25,7 @@ from tests.clients.families.toolchains import ToolMissing
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1500)]
 
 VERSION = "1.10.1"  # of @confluentinc/kafka-javascript: librdkafka 2.15.1
-AT_ONCE = 6
+AT_ONCE = 14
 TEST_TIMEOUT_S = 180
 SETTINGS = {"num.partitions": "4"}
 KAFKA_VERSION = "4.3.0"
