@@ -18,6 +18,7 @@ from typing import Any, Final
 from coordinatord.net.answers import CLOSED, PEER, AnswerLine
 from coordinatord.net.door import Door
 from coordinatord.net.strangers import stranger
+from coordinatord.security.principal import ANONYMOUS
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames, FrameSplitter
 
@@ -35,7 +36,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes", "client_host",
                  "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line", "listener",
-                 "peer")  # fmt: skip
+                 "peer", "principal")  # fmt: skip
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
@@ -47,6 +48,8 @@ class Connection(asyncio.Protocol):
         self.last_active_ms = 0
         self.peer = ""
         self.client_host = ""
+        #: whom the client has proved to be
+        self.principal = ANONYMOUS
         self._splitter = FrameSplitter(door.max_frame_bytes)
         self._transport: Any = None
         #: received requests that are not served yet, and the bytes of those that must wait

@@ -19,6 +19,7 @@ from typing import Any
 from coordinatord.net.answers import AnswerLine
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import NO_BODY, Body, Received
+from coordinatord.security.principal import Principal
 from kafka_wire.registry import Codec
 
 
@@ -45,6 +46,11 @@ class RequestContext(Received):
     def client_host(self) -> str:
         """The peer's address as Java's InetAddress.toString() writes it: "/127.0.0.1"."""
         return self.connection.client_host
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client has proved to be: User:ANONYMOUS if it need not prove anything."""
+        return self.connection.principal
 
     @property
     def closed(self) -> bool:

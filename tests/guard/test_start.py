@@ -41,10 +41,10 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 265
+OURS = 270
 """Modules of coordinatord and kafka_wire that a start may import. Those of the consumer protocol are forty of them."""
 
-ALL = 320
+ALL = 325
 """Modules of all packages, those of the interpreter's own start apart: 311 on CPython 3.11."""
 
 BY_NEED = {
