@@ -137,7 +137,7 @@ READ_TOGETHER = {
 def test_every_setting_is_read_or_says_that_it_has_no_effect() -> None:
     package = Path(__file__).parents[1] / "coordinatord"
     sources = "\n".join(path.read_text() for path in package.rglob("*.py") if path.parent.name != "config")
-    read = set(re.findall(r"settings\.(\w+)", sources)) | set(re.findall(r'"((?:\w+\.)+\w+)"', sources))
+    read = set(re.findall(r"(?:settings|own)\.(\w+)", sources)) | set(re.findall(r'"((?:\w+\.)+\w+)"', sources))
     unread = [
         row.name
         for row in TABLE.values()
@@ -285,7 +285,13 @@ def test_the_other_name_of_a_setting_counts_less_than_its_own_within_a_source(tm
         ("listeners=h:65536", "listeners must have a port from 0 to 65535, not 65536 (--set)."),
         ("listeners=a:1,b:2", "listeners must give each listener a name of its own"),
         ("listeners=", "listeners leaves nothing to listen on"),
-        ("listeners=SSL://:9092", "The listener SSL asks for SSL, but only PLAINTEXT can be served"),
+        ("listeners=SSL://:9092", "The listener SSL has no certificate: give ssl.keystore.location, a PEM file"),
+        ("listeners=SASL_PLAINTEXT://:9092", "The listener SASL_PLAINTEXT has no way to log in: give sasl.enabled"),
+        ("listener.security.protocol.map=PLAINTEXT:TLS", "The listener PLAINTEXT asks for TLS: listener.security"),
+        ("sasl.enabled.mechanisms=GSSAPI", "sasl.enabled.mechanisms may hold PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "),
+        ("ssl.enabled.protocols=TLSv1.1", "ssl.enabled.protocols may hold TLSv1.2 or TLSv1.3, not 'TLSv1.1' (--set)."),
+        ("test.users=alice", "test.users must be a list of NAME:PASSWORD (--set)."),
+        ("listener.name.a.ssl.client.auth=no", "listener.name.a.ssl.client.auth must be required, requested or none"),
         ("listeners=INSIDE://:9092", "The listener INSIDE has no security protocol: add INSIDE:PLAINTEXT"),
         ("advertised.listeners=OTHER://h:1", "advertised.listeners names OTHER, which is not in listeners"),
         ("advertised.listeners=0.0.0.0:9092", "advertised.listeners must give a host that clients can reach"),

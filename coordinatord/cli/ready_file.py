@@ -5,8 +5,9 @@ Its one line is a JSON object:
     {"listeners": ["127.0.0.1:40123"], "advertised": ["127.0.0.1:40123"], "admin": ["http://127.0.0.1:1/"], "pid": 7}
 
 Lists have one entry for each listener of each worker, in the order of the workers; `admin` is empty without an admin
-port. `pid` is the process to send SIGTERM to; with several workers it is the supervisor. The file is written under
-another name and renamed when the daemon listens, so a reader never sees a part of it. A stop removes the file.
+port. With `test.users` there is `clients`, too: the paths of `ca` and of each secured listener's client.properties.
+`pid` is the process to send SIGTERM to; with several workers it is the supervisor. The file is written under another
+name and renamed when the daemon listens, so a reader never sees a part of it. A stop removes the file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ class ReadyFile:
             path.unlink(missing_ok=True)
         return self
 
-    def write(self, bound: Sequence[tuple[str, str]], admin_urls: Sequence[str]) -> None:
+    def write(
+        self, bound: Sequence[tuple[str, str]], admin_urls: Sequence[str], clients: Mapping[str, str] | None = None
+    ) -> None:
         """Write the file. `bound` has (bound address, advertised address) of each listener. Raises CannotTell."""
         if self._path is None:
             return
@@ -56,6 +59,7 @@ class ReadyFile:
             "advertised": [advertised for _address, advertised in bound],
             "admin": list(admin_urls),
             "pid": os.getpid(),
+            **({"clients": dict(clients)} if clients else {}),
         }
         aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:

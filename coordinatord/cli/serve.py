@@ -63,13 +63,14 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     """Serve; what can be said in a sentence is, and ends in SystemExit."""
     from coordinatord.log.errors import LogError
     from coordinatord.observe.admin import AdminError
+    from coordinatord.security import SecurityError
 
     try:
         return serve()
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
-    except (LogError, AdminError, CannotTell) as error:
+    except (LogError, AdminError, CannotTell, SecurityError) as error:
         fail(str(error))
     except Exception as error:
         told = sentence(error, settings) if isinstance(error, OSError) else None
@@ -97,6 +98,10 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
                 addresses.append((listening.address, Listener(endpoint.name, told_host, told_port).address))
         _tell(settings, addresses, admin_urls, ready)
 
+    if any(protocol != "PLAINTEXT" for protocol in settings.protocols.values()):
+        from coordinatord.security.material import made_for
+
+        made_for(settings)  # once, before the workers ask for it at the same time
     try:
         supervisor = Supervisor(settings, serve_worker, announce_all)
     except CannotBind as failed:
@@ -118,13 +123,22 @@ def _announce(settings: Settings, daemon: Daemon, ready: ReadyFile) -> None:
 
 
 def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str], ready: ReadyFile) -> None:
-    ready.write(bound, admin_urls)
+    ready.write(bound, admin_urls, _for_clients(settings))
     announce.listening(
         bound,
         data_dir=settings.data_dir,
         admin_url=" ".join(admin_urls) or None,
         people=announce.for_people(settings.logging_format),
     )
+
+
+def _for_clients(settings: Settings) -> dict[str, str]:
+    """What test.users has made."""
+    if not settings.test_users:
+        return {}
+    from coordinatord.security.material import told
+
+    return told(settings)
 
 
 def sentence(error: OSError, settings: Settings) -> str | None:

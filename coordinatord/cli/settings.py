@@ -131,7 +131,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _value(row: Setting, loaded: Loaded) -> Any:
-    return getattr(loaded.settings, row.attribute)
+    return row.shown(getattr(loaded.settings, row.attribute))
 
 
 def _plain(value: Any) -> Any:

@@ -29,9 +29,18 @@ FAMILIES = (
     "replica.",
     "rlmm.",
     "rsm.",
-    "sasl.",
+    "sasl.client.",
+    "sasl.kerberos.",
+    "sasl.login.",
+    "sasl.mechanism.",
+    "sasl.oauthbearer.assertion.",
+    "sasl.oauthbearer.client.",
+    "sasl.oauthbearer.header.",
+    "sasl.oauthbearer.jwks.endpoint.retry.",
+    "sasl.oauthbearer.jwt.",
     "share.coordinator.",
-    "ssl.",
+    "ssl.allow.",
+    "ssl.secure.",
     "zookeeper.",
 )
 
@@ -51,8 +60,6 @@ NAMES = frozenset(
         "broker.id.generation.enable",
         "broker.session.timeout.ms",
         "client.quota.callback.class",
-        "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms",
         "control.plane.listener.name",
         "controlled.shutdown.enable",
         "cordoned.log.dirs",
@@ -110,12 +117,23 @@ NAMES = frozenset(
         "replication.quota.window.size.seconds",
         "request.timeout.ms",
         "reserved.broker.max.id",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.server.callback.handler.class",
         "security.inter.broker.protocol",
         "security.providers",
         "server.max.startup.time.ms",
         "share.fetch.purgatory.purge.interval.requests",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.trustmanager.algorithm",
         "super.users",
         "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -129,7 +147,7 @@ NAMES = frozenset(
     )
 )
 
-ACCESS_CONTROL = ("authorizer.class.name", "sasl.enabled.mechanisms", "super.users", "ssl.client.auth")
+ACCESS_CONTROL = ("authorizer.class.name", "super.users")
 """Those whose absence lets people in: the warning says so."""
 
 

@@ -46,6 +46,18 @@ class Setting:
     not_yet: bool
     """Accepted and checked so that a broker's file can be used, without effect in this version."""
 
+    def shown(self, value: Any) -> Any:
+        """The value, for people: passwords are hidden, as Kafka hides them."""
+        return HIDDEN if value and self.is_secret else value
+
+    @property
+    def is_secret(self) -> bool:
+        """Nobody is told the value."""
+        return self.kind == "password" or self.name == "test.users"
+
+
+HIDDEN = "[hidden]"
+
 
 def _field(
     parse: Callable[[object], Any],
@@ -65,8 +77,11 @@ def _field(
 
 
 def declared(settings_class: type) -> dict[str, Setting]:
-    """The table of a settings class: dotted name -> row, in the order of declaration."""
-    rows = [field.metadata["setting"](field.name) for field in dataclasses.fields(settings_class)]
+    """The table of a settings class: dotted name -> row, in the order of declaration. Fields that are no settings by
+    themselves are left out.
+    """
+    fields = [field for field in dataclasses.fields(settings_class) if "setting" in field.metadata]
+    rows = [field.metadata["setting"](field.name) for field in fields]
     return {row.name: row for row in rows}
 
 

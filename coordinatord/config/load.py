@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinatord.config import rules
+from coordinatord.config import rules, security
 from coordinatord.config.kinds import Unacceptable
+from coordinatord.config.security import Override
 from coordinatord.config.settings import ALIASES, TABLE, Settings
 
 ENVIRONMENT_PREFIX = "COORDINATORD_"
@@ -79,9 +80,21 @@ def load(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     foreign: dict[str, str] = {}
+    overrides: dict[str, Override] = {}
     for entry in entries:
         name = ALIASES.get(entry.name, entry.name)
         row = TABLE.get(name)
+        if name.startswith(security.PREFIX):
+            try:
+                found = security.override(name, entry.value)
+            except Unacceptable as wrong:
+                problems.append(f"{entry.name} {wrong} ({entry.origin}).")
+                continue
+            if found is None:
+                foreign[name] = entry.origin
+            else:
+                overrides[name] = found
+            continue
         if row is None:
             if _is_foreign(name):
                 foreign[name] = entry.origin
@@ -97,7 +110,7 @@ def load(
     if problems:
         raise ConfigError(*problems)
 
-    settings = Settings(**values)
+    settings = Settings(**values, listener_overrides=tuple(overrides.values()))
     problems = rules.broken(settings)
     if problems:
         raise ConfigError(*problems)
@@ -213,4 +226,4 @@ def _warnings(settings: Settings, origins: dict[str, str], foreign: dict[str, st
         from coordinatord.config.foreign import ACCESS_CONTROL
 
         if any(name in foreign for name in ACCESS_CONTROL):
-            yield "There is no authentication and no access control: anyone who reaches the port can do everything."
+            yield "There is no access control: anyone who gets in can do everything."

@@ -18,6 +18,8 @@ AT_MOST = (
 )
 """The first may be at most the second."""
 
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
 LOCAL = ("127.0.0.1", "::1", "localhost")
 """Hosts that only this machine reaches."""
 
@@ -64,12 +66,15 @@ def _listeners(settings: Settings) -> Iterator[str]:
                 f"The listener {endpoint.name} has no security protocol: "
                 f"add {endpoint.name}:PLAINTEXT to listener.security.protocol.map."
             )
-        elif protocol != "PLAINTEXT":
-            # Kafka's file would have been served without the encryption or the passwords that it asks for.
+        elif protocol not in PROTOCOLS:
             yield (
-                f"The listener {endpoint.name} asks for {protocol}, but only PLAINTEXT can be served: "
-                "remove it from listeners, or put a TLS proxy in front of a PLAINTEXT one."
+                f"The listener {endpoint.name} asks for {protocol}: "
+                "listener.security.protocol.map may hold PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
             )
+        elif protocol != "PLAINTEXT":
+            from coordinatord.config import security_rules  # a PLAINTEXT listener needs none of them
+
+            yield from security_rules.broken(settings, endpoint.name, protocol)
     names = {listener.name for listener in settings.listeners}
     for told in settings.advertised_listeners:
         if told.name not in names:

@@ -33,9 +33,9 @@ from coordinatord.config.kinds import (
     parsed,
     rate,
     ratio,
-    text,
     words,
 )
+from coordinatord.config.security import Override, SecuritySettings, of_listener, optional_text
 
 DOUBLE_MAX = 1.7976931348623157e308
 
@@ -54,12 +54,8 @@ def _one_directory(value: object) -> str:
     return directories[0]
 
 
-def _optional_text(value: object) -> str | None:
-    return text(value) or None
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(SecuritySettings):
     """The values of all settings. `Settings()` is the defaults; `dataclasses.replace` changes some (nothing is
     checked then).
     """
@@ -71,7 +67,7 @@ class Settings:
         ours="no default in Kafka; 0 is what many test suites assume",
         aliases=("broker.id",),
     )
-    broker_rack: str | None = parsed(None, _optional_text, "text", "The rack that Metadata names for this node.")
+    broker_rack: str | None = parsed(None, optional_text, "text", "The rack that Metadata names for this node.")
     workers: int = integer(
         1,
         """Processes that share the work. Each is a node of its own for clients: the next ids and the next ports after
@@ -98,7 +94,7 @@ class Settings:
         SECURITY_PROTOCOLS,
         parse_protocol_map,
         "list of NAME:PROTOCOL",
-        "Which security protocol a listener name stands for. Only PLAINTEXT can be served.",
+        "Which security protocol a listener name stands for: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     )
     controller_listener_names: tuple[str, ...] = words(
         (), "Names of listeners that belong to Kafka's controller; they are skipped: there is no controller here."
@@ -410,7 +406,7 @@ class Settings:
     )
     test_control_token: str | None = parsed(
         None,
-        _optional_text,
+        optional_text,
         "text",
         "What requests for /test/ must carry, as `Authorization: Bearer TOKEN`. Required unless admin.listeners is an "
         "address of this machine alone.",
@@ -432,7 +428,20 @@ class Settings:
         ours="not in Kafka, which has it in log4j2.yaml",
     )
 
+    listener_overrides: tuple[Override, ...] = ()
+    """`listener.name.…`, in the order in which they were read."""
+
     # ---- What several settings say together --------------------------------------------------------------------------
+    def of_listener(self, listener: str, mechanism: str = "") -> SecuritySettings:
+        """Settings of TLS and SASL as they are for a listener, or for a mechanism of it."""
+        return of_listener(self, self.listener_overrides, listener, mechanism)
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """The security protocol of each listener for clients, by its name."""
+        protocols = dict(self.listener_security_protocol_map)
+        return {endpoint.name: protocols[endpoint.name] for endpoint in self.endpoints}
+
     @property
     def data_dir(self) -> Path:
         return Path(self.log_dirs)
@@ -466,7 +475,8 @@ class Settings:
         return self.offsets_retention_minutes * MINUTE_MS
 
 
-TABLE: dict[str, Setting] = declared(Settings)
+_OWN = {name: row for name, row in declared(Settings).items() if not hasattr(SecuritySettings, row.attribute)}
+TABLE: dict[str, Setting] = {**_OWN, **declared(SecuritySettings)}
 """Dotted name -> row, in the order above."""
 
 ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias in row.aliases}
@@ -481,5 +491,6 @@ HEADINGS: dict[str, str] = {
     "group.consumer.session.timeout.ms": "Consumer groups (KIP-848)",
     "transaction.max.timeout.ms": "Transactions",
     "admin.listeners": "Operation",
+    "ssl.keystore.location": "TLS and SASL",
 }
 """First setting of each part of the table -> the part's heading."""

@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # of workers, and of what is not needed at once
     from coordinatord.control.control import Control
     from coordinatord.daemon.compaction import Compaction
     from coordinatord.daemon.guest import Guest
+    from coordinatord.daemon.secured import Listening, SecuredListeners
     from coordinatord.daemon.worker import Part
 
 EXPIRY_SLICE_S = 0.001
@@ -100,7 +101,8 @@ class Daemon:
         self.failed: BaseException | None = None
         self.bound: list[tuple[str, str, int]] = []
         self._stopping = asyncio.Event()
-        self._servers: list[asyncio.Server] = []
+        self.secured: SecuredListeners | None = None
+        self._servers: list[Listening] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._log = get_logger("coordinatord.daemon")
         self._assemble_nodes()
@@ -230,12 +232,12 @@ class Daemon:
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
-        api_versions = ApiVersions(
+        self.api_versions = ApiVersions(
             offered(handlers, self.settings), features, (self.data.cluster_id, self.nodes.node_id)
         )
         self.door = Door(
             router=Router(
-                {**handlers, ApiKey.API_VERSIONS: api_versions.answer},
+                {**handlers, ApiKey.API_VERSIONS: self.api_versions.answer},
                 self.metrics,
                 shortcuts(self.coordinator, self.topics.catalogue),
             ),
@@ -284,7 +286,7 @@ class Daemon:
     # Start
 
     async def start(self) -> None:
-        """Listen and begin to load. Raises OSError and LogError."""
+        """Listen and begin to load. Raises OSError, LogError, SecurityError."""
         if self.admin is not None:
             self.admin.start()
         part = self.part
@@ -348,7 +350,14 @@ class Daemon:
                     await asyncio.sleep(0)
                     slice_began_s = time.monotonic()
 
-    async def _listen(self, name: str, listening: socket.socket) -> asyncio.Server:
+    async def _listen(self, name: str, listening: socket.socket) -> Listening:
+        if self.settings.protocols[name] != "PLAINTEXT":
+            from coordinatord.daemon.secured import SecuredListeners
+
+            if self.secured is None:
+                self.secured = SecuredListeners(self)
+            return await self.secured.listen(name, listening)
+
         def connection() -> Connection:
             return Connection(self.door, name)
 

@@ -37,6 +37,7 @@ TRANSACTION_APIS = (
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.LIST_TRANSACTIONS,
 )
+SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 
 
@@ -54,6 +55,12 @@ def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
 def _switched_off(context: RequestContext, request: Any) -> Any:
     """The answer, as Kafka's, to who uses the consumer protocol all the same."""
     return refuse(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _sasl() -> Handlers:
+    from coordinatord.net.sasl_gate import SaslApis
+
+    return SaslApis()
 
 
 def all_handlers(
@@ -109,6 +116,7 @@ def all_handlers(
             else dict.fromkeys(CONSUMER_GROUP_APIS, _switched_off)
         ),
         **Offsets(coordinator, topics).handlers(),
+        **by_need(SASL_APIS, _sasl),
         **by_need(GROUP_ADMIN_APIS, group_admin),
         **by_need(TRANSACTION_APIS, transaction_apis),
         **by_need(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),

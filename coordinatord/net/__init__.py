@@ -1,6 +1,8 @@
 """Between the sockets and the handlers: bytes in, requests served in order, responses out.
 
 listening.py     sockets, bound before the event loop exists
+handshakes.py    accepts clients that speak TLS
+sasl_gate.py     what a client is served before it has proved who it is
 connection.py    one client: frames in, turns, back-pressure
 answers.py       its responses in the order of its requests, including those that wait for the log
 turn_end.py      sends responses at the end of the event loop's turn

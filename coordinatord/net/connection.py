@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes", "client_host",
                  "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line", "listener",
-                 "peer", "principal")  # fmt: skip
+                 "peer", "principal", "session")  # fmt: skip
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
@@ -50,6 +50,8 @@ class Connection(asyncio.Protocol):
         self.client_host = ""
         #: whom the client has proved to be
         self.principal = ANONYMOUS
+        #: what a SASL listener knows of the client (sasl_gate.py)
+        self.session: Any = None
         self._splitter = FrameSplitter(door.max_frame_bytes)
         self._transport: Any = None
         #: received requests that are not served yet, and the bytes of those that must wait
@@ -66,7 +68,10 @@ class Connection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}"
         self.client_host = f"/{peer[0]}"
         self.line.opened(transport)
-        self.door.connections.connected(self)
+        door = self.door
+        door.connections.connected(self)
+        if door.admit is not None:
+            door.admit(self, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.line.lost()
@@ -102,6 +107,11 @@ class Connection(asyncio.Protocol):
         self._resume_soon()
 
     # Called by other modules
+
+    def pass_through(self, door: Door) -> None:
+        """Serve the next requests behind another door: who has proved who it is may do more."""
+        self.door = door
+        self._splitter.max_frame_bytes = door.max_frame_bytes
 
     @property
     def closed(self) -> bool:

@@ -49,12 +49,18 @@ class Connections:
         if self._is_full and len(self.open) <= self.max_connections * ROOM:
             self._is_full = False
         self.metrics.connections_closed[connection.closed_for] += 1
+        if connection.session is not None:
+            connection.session.lost()
 
-    def _too_many(self, connection: Connection) -> None:
+    def turned_away(self, peer: str) -> None:
+        """A client was not let in, as there are too many."""
         self.metrics.rejected["limit"] += 1
         if not self._is_full:
             self._is_full = True
-            log.warning("new connections are refused", peer=connection.peer, max_connections=self.max_connections)
+            log.warning("new connections are refused", peer=peer, max_connections=self.max_connections)
+
+    def _too_many(self, connection: Connection) -> None:
+        self.turned_away(connection.peer)
         connection.closed_for = "malformed"
         connection.close()
 
@@ -62,6 +68,11 @@ class Connections:
         """A connection is being closed because of what its peer sent."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def refused_early(self, kind: str, **what: Any) -> None:
+        """A client was refused before it was a connection."""
+        self.metrics.rejected[kind] += 1
+        log.warning("connection closed", **what)
 
     def is_behind(self) -> bool:
         """Whether something that has come may not have been served, though the loop has just read: requests wait for

@@ -36,7 +36,9 @@ class Registry(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Door:
-    """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate."""
+    """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate.
+    `admit`, where a listener has it, is called with each new connection and its transport.
+    """
 
     router: Serving
     connections: Registry
@@ -46,3 +48,4 @@ class Door:
     now_ms: Callable[[], int]
     call_soon: Callable[..., object]
     hold: Hold
+    admit: Callable[[Any, Any], object] | None = None

@@ -24,8 +24,8 @@ class Stranger:
 TLS = Stranger(
     "tls",
     "a TLS client hello, but this listener is plaintext",
-    "set security.protocol=PLAINTEXT (or SASL_PLAINTEXT) in the client, or connect it to another port: "
-    "coordinatord does not serve TLS",
+    "set security.protocol=PLAINTEXT (or SASL_PLAINTEXT) in the client, or connect it to a port that serves SSL or "
+    "SASL_SSL (listeners)",
 )
 HTTP = Stranger(
     "http",
@@ -44,3 +44,17 @@ def stranger(head: bytes) -> Stranger | None:
     if any(head[: len(method)] == method[: len(head)] for method in _METHODS):
         return HTTP
     return None
+
+
+def plaintext(head: bytes, protocol: str) -> Stranger:
+    """Who says `head` where a TLS hello should be, on a listener of `protocol`: a Kafka client without TLS, in most
+    cases, whose first request begins with a size, an API key and a version.
+    """
+    if any(head[: len(method)] == method[: len(head)] for method in _METHODS):
+        return HTTP
+    return Stranger(
+        "plaintext",
+        f"no TLS, but this listener is {protocol}",
+        f"set security.protocol={protocol} in the client, or connect it to a port that serves PLAINTEXT or "
+        "SASL_PLAINTEXT",
+    )

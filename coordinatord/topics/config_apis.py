@@ -192,15 +192,16 @@ class ConfigApis:
         )
 
     def _broker_entry(self, row: Setting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-        value = getattr(self.settings, row.attribute)
+        value = None if row.is_secret else getattr(self.settings, row.attribute)
+        synonyms = own_synonyms(self.settings, row.name)
         source = ConfigSource.STATIC_BROKER if is_set(self.settings, row.name) else ConfigSource.DEFAULT
         return DescribeConfigsResourceResult(
             row.name,
             None if value is None else text_of(value),
             True,
             source,
-            False,
-            _shown(own_synonyms(self.settings, row.name)) if request.include_synonyms else [],
+            row.is_secret,
+            _shown(synonyms, row.is_secret) if request.include_synonyms else [],
             _type_of(row, value),
             _documentation(row.doc, not row.not_yet) if request.include_documentation else None,
         )
@@ -402,8 +403,8 @@ def _names(changes: Changes) -> str:
     return ", ".join(name for name, _, _ in changes)
 
 
-def _shown(synonyms: Iterable[Synonym]) -> list[DescribeConfigsSynonym]:
-    return [DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms]
+def _shown(synonyms: Iterable[Synonym], is_secret: bool = False) -> list[DescribeConfigsSynonym]:
+    return [DescribeConfigsSynonym(each.name, None if is_secret else each.value, each.source) for each in synonyms]
 
 
 def _documentation(doc: str, has_effect: bool) -> str:
@@ -412,6 +413,8 @@ def _documentation(doc: str, has_effect: bool) -> str:
 
 def _type_of(row: Setting, value: object) -> ConfigType:
     """Kafka's nearest config type."""
+    if row.is_secret:
+        return ConfigType.PASSWORD
     sample = value if value is not None else row.default
     if isinstance(sample, bool):
         return ConfigType.BOOLEAN

@@ -1,0 +1,226 @@
+"""Accepts the connections of a TLS listener, and lets their handshakes cost no neighbour.
+
+A handshake costs the event loop about as much as a hundred heartbeats, and the client decides when. So a socket waits,
+unread, until its client has said all of its hello; then it queues, and a turn of the loop begins `PER_TURN` handshakes.
+Whoever does not finish within the time limit is cut off. Sockets that wait count as connections (`max.connections`).
+
+What comes instead of a hello is looked at where it lies in the kernel's buffer: a client without TLS gets a log line
+that says so, and its connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from coordinatord.net.connection import Connection
+from coordinatord.net.connections import Connections
+from coordinatord.net.strangers import plaintext
+from coordinatord.observe.logger import get_logger
+
+PER_TURN: Final = 4
+"""Handshakes that begin in one turn of the event loop: some milliseconds with RSA keys, less with elliptic curves."""
+
+ACCEPT_PER_TURN: Final = 64
+LOOK_AGAIN_S: Final = 0.05
+"""After this time a hello that has come in part is looked at again."""
+RETRY_S: Final = 1.0
+"""After this time a listener that ran out of descriptors accepts again, as asyncio's."""
+SHUTDOWN_TIMEOUT_S: Final = 1.0
+"""How long a closed connection waits for its peer's close_notify."""
+
+HELLO_HEAD: Final = 5
+MAX_HELLO: Final = 16 * 1024 + 256
+HANDSHAKE_RECORD: Final = 0x16
+
+_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+log = get_logger("coordinatord.net")
+
+
+class Arrived:
+    """A socket whose client has not finished its hello."""
+
+    __slots__ = ("peer", "sock", "timer")
+
+    def __init__(self, sock: socket.socket, peer: str, timer: asyncio.TimerHandle) -> None:
+        self.sock = sock
+        self.peer = peer
+        self.timer = timer
+
+
+class Handshakes:
+    """One listening socket. `make` returns the protocol of a new connection, `context` the TLS of now."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        make: Callable[[], Connection],
+        context: Callable[[], ssl.SSLContext],
+        connections: Connections,
+        *,
+        listener: str,
+        protocol: str,
+        timeout_s: float,
+        backlog: int,
+    ) -> None:
+        self._loop = loop
+        self._listening = listening
+        self._make = make
+        self._context = context
+        self._connections = connections
+        self._listener = listener
+        self._protocol = protocol
+        self._timeout_s = timeout_s
+        self._waiting: dict[socket.socket, Arrived] = {}
+        self._queue: deque[Arrived] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        listening.listen(backlog)
+        loop.add_reader(listening, self._accept)
+
+    def __len__(self) -> int:
+        """Connections that are no connections yet."""
+        return len(self._waiting) + len(self._queue) + len(self._tasks)
+
+    def close(self) -> None:
+        """Accept nothing more; cut off what has not finished its handshake."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
+        for arrived in (*self._waiting.values(), *self._queue):
+            self._drop(arrived)
+        self._queue.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPT_PER_TURN):
+            try:
+                sock, where = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                log.warning("connections cannot be accepted", listener=self._listener, reason=error.strerror)
+                self._loop.remove_reader(self._listening)
+                self._loop.call_later(RETRY_S, self._accept_again)
+                return
+            sock.setblocking(False)
+            self._arrived(sock, f"{where[0]}:{where[1]}")
+
+    def _accept_again(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._listening, self._accept)
+
+    def _arrived(self, sock: socket.socket, peer: str) -> None:
+        if len(self._connections) + len(self) >= self._connections.max_connections:
+            sock.close()
+            self._connections.turned_away(peer)
+            return
+        timer = self._loop.call_later(self._timeout_s, self._timed_out, sock)
+        self._waiting[sock] = Arrived(sock, peer, timer)
+        self._loop.add_reader(sock, self._look, sock)
+
+    def _look(self, sock: socket.socket) -> None:
+        """What has the client said?"""
+        arrived = self._waiting.get(sock)
+        if arrived is None:
+            return
+        try:
+            head = sock.recv(MAX_HELLO, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            head = b""
+        if not head:
+            self._drop(arrived)
+        elif head[0] != HANDSHAKE_RECORD:
+            who = plaintext(head, self._protocol)
+            self._refuse(arrived, who.kind, who.reason, advice=who.advice)
+        elif len(head) < HELLO_HEAD or len(head) < min(HELLO_HEAD + int.from_bytes(head[3:5], "big"), MAX_HELLO):
+            self._loop.remove_reader(sock)
+            self._loop.call_later(LOOK_AGAIN_S, self._look_again, sock)
+        else:
+            self._loop.remove_reader(sock)
+            del self._waiting[sock]
+            arrived.timer.cancel()
+            if not self._queue:
+                self._loop.call_soon(self._begin_some)
+            self._queue.append(arrived)
+
+    def _look_again(self, sock: socket.socket) -> None:
+        if sock in self._waiting:
+            self._loop.add_reader(sock, self._look, sock)
+
+    def _begin_some(self) -> None:
+        for _ in range(min(PER_TURN, len(self._queue))):
+            task = self._loop.create_task(self._shake_hands(self._queue.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._queue:
+            self._loop.call_soon(self._begin_some)
+
+    async def _shake_hands(self, arrived: Arrived) -> None:
+        with contextlib.suppress(OSError):
+            arrived.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            last_words = arrived.sock.dup()
+        except OSError as error:
+            arrived.sock.close()
+            self._failed(arrived.peer, error)
+            return
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make,
+                arrived.sock,
+                ssl=self._context(),
+                ssl_handshake_timeout=self._timeout_s,
+                ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
+            )
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                last_words.send(getattr(error, "alert", b""))
+                last_words.shutdown(socket.SHUT_WR)
+            self._failed(arrived.peer, error)
+        finally:
+            last_words.close()
+
+    def _timed_out(self, sock: socket.socket) -> None:
+        arrived = self._waiting.get(sock)
+        if arrived is not None:
+            self._refuse(arrived, "tls", f"no TLS hello within {self._timeout_s:g} s")
+
+    def _refuse(self, arrived: Arrived, kind: str, reason: str, **what: object) -> None:
+        self._connections.refused_early(kind, peer=arrived.peer, reason=reason, listener=self._listener, **what)
+        self._drop(arrived)
+
+    def _drop(self, arrived: Arrived) -> None:
+        arrived.timer.cancel()
+        if self._waiting.pop(arrived.sock, None) is not None:
+            self._loop.remove_reader(arrived.sock)
+        arrived.sock.close()
+
+    def _failed(self, peer: str, error: Exception) -> None:
+        self._connections.refused_early(
+            "tls", peer=peer, reason=f"TLS handshake failed: {why(error)}", listener=self._listener
+        )
+
+
+def why(error: Exception) -> str:
+    """A failed handshake in a few words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return str(error) or type(error).__name__
