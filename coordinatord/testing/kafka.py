@@ -47,7 +47,7 @@ class Kafka:
         self._topics = dict(topics or {})
         directory = Path(data_dir) if data_dir is not None else None
         self._server = server_for(where, dict(settings or {}), seed, directory)
-        self._wire = Wire(lambda: self._server.address)
+        self._wire = Wire(lambda: self._server.own_address)
         self._made: list[str] = []
         self._used_groups: dict[str, None] = {}
         self._skip: Callable[[str], NoReturn] | None = None
@@ -104,6 +104,11 @@ class Kafka:
         if not port:
             raise KafkaError("The server does not run: use `with Kafka() as kafka:`.")
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def security_dir(self) -> Path:
+        """The folder with what `test.users` has made: `ca.pem`, and for each listener `NAME/client.properties`."""
+        return self._server.security_dir
 
     @property
     def is_elsewhere(self) -> bool:
@@ -180,7 +185,7 @@ class Kafka:
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """What a group has committed: the offset that it reads next, by partition."""
         self._used_groups[group_id] = None
-        return self._wire.committed(group_id, None if self.is_elsewhere else self._server.address)
+        return self._wire.committed(group_id, None if self.is_elsewhere else self._server.own_address)
 
     def lag(self, group_id: str) -> dict[TopicPartition, int]:
         """How many records a group has not committed, of the partitions that it has committed or been assigned."""

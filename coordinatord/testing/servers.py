@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import secrets
 import shutil
 import signal
 import subprocess
@@ -18,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from coordinatord.config import Settings
+from coordinatord.config.kinds import written
 from coordinatord.testing.links import HttpLink, Link, ThreadLink
 from coordinatord.testing.problems import KafkaError, OnlyHere
-from coordinatord.testing.settings import HOST, TEST_SETTINGS, settings_of, text_of
+from coordinatord.testing.settings import HOST, TEST_SETTINGS, own_listener_of, settings_of, text_of
 
 if TYPE_CHECKING:
     from coordinatord.control.control import Control
@@ -40,6 +43,16 @@ class Server(Protocol):
     @property
     def address(self) -> tuple[str, int]:
         """Host and port for clients."""
+        ...
+
+    @property
+    def own_address(self) -> tuple[str, int]:
+        """Host and port for the test's own requests: a PLAINTEXT listener's."""
+        ...
+
+    @property
+    def security_dir(self) -> Path:
+        """What test.users has made."""
         ...
 
     @property
@@ -74,6 +87,7 @@ class InThread:
 
         placed = {**own} if data_dir is None else {**own, "log.dirs": str(data_dir)}
         self._settings = settings_of(placed, in_memory=data_dir is None)
+        self._made_dir: str | None = None
         if self._settings.workers > 1:
             raise KafkaError("A server in a thread is one process: leave `workers` out.")
         self._disk = SimulatedDisk() if data_dir is None else None
@@ -84,9 +98,19 @@ class InThread:
         self._failed: BaseException | None = None
         self.link: Link = ThreadLink(self._control)
         self.address = (HOST, 0)
+        self.own_address = (HOST, 0)
+
+    @property
+    def security_dir(self) -> Path:
+        """What test.users has made."""
+        return security_dir_of(self._settings)
 
     def start(self) -> None:
         """Returns when clients can connect and the groups are loaded."""
+        settings = self._settings
+        if self._disk is not None and settings.test_users and settings.test_security_dir is None:
+            self._made_dir = tempfile.mkdtemp(prefix="coordinatord-")
+            self._settings = dataclasses.replace(settings, test_security_dir=self._made_dir)
         begun = threading.Event()
         self._crashes, self._failed = False, None
         self._thread = threading.Thread(target=self._run, args=(begun,), name="coordinatord", daemon=True)
@@ -96,15 +120,20 @@ class InThread:
             raise KafkaError(f"The coordinator has not started: {self._failed}") from self._failed
         if self._daemon is None:
             raise KafkaError(f"The coordinator has not started within {START_TIMEOUT_S:g} s.")
-        _name, _host, port = self._daemon.bound[0]
-        self.address = (HOST, port)
-        # The next start is on the same port.
-        (listener,) = self._settings.listeners[:1]
-        again = dataclasses.replace(listener, port=port)
-        self._settings = dataclasses.replace(self._settings, listeners=(again, *self._settings.listeners[1:]))
+        ports = {name: port for name, _host, port in self._daemon.bound}
+        self.address = (HOST, self._daemon.bound[0][2])
+        self.own_address = (HOST, self._daemon.bound[own_listener_of(self._settings)][2])
+        # The next start is on the same ports.
+        again = tuple(dataclasses.replace(each, port=ports[each.name]) for each in self._settings.listeners)
+        self._settings = dataclasses.replace(self._settings, listeners=again)
 
     def stop(self) -> None:
-        """Drain and stop."""
+        """Drain and stop; what was made for clients is removed."""
+        self._end()
+        if self._made_dir is not None:
+            shutil.rmtree(self._made_dir, ignore_errors=True)
+
+    def _end(self) -> None:
         daemon, thread = self._daemon, self._thread
         if daemon is None or thread is None:
             return
@@ -118,7 +147,7 @@ class InThread:
     def restart(self, *, crash: bool) -> None:
         """Stop, and start on the same port with the same disk; a crash leaves only what has been written."""
         self._crashes = crash
-        self.stop()
+        self._end()
         if crash and self._disk is not None:
             self._disk.crash("kill")
         self.start()
@@ -172,8 +201,13 @@ class InProcess:
     """`coordinatord serve` as a process of its own, controlled over HTTP. Its data is on disk."""
 
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
-        settings_of(own, in_memory=False)  # a mistake is told here, not in a log
+        self._settings = settings_of(own, in_memory=False)  # a mistake is told here, not in a log
         self._own = {name: text_of(value) for name, value in own.items()}
+        if own_listener_of(self._settings):
+            self._own["listeners"] = written(self._settings.listeners)
+            self._own["listener.security.protocol.map"] = written(self._settings.listener_security_protocol_map)
+        if set(self._settings.protocols.values()) != {"PLAINTEXT"}:
+            self._own.setdefault("test.control.token", secrets.token_urlsafe())
         self._directory = Path(tempfile.mkdtemp(prefix="coordinatord-"))
         self._data_dir = data_dir or self._directory / "data"
         self._seed = seed
@@ -181,6 +215,12 @@ class InProcess:
         self._admin = (HOST, 0, "")
         self.link: Link = HttpLink(lambda: self._admin)
         self.address = (HOST, 0)
+        self.own_address = (HOST, 0)
+
+    @property
+    def security_dir(self) -> Path:
+        """What test.users has made."""
+        return security_dir_of(dataclasses.replace(self._settings, log_dirs=str(self._data_dir)))
 
     def start(self) -> None:
         """Returns when clients can connect."""
@@ -194,8 +234,10 @@ class InProcess:
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
         told = self._wait_for(ready)
-        host, _colon, port = told["listeners"][0].rpartition(":")
-        self.address = (host, int(port))
+        addresses = [each.rpartition(":") for each in told["listeners"]]
+        found = [(host, int(port)) for host, _colon, port in addresses]
+        self.address = found[0]
+        self.own_address = found[own_listener_of(self._settings)]
         admin = urlsplit(told["admin"][0])
         self._admin = (admin.hostname or HOST, admin.port or 0, self._own.get("test.control.token", ""))
 
@@ -250,8 +292,13 @@ class Elsewhere:
     def __init__(self, host: str, port: int) -> None:
         from coordinatord.testing.elsewhere import ElsewhereLink
 
-        self.address = (host, port)
+        self.address = self.own_address = (host, port)
         self.link: Link = ElsewhereLink(lambda: self.address)
+
+    @property
+    def security_dir(self) -> Path:
+        """Not ours to know."""
+        raise OnlyHere("Only coordinatord makes certificates for tests.")
 
     def start(self) -> None:
         """It runs."""
@@ -266,6 +313,16 @@ class Elsewhere:
     def log(self) -> str:
         """Not ours to read."""
         return ""
+
+
+def security_dir_of(settings: Settings) -> Path:
+    """What test.users has made. Raises KafkaError."""
+    from coordinatord.security.material import material_of
+
+    material = material_of(settings)
+    if material is None:
+        raise KafkaError('There are no users: give settings={"listeners": "SASL_SSL://127.0.0.1:0", "test.users": …}.')
+    return material.folder
 
 
 def server_for(where: str, own: Mapping[str, object], seed: int, data_dir: Path | None) -> Server:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from coordinatord.config import Settings
+from coordinatord.config import Listener, Settings
 from coordinatord.config.load import ConfigError, Entry, load
 from coordinatord.testing.problems import KafkaError
 
 HOST = "127.0.0.1"
+OWN_LISTENER = "TESTS"
 
 TEST_SETTINGS: Mapping[str, str] = {
     "connections.max.idle.ms": str(1 << 53),  # the clock may jump by days
@@ -42,7 +43,23 @@ def settings_of(own: Mapping[str, object], *, in_memory: bool) -> Settings:
     except ConfigError as error:
         raise KafkaError(str(error)) from None
     # Nobody else gets at it: no rule has to be kept.
-    return dataclasses.replace(loaded, test_control_enable=True)
+    return with_own_listener(dataclasses.replace(loaded, test_control_enable=True))
+
+
+def with_own_listener(settings: Settings) -> Settings:
+    """The settings, with a listener for the test's own requests if all others ask for TLS or passwords."""
+    if "PLAINTEXT" in settings.protocols.values():
+        return settings
+    return dataclasses.replace(
+        settings,
+        listeners=(*settings.listeners, Listener(OWN_LISTENER, HOST, 0)),
+        listener_security_protocol_map=(*settings.listener_security_protocol_map, (OWN_LISTENER, "PLAINTEXT")),
+    )
+
+
+def own_listener_of(settings: Settings) -> int:
+    """Which of the listeners the test's own requests use: the first that is PLAINTEXT."""
+    return list(settings.protocols.values()).index("PLAINTEXT")
 
 
 def text_of(value: object) -> str:
