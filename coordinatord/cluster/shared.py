@@ -1,8 +1,8 @@
 """State shared by all workers of a daemon: a few numbers in shared memory, and a lock.
 
-The supervisor creates it before it forks. The numbers are the catalogue's latest change, and for each worker the change
-up to which it has processed deletions; for a restarted worker that is 0. Each number is a machine word with one writer
-at a time, so reading needs no lock.
+The supervisor creates it before it forks. The numbers are the catalogue's latest change, the end of the cluster's
+metadata log, and for each worker the change up to which it has processed deletions; for a restarted worker that is 0.
+Each number is a machine word with one writer at a time, so reading needs no lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import os
 from collections.abc import Callable, Iterator
 
 _CHANGE = 0
-_FIRST_WORKER = 1
+_METADATA_END = 1
+_FIRST_WORKER = 2
 _WORD_BYTES = 8
 
 
@@ -39,6 +40,16 @@ class Shared:
     def changed(self, change: int) -> None:
         """Publish a change of the catalogue; the caller holds the lock."""
         self._words[_CHANGE] = change
+        self.on_change()
+
+    @property
+    def metadata_end(self) -> int:
+        """The offset after the last durable record of the cluster's metadata."""
+        return int(self._words[_METADATA_END])
+
+    def metadata_changed(self, end_offset: int) -> None:
+        """Publish durable records of the cluster's metadata; only its owner calls this."""
+        self._words[_METADATA_END] = end_offset
         self.on_change()
 
     def begin(self, change: int) -> None:

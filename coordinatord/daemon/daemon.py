@@ -29,6 +29,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
+from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
@@ -112,6 +113,7 @@ class Daemon:
         self._assemble_transactions()
         self._assemble_door()
         self._assemble_admin()
+        self.metadata.load()
 
     # Assemble, from the bottom up
 
@@ -141,6 +143,8 @@ class Daemon:
             on_flush=self._flushed,
             worker=log_worker,
         )
+        shared = None if self.part is None else self.part.shared
+        self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)

@@ -1,8 +1,9 @@
 """A worker and its supervisor: what the worker is given, and the connection between them.
 
 The connection carries one word per line. The worker sends `listening` (and its admin URL) when clients can connect, and
-`changed` when it has changed the catalogue; the supervisor forwards `changed` to the other workers. If the connection
-breaks, the supervisor is dead, and the worker stops in order: nothing would restart or stop it any more.
+`changed` when it has changed the catalogue or the cluster's metadata; the supervisor forwards `changed` to the other
+workers. If the connection breaks, the supervisor is dead, and the worker stops in order: nothing would restart or stop
+it any more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from coordinatord.cluster.shared import Shared
 from coordinatord.log.errors import LogError
+from coordinatord.metadata.log import MetadataLog
 from coordinatord.topics import Topics
 from coordinatord.topics.catalogue import Topic
 from coordinatord.topics.names import TRANSACTION_TOPIC
@@ -69,6 +71,8 @@ class Line(asyncio.Protocol):
 class Daemon(Protocol):
     """What the connection needs of the daemon."""
 
+    metadata: MetadataLog
+
     def request_stop(self, reason: str) -> None: ...
 
     def log_failed(self, error: BaseException) -> None: ...
@@ -89,6 +93,7 @@ async def take_up_line(
     def follow() -> None:
         try:
             catalogue.refresh()
+            daemon.metadata.refresh()
         except (LogError, OSError) as error:
             daemon.log_failed(error)
 

@@ -35,6 +35,7 @@ from kafka_wire.records.cluster_metadata import (
     decode_record,
     encode_record,
 )
+from kafka_wire.schema import schema_of
 
 BOOTSTRAP = "bootstrap.checkpoint"
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
@@ -76,7 +77,10 @@ class KafkaMetadata:
         except UnknownMetadataRecordError as unknown:
             self.skipped[unknown.record_type] += 1
             return
-        if type(record) is BeginTransactionRecord:
+        record_type = schema_of(type(record)).api_key
+        if record_type in LEFT_BEHIND:
+            self.skipped[record_type] += 1
+        elif type(record) is BeginTransactionRecord:
             self._transaction = []
         elif type(record) is AbortTransactionRecord:
             self._transaction = None

@@ -13,6 +13,12 @@ from collections.abc import Iterable
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 
+METADATA_TOPIC = "__cluster_metadata"
+"""The log of Kafka's controllers, which brokers do not treat as a topic; here, the log of ACLs, quotas and so on."""
+
+METADATA_TOPIC_ID = b"coordinatord-md1"
+"""Not Kafka's Uuid.METADATA_TOPIC_ID, so that a copied log of Kafka's controllers is not taken for ours."""
+
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 TEMPORARY_SUFFIX = ".tmp"

@@ -6,6 +6,7 @@
 | `TOPIC-N` of such a partition, empty or with only its first files | removes it: a crash left it |
 | `TOPIC-N` with segments or a topic id, not a partition of ours | renames it to `TOPIC-N.<32 hex digits>-stray` |
 | `TOPIC-N.<topic id>-delete` with that id in it | removes it: an interrupted removal |
+| `__cluster_metadata-0` with the id of Kafka's controllers' log, not ours | leaves it alone |
 | symbolic links and other directories, whatever their names | leaves them alone |
 
 Kafka's LogManager, too, makes a stray of a partition that its cluster does not know by topic id: the files are kept,
@@ -29,9 +30,6 @@ from coordinatord.log.errors import DataDirectoryError, LogDamaged
 
 NO_ID = bytes(16)
 """The topic id of a partition that a Kafka broker created before topics had ids."""
-
-_CONTROLLERS = "__cluster_metadata"
-"""The log of Kafka's controllers, which brokers do not treat as a topic."""
 
 _MOST_BEGUN_BYTES = 100
 
@@ -90,7 +88,8 @@ class Judge:
         """`flushed`: the recovery points of the checkpoint, which only we write."""
         self._disk = disk
         self._path = path
-        self._catalogued = catalogued
+        own = {names.METADATA_TOPIC: (names.METADATA_TOPIC_ID, 1)}
+        self._catalogued = catalogued and catalogued._replace(topics={**catalogued.topics, **own})
         self._flushed = flushed
         self._judged = Judged()
 
@@ -104,11 +103,21 @@ class Judge:
             if kind == "symbolic link":
                 self._leave(name, "it is a symbolic link, which is not followed")
             elif kind == "directory":
-                if key is not None and key[0] != _CONTROLLERS:
+                if key is not None and (key[0] != names.METADATA_TOPIC or self._is_our_metadata(name)):
                     self._partition(name, key)
                 else:
                     self._other(name)
         return self._judged
+
+    def _is_our_metadata(self, name: str) -> bool:
+        """Whether this is our log of ACLs and so on, not that of Kafka's controllers."""
+        directory = f"{self._path}/{name}"
+        if self._disk.kind(f"{directory}/{checkpoint.PARTITION_METADATA}") != "file":
+            return False
+        try:
+            return checkpoint.read_topic_id(self._disk, directory) == names.METADATA_TOPIC_ID
+        except (LogDamaged, OSError):
+            return False
 
     def _leave(self, name: str, reason: str) -> None:
         self._judged.left_alone.append(Foreign(name, reason))

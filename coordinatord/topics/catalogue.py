@@ -30,6 +30,7 @@ from coordinatord.topics.catalogue_file import FILE, Content, Deletion, Entry
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.names import (
+    CLUSTER_METADATA_TOPIC,
     INTERNAL,
     LEDGER_TOPIC,
     OFFSETS_TOPIC,
@@ -220,6 +221,8 @@ class Catalogue:
         """Topics that have a directory: name -> (id, highest partition)."""
         found: dict[str, tuple[bytes, int]] = {}
         for (name, index), log in self._data.logs.items():
+            if name == CLUSTER_METADATA_TOPIC:
+                continue
             topic_id, highest = found.get(name, (log.topic_id, -1))
             found[name] = topic_id, max(highest, index)
         return found

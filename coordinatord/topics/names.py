@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from coordinatord.log.names import METADATA_TOPIC
 from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC as LEDGER_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 SHARE_TOPIC = "__share_group_state"
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC = METADATA_TOPIC
 
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC, LEDGER_TOPIC})
 """Topics marked `is_internal`: clients may read but not write them."""

@@ -122,6 +122,8 @@ def _single(type_: Type, version: int, choices: Choices, depth: int) -> Any:
         return arbitrary(type_.struct, version, choices, depth)
     if type_.kind in RANGES:
         return choices.integer(*RANGES[type_.kind])
+    if type_.kind == "float64":
+        return choices.integer(-(2**53), 2**53) / 8
     if type_.kind == "bool":
         return choices.one_in(2)
     if type_.kind == "string":

@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata`, KRaft's own log, that define the cluster's topics.
+"""Records of `__cluster_metadata`, KRaft's own log, that define topics, SCRAM credentials, quotas and ACLs.
 
 A record's value starts with three unsigned varints: the frame's version (1), the record's type and its version. The
 fields follow; the key is null. Batches of these records are in the log, in a snapshot (`OFFSET-EPOCH.checkpoint`, the
@@ -12,7 +12,20 @@ from typing import Any
 from kafka_wire.codecs import decoder, encoder
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.lengths import read_uvarint, write_uvarint
-from kafka_wire.schema import array, int8, int16, int32, int64, message, schema_of, string, uuid
+from kafka_wire.schema import (
+    array,
+    boolean,
+    bytes_,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    message,
+    schema_of,
+    string,
+    uuid,
+)
 
 FRAME_VERSION = 1
 
@@ -83,10 +96,34 @@ class RemoveTopicRecord:
     topic_id: bytes = uuid("0+")
 
 
+@message(versions="0", flexible="0+", api_key=11)
+class UserScramCredentialRecord:
+    name: str = string("0+")
+    mechanism: int = int8("0+")
+    salt: bytes = bytes_("0+")
+    stored_key: bytes = bytes_("0+")
+    server_key: bytes = bytes_("0+")
+    iterations: int = int32("0+")
+
+
 @message(versions="0", flexible="0+", api_key=12)
 class FeatureLevelRecord:
     name: str = string("0+")
     feature_level: int = int16("0+")
+
+
+@message()
+class EntityData:
+    entity_type: str = string("0+")
+    entity_name: str | None = string("0+", nullable="0+")
+
+
+@message(versions="0", flexible="0+", api_key=14)
+class ClientQuotaRecord:
+    entity: list[EntityData] = array(EntityData, "0+")
+    key: str = string("0+")
+    value: float = float64("0+")
+    remove: bool = boolean("0+")
 
 
 @message(versions="0", flexible="0+", api_key=15)
@@ -94,6 +131,29 @@ class ProducerIdsRecord:
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
     next_producer_id: int = int64("0+")
+
+
+@message(versions="0", flexible="0+", api_key=18)
+class AccessControlEntryRecord:
+    id: bytes = uuid("0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    pattern_type: int = int8("0+")
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+@message(versions="0", flexible="0+", api_key=19)
+class RemoveAccessControlEntryRecord:
+    id: bytes = uuid("0+")
+
+
+@message(versions="0", flexible="0+", api_key=22)
+class RemoveUserScramCredentialRecord:
+    name: str = string("0+")
+    mechanism: int = int8("0+")
 
 
 @message(versions="0", flexible="0+", api_key=23)
@@ -119,15 +179,20 @@ RECORDS: dict[int, type[Any]] = {
         ConfigRecord,
         PartitionChangeRecord,
         RemoveTopicRecord,
+        UserScramCredentialRecord,
         FeatureLevelRecord,
+        ClientQuotaRecord,
         ProducerIdsRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
+        RemoveUserScramCredentialRecord,
         BeginTransactionRecord,
         EndTransactionRecord,
         AbortTransactionRecord,
     )
     if (schema := schema_of(cls)).api_key is not None
 }
-"""Type number -> declaration. Other types (brokers, quotas, ACLs …) are not read: `UnknownMetadataRecordError`."""
+"""Type number -> declaration. Other types (brokers, delegation tokens …) are not read: `UnknownMetadataRecordError`."""
 
 
 class UnknownMetadataRecordError(DecodeError):

@@ -1,0 +1,226 @@
+"""The metadata log: records of the cluster, in Kafka's formats, in `__cluster_metadata-0`.
+
+An *image* is what a kind of record adds up to, such as all ACLs. `append` writes records and replays them into their
+images at once; a response to whoever asked for the change waits for the epoch (the durability gate, as for groups). A
+start replays the log into empty images before clients can connect.
+
+Snapshots. When the log has grown, `_Snapshot` begins a new segment, writes all records of all images into it, in
+slices, and then lets go of the older segments. Changes may come between two slices: each slice has the records as they
+are then, and replaying a removal of what is not there does nothing, so whoever reads a segment to its end gets the
+state. A snapshot that a crash cuts short removes nothing.
+
+Workers. The log's owner is the worker that leads its partition, which is the controller that clients are told of. It
+alone appends. When records are durable, it publishes the log's end; the other workers read the new records from the
+files (`reading.py`), the whole log if the owner has removed what they have not read.
+
+The log is not a topic: no client sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Shared
+from coordinatord.log.config import LONG_MAX, LogConfig
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.errors import LogDamaged
+from coordinatord.log.loader import replay
+from coordinatord.log.names import METADATA_TOPIC, METADATA_TOPIC_ID
+from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.writer import LogWriter
+from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import KeyValues
+from kafka_wire.schema import schema_of
+
+if TYPE_CHECKING:  # a start without such records imports neither
+    from coordinatord.metadata.reading import Values
+
+CONFIG: Final = LogConfig(segment_ms=LONG_MAX, retention_ms=-1)
+"""Only snapshots begin a segment, and only they remove one."""
+
+SNAPSHOT_BYTES: Final = 1 << 20
+"""The log is rewritten when it has grown by this, and by as much as the last snapshot has: reading both takes a start
+some tens of milliseconds.
+"""
+
+SLICE_RECORDS: Final = 200
+"""Records of a snapshot that are written in one turn of the event loop."""
+
+
+class Image(Protocol):
+    """What records add up to."""
+
+    def replay(self, record: Any) -> None:
+        """Apply a record. Removing what is not there does nothing."""
+
+    def records(self) -> Iterator[Any]:
+        """Records that make this image from an empty one. The image may change while they are taken."""
+
+    def clear(self) -> None:
+        """Forget everything: it is replayed from the log's beginning."""
+
+
+class MetadataLog:
+    """See the module. Owned by the event loop's thread. `shared`: other workers read what this one writes."""
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        writer: LogWriter,
+        call_soon: Callable[..., object],
+        now_ms: Callable[[], int],
+        nodes: Nodes,
+        shared: Shared | None = None,
+        *,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
+    ) -> None:
+        self.is_owner = nodes.owns(METADATA_TOPIC, 0)
+        self._data = data
+        self._writer = writer
+        self._call_soon = call_soon
+        self._now_ms = now_ms
+        self._shared = shared
+        self._snapshot_bytes = snapshot_bytes
+        self._images: dict[int | None, Image] = {}
+        self._log: PartitionLog | None = None
+        self._next_offset = 0  # of what the images have
+        self._snapshot: _Snapshot | None = None
+        #: bytes of the latest snapshot, and of what was written since
+        self._snapshot_size = 0
+        self._grown = 0
+
+    def keep(self, image: Image, *record_types: int) -> None:
+        """Replay records of these types (their numbers) into an image. To be called before `load`."""
+        self._images.update(dict.fromkeys(record_types, image))
+
+    @property
+    def images(self) -> list[Image]:
+        """Each image once."""
+        return list(dict.fromkeys(self._images.values()))
+
+    def load(self) -> None:
+        """Read the log. LogDamaged if it cannot be read, or has records that this program does not know."""
+        if not self.is_owner:
+            self.refresh()
+            return
+        log = self._data.get(METADATA_TOPIC, 0)
+        if log is None:
+            log = self._data.create(METADATA_TOPIC, [0], METADATA_TOPIC_ID, CONFIG, lazy=True)[0]
+        log.config = CONFIG
+        self._log = log
+        for batch in replay(log):
+            for _offset, _timestamp, _key, value in batch.records:
+                self._take(value, batch.damaged)
+        self._grown = log.visible_bytes
+        if self._shared is not None and log.end_offset:
+            self._shared.metadata_changed(log.end_offset)
+
+    def append(self, records: Iterable[Any]) -> int:
+        """Apply records and write them, together or not at all. Returns the epoch that makes them durable. LogFailed if
+        the log has stopped. Only for the owner.
+        """
+        log = self._log
+        assert log is not None, "the owner's log is loaded"
+        taken = list(records)
+        size = self._write(log, taken)
+        for record in taken:
+            self._images[_type_of(record)].replay(record)
+        self._grown += size
+        if self._snapshot is None and self._grown > max(self._snapshot_bytes, self._snapshot_size):
+            self._snapshot = _Snapshot(self, log, self._call_soon)
+        if self._shared is not None:
+            self._writer.hold(self._writer.epoch, self._publish)
+        return self._writer.epoch
+
+    def refresh(self) -> None:
+        """Apply what the owner has written, in another worker than the owner. LogDamaged as with `load`."""
+        if self.is_owner or self._shared is None:
+            return
+        from coordinatord.metadata.reading import read_on
+
+        end = self._shared.metadata_end
+        directory = f"{self._data.path}/{METADATA_TOPIC}-0"
+        if self._next_offset < end or not self._next_offset:
+            for values in read_on(self._data.disk, directory, self._next_offset):
+                self._take_over(values)
+        if self._next_offset < end:
+            raise LogDamaged(directory, 0, f"offsets {self._next_offset} to {end - 1} were written and cannot be read")
+
+    # Within
+
+    def _take_over(self, values: Values) -> None:
+        if values.base_offset > self._next_offset:
+            for image in self.images:
+                image.clear()
+        for value in values.values:
+            self._take(value, values.damaged)
+        self._next_offset = values.next_offset
+
+    def _take(self, value: bytes | None, damaged: Callable[[DecodeError], LogDamaged]) -> None:
+        from kafka_wire.records.cluster_metadata import decode_record
+
+        try:
+            record = decode_record(value or b"")
+            image = self._images.get(_type_of(record))
+            if image is None:
+                raise DecodeError(f"a {type(record).__name__}, which is not kept here")
+        except DecodeError as error:
+            raise damaged(error) from None
+        image.replay(record)
+
+    def _write(self, log: PartitionLog, records: Iterable[Any]) -> int:
+        """Append records to the log. Returns their bytes."""
+        from kafka_wire.records.cluster_metadata import encode_record
+
+        values = [encode_record(record, 0) for record in records]
+        self._writer.append_records(log, KeyValues([(None, value) for value in values]), self._now_ms())
+        return sum(map(len, values))
+
+    def _publish(self) -> None:
+        assert self._shared is not None, "somebody reads it"
+        assert self._log is not None, "the owner's log is loaded"
+        self._shared.metadata_changed(self._log.high_watermark)
+
+    def _snapshot_ended(self, log: PartitionLog, base_offset: int, size: int) -> None:
+        """A snapshot is durable: the log begins with it."""
+        self._snapshot = None
+        self._snapshot_size = size
+        self._writer.delete_records(log, base_offset)
+        if self._shared is not None:
+            self._publish()
+
+
+def _type_of(record: Any) -> int | None:
+    return schema_of(type(record)).api_key
+
+
+class _Snapshot:
+    """Writes the images' records into a new segment, a slice in each turn of the event loop."""
+
+    def __init__(self, metadata: MetadataLog, log: PartitionLog, call_soon: Callable[..., object]) -> None:
+        self._metadata = metadata
+        self._log = log
+        self._call_soon = call_soon
+        self._records = (record for image in metadata.images for record in image.records())
+        self._size = 0
+        metadata._writer.roll(log)
+        self._base_offset = log.end_offset
+        metadata._grown = 0
+        call_soon(self._write_slice)
+
+    def _write_slice(self) -> None:
+        writer = self._metadata._writer
+        if writer.failed:
+            return
+        slice_ = list(islice(self._records, SLICE_RECORDS))
+        if slice_:
+            self._size += self._metadata._write(self._log, slice_)
+            self._call_soon(self._write_slice)
+        else:
+            writer.hold(writer.epoch, self._durable)
+
+    def _durable(self) -> None:
+        self._metadata._snapshot_ended(self._log, self._base_offset, self._size)
