@@ -84,7 +84,7 @@ class MetadataLog:
         self._now_ms = now_ms
         self._shared = shared
         self._snapshot_bytes = snapshot_bytes
-        self._images: dict[int | None, Image] = {}
+        self._makers: dict[int | None, Callable[[], Image]] = {}
         self._log: PartitionLog | None = None
         self._next_offset = 0  # of what the images have
         self._snapshot: _Snapshot | None = None
@@ -92,14 +92,16 @@ class MetadataLog:
         self._snapshot_size = 0
         self._grown = 0
 
-    def keep(self, image: Image, *record_types: int) -> None:
-        """Replay records of these types (their numbers) into an image. To be called before `load`."""
-        self._images.update(dict.fromkeys(record_types, image))
+    def keep(self, image: Callable[[], Image], *record_types: int) -> None:
+        """Replay records of these types (their numbers) into an image, which is asked for by the first of them. To be
+        called before `load`.
+        """
+        self._makers.update(dict.fromkeys(record_types, image))
 
     @property
     def images(self) -> list[Image]:
         """Each image once."""
-        return list(dict.fromkeys(self._images.values()))
+        return list(dict.fromkeys(make() for make in self._makers.values()))
 
     def load(self) -> None:
         """Read the log. LogDamaged if it cannot be read, or has records that this program does not know."""
@@ -127,7 +129,7 @@ class MetadataLog:
         taken = list(records)
         size = self._write(log, taken)
         for record in taken:
-            self._images[_type_of(record)].replay(record)
+            self._makers[_type_of(record)]().replay(record)
         self._grown += size
         if self._snapshot is None and self._grown > max(self._snapshot_bytes, self._snapshot_size):
             self._snapshot = _Snapshot(self, log, self._call_soon)
@@ -164,12 +166,12 @@ class MetadataLog:
 
         try:
             record = decode_record(value or b"")
-            image = self._images.get(_type_of(record))
-            if image is None:
+            make = self._makers.get(_type_of(record))
+            if make is None:
                 raise DecodeError(f"a {type(record).__name__}, which is not kept here")
         except DecodeError as error:
             raise damaged(error) from None
-        image.replay(record)
+        make().replay(record)
 
     def _write(self, log: PartitionLog, records: Iterable[Any]) -> int:
         """Append records to the log. Returns their bytes."""

@@ -55,7 +55,7 @@ class Node:
             shared,
             snapshot_bytes=snapshot_bytes,
         )
-        self.metadata.keep(self.credentials, 11, 22)
+        self.metadata.keep(lambda: self.credentials, 11, 22)
         self.metadata.load()
 
     def put(self, *users: str, iterations: int = 4096) -> int:
