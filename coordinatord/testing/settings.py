@@ -15,7 +15,7 @@ OWN_LISTENER = "TESTS"
 TEST_SETTINGS: Mapping[str, str] = {
     "connections.max.idle.ms": str(1 << 53),  # the clock may jump by days
     "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "20",
     "group.consumer.min.heartbeat.interval.ms": "10",
     "group.consumer.min.session.timeout.ms": "100",
     "group.initial.rebalance.delay.ms": "0",

@@ -31,7 +31,18 @@ pytestmark = [pytest.mark.clients, pytest.mark.kafka(topics={"orders": 4})]
 # kafka-python. A consumer of an application is polled by a thread: here, too.
 
 
-SOON = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10}
+SOON = {
+    # With a version kafka-python asks for the topics it needs at once; without one, 100 ms after its first question.
+    "api_version": (4, 0),
+    "retry_backoff_ms": 10,
+    "reconnect_backoff_ms": 10,
+}
+READS_SOON = {
+    **SOON,
+    # What a client asks a node waits behind its Fetch.
+    "fetch_max_wait_ms": 20,
+    "heartbeat_interval_ms": 20,
+}
 
 
 class Worker:
@@ -40,8 +51,8 @@ class Worker:
     def __init__(
         self, kafka: Kafka, client: str, work: Callable[[Any], object] = lambda record: None, **own: Any
     ) -> None:
-        settings = {"group_id": "billing", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 50, **SOON, **own}
-        self.consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, client_id=client, **settings)
+        settings = {"group_id": "billing", "auto_offset_reset": "earliest", **READS_SOON, **own}
+        self.consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, client_id=client, **settings)
         self.values: list[bytes] = []
         self.error: Exception | None = None
         self._work = work
@@ -49,9 +60,6 @@ class Worker:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> Worker:
-        # kafka-python 3.0 joins before it knows the topic's partitions, joins again then, and may miss that answer.
-        self.consumer.partitions_for_topic("orders")
-        self.consumer.subscribe(["orders"])
         self._thread.start()
         return self
 
@@ -69,7 +77,7 @@ class Worker:
         with contextlib.closing(self.consumer):
             while not self._stops.is_set():
                 try:
-                    for records in self.consumer.poll(timeout_ms=50).values():
+                    for records in self.consumer.poll(timeout_ms=20).values():
                         for record in records:
                             self._work(record)
                             self.values.append(record.value)
@@ -80,8 +88,10 @@ class Worker:
 
 def test_takeover(kafka: Kafka) -> None:
     group = kafka.group("billing")
-    with Worker(kafka, "a"), Worker(kafka, "b"):
+    with Worker(kafka, "a") as first, Worker(kafka, "b") as second:
         group.until_stable(members=2)
+        kafka.put("orders", range(8))
+        until(lambda: first.values and second.values)
         with kafka.blackhole("a") as hole:
             hole.arrived()
             group.expire("a")
@@ -113,7 +123,7 @@ def test_a_lost_acknowledgement(kafka: Kafka) -> None:
     """The producer sends again what it thinks was lost. An idempotent one is not taken twice."""
     with (
         contextlib.closing(
-            KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=10)
+            KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, enable_idempotence=True, **SOON)
         ) as producer,
         kafka.disconnect("Produce", after=True, times=1),
     ):
@@ -124,7 +134,7 @@ def test_a_lost_acknowledgement(kafka: Kafka) -> None:
 def test_a_lost_acknowledgement_without_idempotence(kafka: Kafka) -> None:
     with (
         contextlib.closing(
-            KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, enable_idempotence=False, retry_backoff_ms=10)
+            KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, enable_idempotence=False, **SOON)
         ) as producer,
         kafka.disconnect("Produce", after=True, times=1),
     ):
@@ -152,11 +162,14 @@ def test_a_poison_message(kafka: Kafka) -> None:
 def test_a_static_member_restarts(kafka: Kafka) -> None:
     """With group.instance.id a restart is no rebalance."""
     group = kafka.group("billing")
-    with Worker(kafka, "a", group_instance_id="one"), Worker(kafka, "b", group_instance_id="two") as second:
+    one, two = {"group_instance_id": "one"}, {"group_instance_id": "two"}
+    with Worker(kafka, "a", **one) as first, Worker(kafka, "b", **two) as second:
         group.until_stable(members=2)
+        kafka.put("orders", range(4))
+        until(lambda: first.values and second.values)
         with group.no_rebalance():
             second.stop()
-            again = Worker(kafka, "c", group_instance_id="two").start()
+            again = Worker(kafka, "c", **two).start()
             group.until(lambda view: len(view.members) == 2)
             until(lambda: bool(again.consumer.assignment()))
         again.stop()
@@ -236,9 +249,13 @@ def test_the_broker_crashes(kafka: Kafka) -> None:
 async def reading(
     kafka: Kafka, client: str, listener: Any = None, **own: Any
 ) -> AsyncIterator[aiokafka.AIOKafkaConsumer]:
-    settings = {"group_id": "billing", "heartbeat_interval_ms": 50, "auto_offset_reset": "earliest", **own}
+    settings = {"group_id": "billing", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 20, **own}
     consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers, client_id=client, retry_backoff_ms=10, **settings
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id=client,
+        retry_backoff_ms=10,
+        fetch_max_wait_ms=20,
+        **settings,
     )
     consumer.subscribe(["orders"], listener=listener)
     await consumer.start()
@@ -378,10 +395,12 @@ def confluent_consumer(kafka: Kafka, client: str, **own: Any) -> confluent_kafka
         "group.id": "billing",
         "auto.offset.reset": "earliest",
         "reconnect.backoff.ms": 10,
-        "fetch.wait.max.ms": 50,
+        "fetch.wait.max.ms": 20,
+        # librdkafka looks at its heartbeats when a timer wakes it: every 500 ms without this one.
+        "statistics.interval.ms": 20,
     }
     if own.get("group.protocol") != "consumer":
-        settings["heartbeat.interval.ms"] = 50
+        settings["heartbeat.interval.ms"] = 20
     return confluent_kafka.Consumer({**settings, **own})
 
 
