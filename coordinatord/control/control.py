@@ -119,7 +119,9 @@ class Control:
     async def add_fault(self, kind: str, api: str | None = None, **more: Any) -> dict[str, Any]:
         if kind == "fail" and api in API_KEYS:
             check(API_KEYS[api])
-        return shown(self.faults.add(kind, api=api, **more))
+        made = self.faults.add(kind, api=api, **more)
+        self.requests.begun(made)
+        return shown(made)
 
     async def all_faults(self) -> dict[str, Any]:
         removed = [shown(each, is_active=False) for each in self.faults.removed]

@@ -64,6 +64,12 @@ class Fault:
     """Requests that it has stopped and not let go yet."""
 
     @property
+    def is_blackhole(self) -> bool:
+        """It takes all of a client's requests, so the answers to earlier ones are lost as well."""
+        limits = (self.api, self.group, self.times, self.nth, self.every, self.probability)
+        return self.kind is Kind.DROP and self.client is not None and not any(each is not None for each in limits)
+
+    @property
     def is_over(self) -> bool:
         """It hits no more requests."""
         if self.times is not None and self.hits >= self.times:

@@ -1,4 +1,6 @@
-"""Connections whose answers nobody reads: a request comes on one if its answer is to be lost."""
+"""Connections whose answers nobody reads: a request comes on one if its answer is to be lost, and a client's own
+connection becomes one if the answers that it waits for are to be lost as well.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,13 @@ class _Transport:
 
     def abort(self) -> None:
         """Nothing is open."""
+
+
+def mute(connection: Connection) -> None:
+    """What is not on its way yet never goes out, and the client may still be heard."""
+    connection.line.flush()
+    host, _colon, port = connection.peer.rpartition(":")
+    connection.line.opened(_Transport((host, int(port) if port.isdigit() else 0)))
 
 
 class Nowhere:

@@ -16,7 +16,7 @@ from coordinatord.control.changes import Changes
 from coordinatord.control.error_answers import answer
 from coordinatord.control.faults import Fault, Faults, Kind
 from coordinatord.control.node import Node
-from coordinatord.control.nowhere import Nowhere
+from coordinatord.control.nowhere import Nowhere, mute
 from coordinatord.log.errors import LogError
 from coordinatord.net.connection import Connection
 from coordinatord.net.door import Serving
@@ -99,6 +99,16 @@ class Requests:
         self._router.failed(connection, codec)
 
     # Faults
+
+    def begun(self, fault: Fault) -> None:
+        """The fault is made. A blackhole also takes the answers that its client waits for."""
+        if not fault.is_blackhole:
+            return
+        for connection in [each for each in self._node.connections.open if each.client_id == fault.client]:
+            if connection.line.is_awaited:
+                fault.hit()
+            mute(connection)
+            self._mute.setdefault(fault.number, []).append(connection)
 
     def release(self, fault: Fault, count: int | None = None) -> int:
         """Let stopped requests of a fault go on, the first ones first. Returns how many."""

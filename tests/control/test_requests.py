@@ -11,8 +11,9 @@ import pytest
 
 from coordinatord.testing import Kafka, KafkaError, NeverFired
 from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from tests.control.world import GROUP, TOPIC, Client, coordinator
+from tests.control.world import GROUP, JOIN_VERSION, TOPIC, Client, coordinator
 
 NOTHING = ErrorCode.NONE
 NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
@@ -171,6 +172,39 @@ def test_a_blackhole_takes_all_of_one_client(kafka: Kafka, side: ThreadPoolExecu
         assert b.heartbeat("other") == NOTHING
         assert not waiting.done()
     assert waiting.result(WAIT_S) == NOTHING
+
+
+def test_a_blackhole_takes_the_answer_to_an_earlier_request_too(kafka: Kafka) -> None:
+    """b waits for its join when the blackhole begins. The group goes on with b, which never hears of it."""
+    a, b, gone = Client(kafka, "a").join(), Client(kafka, "b"), []
+    b.member_id = b.wire.ask(b.join_request(), JOIN_VERSION).member_id
+    (connection,) = b.wire._sockets.values()
+    connection.sendall(b.frame(b.join_request(), ApiKey.JOIN_GROUP, JOIN_VERSION))
+    kafka.group(GROUP).until(lambda view: view.member("b"))
+    with kafka.blackhole("b") as hole:
+        assert hole.hits == 1
+        joined = a.wire.ask(a.join_request(), JOIN_VERSION)
+        assert {each.member_id for each in joined.members} == {a.member_id, b.member_id}
+        assert Client(kafka, "c").join("other").heartbeat("other") == NOTHING
+    while data := connection.recv(4096):
+        gone.append(data)
+    assert gone == []  # the end of the block has closed the connection
+    again = Client(kafka, "b")
+    again.member_id = b.member_id
+    again.generation = joined.generation_id
+    assert again.heartbeat() == NOTHING  # the group has it as a member
+
+
+def test_a_fault_with_limits_takes_no_earlier_answer(kafka: Kafka) -> None:
+    a, b = Client(kafka, "a").join(), Client(kafka, "b")
+    b.member_id = b.wire.ask(b.join_request(), JOIN_VERSION).member_id
+    (connection,) = b.wire._sockets.values()
+    connection.sendall(b.frame(b.join_request(), ApiKey.JOIN_GROUP, JOIN_VERSION))
+    kafka.group(GROUP).until(lambda view: view.member("b"))
+    with kafka.drop("JoinGroup", client="b", optional=True), kafka.drop("Fetch", optional=True) as fault:
+        a.wire.ask(a.join_request(), JOIN_VERSION)
+        assert connection.recv(4096)
+        assert fault.hits == 0
 
 
 def test_one_that_never_fired_says_what_came(kafka: Kafka) -> None:

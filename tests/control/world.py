@@ -20,6 +20,7 @@ from kafka_wire.registry import codec
 GROUP = "g"
 TOPIC = "t"
 SESSION_MS = 60_000
+JOIN_VERSION = 9
 
 
 class Client:
@@ -34,16 +35,19 @@ class Client:
 
     def join(self, group: str = GROUP) -> Client:
         """Join a group as its only member, which assigns the topic's first partition to itself."""
-        protocol = JoinGroupRequestProtocol("range", encode_subscription([TOPIC], None, [], -1, None))
         for _ in range(2):
-            asked = JoinGroupRequest(group, SESSION_MS, SESSION_MS, self.member_id, None, "consumer", [protocol])
-            joined = self.wire.ask(asked, 9)
+            joined = self.wire.ask(self.join_request(group), JOIN_VERSION)
             self.member_id = joined.member_id
         self.generation = joined.generation_id
         assignment = SyncGroupRequestAssignment(self.member_id, encode_assignment([(TOPIC, 0)]))
         asked_sync = SyncGroupRequest(group, self.generation, self.member_id, None, "consumer", "range", [assignment])
         assert self.wire.ask(asked_sync, 5).error_code == 0
         return self
+
+    def join_request(self, group: str = GROUP) -> JoinGroupRequest:
+        """A request to join, as the member that it is."""
+        protocol = JoinGroupRequestProtocol("range", encode_subscription([TOPIC], None, [], -1, None))
+        return JoinGroupRequest(group, SESSION_MS, SESSION_MS, self.member_id, None, "consumer", [protocol])
 
     def heartbeat(self, group: str = GROUP) -> int:
         """The error code of a heartbeat."""
@@ -53,10 +57,14 @@ class Client:
 
     def heartbeat_frame(self, group: str = GROUP) -> bytes:
         """A heartbeat as it is sent."""
-        used = codec(ApiKey.HEARTBEAT, 4)
+        return self.frame(HeartbeatRequest(group, self.generation, self.member_id), ApiKey.HEARTBEAT, 4)
+
+    def frame(self, request: Any, api: ApiKey, version: int) -> bytes:
+        """A request as it is sent."""
+        used = codec(api, version)
         out = bytearray(4)
-        write_request_header(RequestHeader(ApiKey.HEARTBEAT, 4, 1, self.client_id), used.flexible, out)
-        used.encode_request(HeartbeatRequest(group, self.generation, self.member_id), out)
+        write_request_header(RequestHeader(api, version, 1, self.client_id), used.flexible, out)
+        used.encode_request(request, out)
         out[:4] = (len(out) - 4).to_bytes(4, "big")
         return bytes(out)
 
