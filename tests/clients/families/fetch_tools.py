@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from tests.clients import test_examples
 from tests.clients.families import clients, test_librdkafka_suite, test_own_suites, toolchains
 from tests.clients.families.toolchains import ToolMissing
 from tests.clients.surface.families import FAMILIES
@@ -17,6 +18,8 @@ TOOLS: dict[str, Callable[[], object]] = {
     "Apache Kafka": kafka_libs,
     **{client.name: client.command for client in clients.CLIENTS},
     **{f"{family.name}, every method": family.command for family in FAMILIES},
+    "examples in Java": test_examples.java,
+    "examples in Go": test_examples.go,
     "Spark's Kafka source": clients.spark,
     "librdkafka's tests": lambda: toolchains.librdkafka_tests(test_librdkafka_suite.VERSION),
     "kafka-python's tests": lambda: toolchains.source("kafka-python", test_own_suites.VERSION),

@@ -154,6 +154,18 @@ def go(program: str, sources: Path = PROGRAMS / "go") -> str:
     return str(installed(f"go-{program}", [path.read_text() for path in files], install) / program)
 
 
+def go_tests(sources: Path) -> str:
+    """The compiled tests of a folder, whose go.mod and go.sum pin its modules."""
+    compiler = tool("go", "golang-go")
+    files = sorted(path for path in sources.rglob("*") if path.is_file())
+
+    def install(directory: Path) -> None:
+        environment = {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+        run([compiler, "test", "-c", "-o", directory / "tests", "."], cwd=sources, **environment)
+
+    return str(installed(f"go-{sources.name}-tests", [path.read_text() for path in files], install) / "tests")
+
+
 # Spark's parent asks a mirror of Maven Central first, which not every network reaches: here its id is Central itself.
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
