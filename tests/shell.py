@@ -15,6 +15,7 @@ from coordinatord.net.connections import Connections
 from coordinatord.net.door import Door
 from coordinatord.net.router import Router
 from coordinatord.net.routes import Handler, ShortcutMaker
+from coordinatord.net.slices import Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry
@@ -193,6 +194,7 @@ def make_door(
         now_ms,
         turns.call_soon,
         (gate or Gate()).hold,
+        Slicer(turns.call_soon),
     )
 
 

@@ -31,12 +31,14 @@ from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.api_versions import ApiVersions
+from coordinatord.net.aside import AsideThread
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
 from coordinatord.net.descriptors import RESERVED, connections_allowed, raise_limit
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
+from coordinatord.net.slices import Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
@@ -252,6 +254,7 @@ class Daemon:
             now_ms=self.now_ms,
             call_soon=self.loop.call_soon,
             hold=self.writer.hold,
+            slicer=Slicer(self.loop.call_soon, AsideThread(self.loop)),
         )
 
     def _assemble_admin(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from coordinatord.net.answers import Hold
+from coordinatord.net.slices import Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.framing import Frames
@@ -37,7 +38,8 @@ class Registry(Protocol):
 @dataclass(slots=True, eq=False)
 class Door:
     """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate.
-    `admit`, where a listener has it, is called with each new connection and its transport.
+    `slicer` makes responses that take long. `admit`, where a listener has it, is called with each new connection and
+    its transport.
     """
 
     router: Serving
@@ -48,4 +50,5 @@ class Door:
     now_ms: Callable[[], int]
     call_soon: Callable[..., object]
     hold: Hold
+    slicer: Slicer
     admit: Callable[[Any, Any], object] | None = None

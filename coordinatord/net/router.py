@@ -20,6 +20,7 @@ from coordinatord.net.api_versions import unsupported_version
 from coordinatord.net.connection import Connection
 from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Handler, Route, Routes, ShortcutMaker
+from coordinatord.net.slices import Slices
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry
@@ -117,7 +118,10 @@ class Router:
             if shortcut is not None:
                 shortcut.learn(context, request, buf, start, end)
             if response is not None:
-                connection.line.answer(context, response)
+                if type(response) is Slices:
+                    self._slice(context, response)
+                else:
+                    connection.line.answer(context, response)
             elif not context.done:
                 connection.line.park(context)
         except Exception:
@@ -125,6 +129,17 @@ class Router:
             return
         if times:
             route.took(perf_counter() - began_s, times)
+
+    def _slice(self, context: RequestContext, slices: Slices) -> None:
+        """Park the request until its slices have made the response."""
+        connection = context.connection
+        connection.line.park(context)
+        connection.door.slicer.run(
+            slices,
+            lambda response: None if response is None else context.reply(response),
+            lambda: self.failed(connection, context.codec),
+            lambda: context.closed,
+        )
 
     @staticmethod
     def failed(connection: Connection, codec: Codec) -> None:

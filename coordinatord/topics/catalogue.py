@@ -16,8 +16,9 @@ Lookups are dictionary lookups: the group coordinator makes one for every commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
@@ -39,6 +40,7 @@ from coordinatord.topics.names import (
     has_collision_characters,
 )
 from coordinatord.topics.partition import Partition
+from coordinatord.topics.writing import Writing
 from kafka_wire.schema import ZERO_UUID
 
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
@@ -76,6 +78,7 @@ class Catalogue:
         self.deletions = 0
         self._colliding: dict[str, str] = {}
         self._content = catalogue_file.read(self._disk, self._path)
+        self._writing: Writing[Content] | None = None
         self._removed = True
         """The logs of all deleted topics have been removed."""
         self._settled: set[bytes] = set()
@@ -123,12 +126,14 @@ class Catalogue:
         """Apply changes of other processes; whether there were any. Here no other process changes the catalogue."""
         return False
 
-    # Changes: durable on return. OSError when the write failed; nothing has changed then.
+    # Changes: durable on return. OSError when the write failed; nothing has changed then. `configure` writes on another
+    # thread; a change that comes meanwhile waits for it.
 
     def create(self, new: Iterable[tuple[str, bytes, int, Configs]]) -> list[Topic]:
         """Add topics: (name, id, partitions, settings). The caller has validated them."""
         wanted = list(new)
         added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
+        self._settle_writing()
         # Offsets that were committed for a name without an id belong to the new topic from now on.
         self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
         self._commit({**self._content.topics, **added})
@@ -136,6 +141,7 @@ class Catalogue:
 
     def delete(self, topics: Iterable[Topic]) -> list[PartitionLog]:
         """Remove topics; returns their logs, for the log to remove. Call `deleted` after that."""
+        self._settle_writing()
         gone = {topic.name: topic for topic in topics}
         kept = {name: entry for name, entry in self._content.topics.items() if name not in gone}
         self._commit(kept, gone.values())
@@ -157,6 +163,7 @@ class Catalogue:
 
     def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
         """Give topics more partitions: (topic, new number)."""
+        self._settle_writing()
         wanted = list(topics)
         entries = self._content.topics
         grown = {topic.name: entries[topic.name]._replace(partitions=count) for topic, count in wanted}
@@ -164,23 +171,43 @@ class Catalogue:
         for topic, count in wanted:
             self._extend(topic, count)
 
-    def configure(self, changes: Mapping[Topic, Configs]) -> None:
-        """Replace the settings of these topics."""
+    def configure(self, changes: Mapping[Topic, Configs]) -> Generator[Callable[[], object], Any, None]:
+        """Replace the settings of these topics. Yields the write, for another thread (net/slices.py)."""
+        self._settle_writing()
         entries = self._content.topics
         changed = {topic.name: entries[topic.name]._replace(configs=each.own) for topic, each in changes.items()}
-        self._commit({**entries, **changed})
+        content = self._next({**entries, **changed})
+        writing = self._writing = Writing(content, lambda: catalogue_file.write(self._disk, self._path, content))
+        yield writing.write
+        self._settle_writing()
+        if writing.error is not None:
+            raise writing.error
         for topic, configs in changes.items():
-            self._configure(topic, configs)
+            if self.by_name.get(topic.name) is topic:
+                self._configure(topic, configs)
 
     # The file
 
     def _commit(self, entries: dict[str, Entry], gone: Iterable[Topic] = ()) -> None:
+        content = self._next(entries, gone)
+        catalogue_file.write(self._disk, self._path, content)
+        self._content = content
+
+    def _next(self, entries: dict[str, Entry], gone: Iterable[Topic] = ()) -> Content:
         change = self._content.change + 1
         deleting = self._still_deleting()
         deleting.update({topic.topic_id: Deletion(topic.name, change) for topic in gone})
-        content = Content(entries, deleting, change)
-        catalogue_file.write(self._disk, self._path, content)
-        self._content = content
+        return Content(entries, deleting, change)
+
+    def _settle_writing(self) -> None:
+        """Wait until the file is written that another thread writes, and take over what it says."""
+        writing, self._writing = self._writing, None
+        if writing is not None and writing.is_written():
+            self._content = writing.content
+            self._written()
+
+    def _written(self) -> None:
+        """Another thread has written the file."""
 
     def _still_deleting(self) -> dict[bytes, Deletion]:
         """The deletions that are not complete yet."""

@@ -14,6 +14,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import TABLE as BROKER_TABLE
 from coordinatord.config import Settings
 from coordinatord.config.kinds import Setting
+from coordinatord.net.slices import OneAtATime, Slices, Steps
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.topics.configs import Configs, Synonym, is_set, own_synonyms, row_of, text_of
@@ -71,6 +72,9 @@ Asked = tuple[int, str, Changes]
 
 DONE: Failure = (ErrorCode.NONE, None)
 
+GONE = {"": ""}
+"""Stands for the settings of a topic that was deleted: no topic has these."""
+
 INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 
 Key = TypeVar("Key")
@@ -79,28 +83,49 @@ Value = TypeVar("Value")
 
 class _Planned(Generic[Key, Value]):
     """The valid changes of a request that are made in one write; `more` is how many resources get settings of their
-    own that have none.
+    own that have none. `before` is what each change was made of.
     """
 
     def __init__(self) -> None:
         self.changes: dict[Key, Value] = {}
+        self.before: dict[Key, Mapping[str, str]] = {}
+        self.indexes: dict[Key, int] = {}
         self.more = 0
-        self._indexes: list[int] = []
 
-    def add(self, index: int, key: Key, value: Value, more: int = 0) -> None:
+    def add(self, index: int, key: Key, value: Value, before: Mapping[str, str], more: int = 0) -> None:
         """Plan the change that resource number `index` of the request wants."""
         self.changes[key] = value
+        self.before[key] = before
+        self.indexes[key] = index
         self.more += more
-        self._indexes.append(index)
 
-    def make(self, configure: Callable[[Mapping[Key, Value]], object], outcomes: list[Failure]) -> None:
+    def outdated(self, now: Callable[[Key], Mapping[str, str]]) -> list[int]:
+        """Take out the changes of resources that somebody else has changed meanwhile. Returns their numbers."""
+        changed = [key for key, before in self.before.items() if now(key) != before]
+        for key in changed:
+            del self.changes[key], self.before[key]
+        return [self.indexes.pop(key) for key in changed]
+
+    def make(self, configure: Callable[[Mapping[Key, Value]], Steps], outcomes: list[Failure]) -> Steps:
         """Make the changes. If the write fails, none is made, and that is the outcome of each."""
         if self.changes:
             try:
-                configure(self.changes)
+                yield from configure(self.changes)
             except OSError as error:
-                for index in self._indexes:
+                for index in self.indexes.values():
                     outcomes[index] = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+
+
+class _Plan:
+    """What a request changes."""
+
+    def __init__(self, asked: list[Asked], *, replace: bool) -> None:
+        self.asked = asked
+        self.replace = replace
+        self.counts = Counter((kind, name) for kind, name, _ in asked)
+        self.topics = _Planned[Topic, Configs]()
+        self.groups = _Planned[str, dict[str, str]]()
+        self.outcomes: list[Failure] = [DONE] * len(asked)
 
 
 class ConfigApis:
@@ -112,6 +137,7 @@ class ConfigApis:
         self.groups = groups
         self.nodes = nodes
         self.node_id = nodes.node_id
+        self.changes = OneAtATime()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -230,63 +256,81 @@ class ConfigApis:
 
     # Changing
 
-    def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> Slices:
         """Replace a resource's own settings with exactly those of the request."""
-        asked: list[Asked] = [
-            (each.resource_type, each.resource_name, [(config.name, SET, config.value) for config in each.configs])
-            for each in request.resources
-        ]
-        outcomes = self._change(asked, replace=True, dry_run=request.validate_only)
-        responses = [Altered(*outcome, kind, name) for (kind, name, _), outcome in zip(asked, outcomes, strict=True)]
+        return Slices(self.changes.steps(self._alter(request)), is_change=True)
+
+    def _alter(self, request: AlterConfigsRequest) -> Steps:
+        asked: list[Asked] = []
+        for each in request.resources:
+            changes: Changes = [(config.name, SET, config.value) for config in each.configs]
+            asked.append((each.resource_type, each.resource_name, changes))
+            yield
+        outcomes = yield from self._change(_Plan(asked, replace=True), dry_run=request.validate_only)
+        responses = []
+        for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
+            responses.append(Altered(*outcome, kind, name))
+            yield
         return AlterConfigsResponse(0, responses)
 
-    def incremental_alter_configs(
-        self, _context: RequestContext, request: IncrementalAlterConfigsRequest
-    ) -> IncrementalAlterConfigsResponse:
+    def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
         """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
-        asked: list[Asked] = [
-            (
-                each.resource_type,
-                each.resource_name,
-                [(config.name, config.config_operation, config.value) for config in each.configs],
-            )
-            for each in request.resources
-        ]
-        outcomes = self._change(asked, replace=False, dry_run=request.validate_only)
-        responses = [
-            IncrementallyAltered(*outcome, kind, name) for (kind, name, _), outcome in zip(asked, outcomes, strict=True)
-        ]
+        return Slices(self.changes.steps(self._alter_incrementally(request)), is_change=True)
+
+    def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
+        asked: list[Asked] = []
+        for each in request.resources:
+            changes: Changes = [(config.name, config.config_operation, config.value) for config in each.configs]
+            asked.append((each.resource_type, each.resource_name, changes))
+            yield
+        outcomes = yield from self._change(_Plan(asked, replace=False), dry_run=request.validate_only)
+        responses = []
+        for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
+            responses.append(IncrementallyAltered(*outcome, kind, name))
+            yield
         return IncrementalAlterConfigsResponse(0, responses)
 
-    def _change(self, asked: list[Asked], *, replace: bool, dry_run: bool) -> list[Failure]:
+    def _change(self, plan: _Plan, *, dry_run: bool) -> Steps:
         """Check all resources, then make the changes of topics in one write and those of groups in another. Returns an
         outcome for each resource; one that is refused does not stop the others, as in Kafka.
+
+        Nobody is locked out while the resources are checked. What others have changed meanwhile is checked again.
         """
-        counts = Counter((kind, name) for kind, name, _ in asked)
-        topics = _Planned[Topic, Configs]()
-        groups = _Planned[str, dict[str, str]]()
+        if any(kind == GROUP for kind, _ in plan.counts):
+            self.groups.refresh()
+        for index in range(len(plan.asked)):
+            self._check(plan, index)
+            yield
+        if dry_run:
+            return plan.outcomes
         with self.catalogue.changing():
-            if any(kind == GROUP for kind, _ in counts):
+            if plan.groups.changes:
                 self.groups.refresh()
-            outcomes = []
-            for index, (kind, name, changes) in enumerate(asked):
-                if counts[kind, name] > 1:
-                    failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
-                else:
-                    failure = _malformed(changes)
-                if failure is None and kind == TOPIC:
-                    failure = self._plan_topic(topics, index, name, changes, replace=replace)
-                elif failure is None and kind == GROUP:
-                    failure = self._plan_group(groups, index, name, changes, replace=replace)
-                elif failure is None and kind == BROKER:
-                    failure = self._wrong_broker(name) or _fixed(changes)
-                elif failure is None:
-                    failure = INVALID_REQUEST, f"Unknown resource type {kind}"
-                outcomes.append(failure or DONE)
-            if not dry_run:
-                topics.make(self.catalogue.configure, outcomes)
-                groups.make(self.groups.configure, outcomes)
-        return outcomes
+            known = self.catalogue.by_name
+            again = plan.topics.outdated(lambda topic: topic.configs.own if known.get(topic.name) is topic else GONE)
+            again += plan.groups.outdated(self.groups.own)
+            for index in again:
+                self._check(plan, index)
+            yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
+            yield from plan.groups.make(self.groups.configure, plan.outcomes)
+        return plan.outcomes
+
+    def _check(self, plan: _Plan, index: int) -> None:
+        """Plan what the request wants of resource number `index`, or note why that is refused."""
+        kind, name, changes = plan.asked[index]
+        if plan.counts[kind, name] > 1:
+            failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
+        else:
+            failure = _malformed(changes)
+        if failure is None and kind == TOPIC:
+            failure = self._plan_topic(plan.topics, index, name, changes, replace=plan.replace)
+        elif failure is None and kind == GROUP:
+            failure = self._plan_group(plan.groups, index, name, changes, replace=plan.replace)
+        elif failure is None and kind == BROKER:
+            failure = self._wrong_broker(name) or _fixed(changes)
+        elif failure is None:
+            failure = INVALID_REQUEST, f"Unknown resource type {kind}"
+        plan.outcomes[index] = failure or DONE
 
     def _plan_topic(
         self, plan: _Planned[Topic, Configs], index: int, name: str, changes: Changes, *, replace: bool
@@ -296,13 +340,14 @@ class ConfigApis:
         topic = self._topic(name)
         if not isinstance(topic, Topic):
             return topic
+        before = topic.configs.own
         try:
-            own = _changed(topic.configs, {} if replace else topic.configs.own, changes)
+            own = _changed(topic.configs, {} if replace else before, changes)
             configs = Configs(self.settings, own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
-        if own != topic.configs.own:
-            plan.add(index, topic, configs)
+        if own != before:
+            plan.add(index, topic, configs, before)
         return None
 
     def _plan_group(
@@ -313,7 +358,8 @@ class ConfigApis:
         if len(group_id.encode()) > self.settings.group_id_max_bytes:
             return INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
         groups = self.groups
-        own = {} if replace else dict(groups.own(group_id))
+        before = groups.own(group_id)
+        own = {} if replace else dict(before)
         try:
             for name, operation, value in changes:
                 if operation == DELETE:
@@ -325,12 +371,12 @@ class ConfigApis:
             groups.check(own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
-        if own != groups.own(group_id):
-            more = bool(own) - bool(groups.own(group_id))
+        if own != before:
+            more = bool(own) - bool(before)
             if more > 0 and len(groups) + plan.more >= self.settings.max_groups:
                 count = len(groups) + plan.more
                 return ErrorCode.POLICY_VIOLATION, f"{count} groups have settings, max.groups allows no more."
-            plan.add(index, group_id, own, more)
+            plan.add(index, group_id, own, before, more)
         return None
 
     def _topic(self, name: str) -> Topic | Failure:

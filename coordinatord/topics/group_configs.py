@@ -7,7 +7,8 @@ protocol are served; `offsets.retention.minutes` is our addition: in Kafka it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
 
 import orjson
 
@@ -135,13 +136,15 @@ class GroupConfigs:
         if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
             raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
-    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the own settings of these groups durably. Raises OSError when that fails."""
+    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
+        """Replace the own settings of these groups durably. Yields the write, for another thread (net/slices.py). Raises
+        OSError when that fails.
+        """
         changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
         for group_id, own in changes.items():
             if not own:
                 del changed[group_id]
-        replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
+        yield lambda: replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
         self._own = changed
         self.changes += 1
         for group_id, own in changes.items():

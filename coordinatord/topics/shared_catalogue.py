@@ -129,6 +129,10 @@ class SharedCatalogue(Catalogue):
             self.followed()
         self._shared.changed(self._content.change)
 
+    def _written(self) -> None:
+        self.followed()
+        self._shared.changed(self._content.change)
+
     def _still_deleting(self) -> dict[bytes, Deletion]:
         followed = self._shared.followed_by_all
         return {topic_id: each for topic_id, each in self._content.deleting.items() if each.change > followed}

@@ -13,6 +13,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory, LogWriter
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
+from coordinatord.net.slices import Slices, run_through
 from coordinatord.topics import Topics, catalogue_file
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -204,6 +205,8 @@ class World:
         context.codec.encode_request(request, out)
         context.request = context.codec.decode_request(bytes(out), 0, len(out))
         response = self.handlers[api_key](context, context.request)
+        if isinstance(response, Slices):
+            response = run_through(response.steps)
         if response is not None:
             context.reply(response)
         return context

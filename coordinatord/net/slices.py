@@ -1,0 +1,212 @@
+"""Responses that are made in slices, so that no request holds the event loop for long.
+
+A handler whose work grows with its request, or with what the coordinator has, returns `Slices`: a generator that yields
+where it can be interrupted, and returns the response. The generator runs for `SLICE_S`; then other work has its turn.
+All generators of a process share these slices, in turn: a hundred such requests take longer, and delay others as little
+as one. What it yields says when it goes on:
+
+- None: as soon as its turn comes again;
+- a function: another thread calls it, and the generator gets what it returns, or raises what it raises;
+- `Wait`: when somebody calls it back.
+
+The state of the coordinator may change wherever the generator yields.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from time import perf_counter
+from typing import Any, Final, Protocol
+
+SLICE_S: Final = 0.004
+"""How long a slice may take: what a neighbour's request waits at most, besides its own kind of work."""
+
+BETWEEN_LOOKS: Final = 16
+"""How often a generator yields between two looks at the clock."""
+
+MAX_RUNNING: Final = 8
+"""Requests that are served in slices at one time. What one of them may hold is limited; later ones wait undecoded."""
+
+
+class Wait:
+    """Yielded by a generator that waits: `begin` is given the function that lets it go on."""
+
+    __slots__ = ("begin",)
+
+    def __init__(self, begin: Callable[[Callable[[], object]], object]) -> None:
+        self.begin = begin
+
+
+Steps = Generator[Callable[[], Any] | Wait | None, Any, Any]
+
+
+class Slices:
+    """A handler's answer: the response comes from these steps. `is_change`: they go on although the peer has gone."""
+
+    __slots__ = ("is_change", "steps")
+
+    def __init__(self, steps: Steps, *, is_change: bool = False) -> None:
+        self.steps = steps
+        self.is_change = is_change
+
+
+class Aside(Protocol):
+    """Calls `job` on another thread, and then `done` with its result or its exception on the loop's."""
+
+    def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> object: ...
+
+
+def at_once(job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+    """An Aside without a thread."""
+    try:
+        result = job()
+    except Exception as error:
+        done(None, error)
+        return
+    done(result, None)
+
+
+class _Running:
+    """A generator on its way. `finished` is given the response, `failed` the exception of a bug."""
+
+    __slots__ = ("error", "failed", "finished", "is_given_up", "slices", "value")
+
+    def __init__(
+        self,
+        slices: Slices,
+        finished: Callable[[Any], object],
+        failed: Callable[[], object],
+        is_given_up: Callable[[], bool],
+    ) -> None:
+        self.slices = slices
+        self.finished = finished
+        self.failed = failed
+        self.is_given_up = is_given_up
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class Slicer:
+    """Runs generators, a slice in each turn of the event loop."""
+
+    def __init__(self, call_soon: Callable[..., object], aside: Aside = at_once) -> None:
+        self._call_soon = call_soon
+        self._aside = aside
+        self._ready: deque[_Running] = deque()
+        self._waiting: deque[_Running] = deque()
+        self._is_due = False
+        #: generators that have begun and have not ended
+        self.running = 0
+
+    def run(
+        self,
+        slices: Slices,
+        finished: Callable[[Any], object],
+        failed: Callable[[], object],
+        is_given_up: Callable[[], bool],
+    ) -> None:
+        """Run the steps from the next turn on. `failed` is called within the handler of the exception."""
+        running = _Running(slices, finished, failed, is_given_up)
+        if self.running >= MAX_RUNNING:
+            self._waiting.append(running)
+            return
+        self.running += 1
+        self._resume(running)
+
+    def _resume(self, running: _Running) -> None:
+        self._ready.append(running)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """One slice of the generator whose turn it is."""
+        self._is_due = False
+        running = self._ready.popleft()
+        if self._ready:
+            self._is_due = True
+            self._call_soon(self._turn)
+        slices = running.slices
+        if not slices.is_change and running.is_given_up():
+            slices.steps.close()
+            self._end()
+            return
+        try:
+            self._slice(running)
+        except StopIteration as end:
+            self._end()
+            try:
+                running.finished(end.value)
+            except Exception:
+                running.failed()
+        except Exception:
+            self._end()
+            running.failed()
+
+    def _slice(self, running: _Running) -> None:
+        steps, value, error = running.slices.steps, running.value, running.error
+        running.value = running.error = None
+        end_s = perf_counter() + SLICE_S
+        yields = 0
+        waits = steps.send(value) if error is None else steps.throw(error)
+        while waits is None:
+            yields += 1
+            if yields % BETWEEN_LOOKS == 0 and perf_counter() >= end_s:
+                self._resume(running)
+                return
+            waits = next(steps)
+
+        def done(result: Any, error: BaseException | None) -> None:
+            running.value, running.error = result, error
+            self._resume(running)
+
+        if isinstance(waits, Wait):
+            waits.begin(lambda: self._resume(running))
+        else:
+            self._aside(waits, done)
+
+    def _end(self) -> None:
+        self.running -= 1
+        if self._waiting:
+            self.running += 1
+            self._resume(self._waiting.popleft())
+
+
+class OneAtATime:
+    """Changes that must not overlap: each waits for those that came before."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def steps(self, steps: Steps) -> Steps:
+        """The same steps, once it is their turn."""
+        if self._is_busy:
+            yield Wait(self._waiting.append)
+        self._is_busy = True
+        try:
+            return (yield from steps)
+        finally:
+            if self._waiting:
+                self._waiting.popleft()()  # still busy
+            else:
+                self._is_busy = False
+
+
+def run_through(steps: Steps) -> Any:
+    """The steps' result, without a pause: for a request that is small, and for tests."""
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            waits = steps.send(value) if error is None else steps.throw(error)
+            value = error = None
+            if waits is not None:
+                assert not isinstance(waits, Wait), "nobody would call back"
+                try:
+                    value = waits()
+                except Exception as raised:
+                    error = raised
+    except StopIteration as end:
+        return end.value

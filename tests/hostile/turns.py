@@ -1,0 +1,151 @@
+"""A daemon in this process, on an event loop that measures the CPU time of each of its turns.
+
+A turn is everything that the loop's thread does between two waits: a neighbour's request waits as long. Measured as
+CPU time of that thread, so that other programs do not disturb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from coordinatord.config import Settings
+from coordinatord.config.address import parse_listeners
+from coordinatord.daemon.daemon import Daemon
+from coordinatord.observe.health import HealthState
+from coordinatord.observe.logger import silent
+from kafka_wire import registry
+from kafka_wire.schema import schema_of
+from tests.shell import request_frame, response_of
+
+HOST = "127.0.0.1"
+PATIENCE_S = 60.0
+
+
+class MeasuringSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+    """Knows the longest time between two waits, in seconds of CPU time."""
+
+    began_s = 0.0
+    longest_s = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        if self.began_s:
+            self.longest_s = max(self.longest_s, time.thread_time() - self.began_s)
+        found = super().select(timeout)
+        self.began_s = time.thread_time()
+        return found
+
+
+class Peer:
+    """A client with a blocking socket."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection((HOST, port), timeout=PATIENCE_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, message: Any, version: int) -> int:
+        frame = request_frame(message, version, 1)
+        self.socket.sendall(frame)
+        return len(frame)
+
+    def receive(self) -> bytes:
+        """The next answer, without its size; empty if the connection was closed."""
+        head = self._read(4)
+        return self._read(struct.unpack(">i", head)[0]) if head else b""
+
+    def ask(self, message: Any, version: int) -> Any:
+        self.send(message, version)
+        data = self.receive()
+        assert data, "the connection was closed"
+        return response_of(registry.codec(schema_of(type(message)).api_key or 0, version), data)[1]
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray(size)
+        view, at = memoryview(data), 0
+        while at < size:
+            try:
+                got = self.socket.recv_into(view[at:])
+            except ConnectionError:
+                got = 0
+            if not got:
+                return b""
+            at += got
+        return bytes(data)
+
+
+class Measured:
+    """The daemon, on its own thread."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.settings = dataclasses.replace(
+            Settings(),
+            **{
+                "log_dirs": str(directory / "data"),
+                "listeners": parse_listeners(f"{HOST}:0"),
+                "log_flush": "never",
+                "group_initial_rebalance_delay_ms": 0,
+                **settings,
+            },
+        )
+        self.port = 0
+        self.daemon: Daemon | None = None
+        self.selector = MeasuringSelector()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop = asyncio.SelectorEventLoop(self.selector)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE_S), "no start"
+
+    def stop(self) -> None:
+        assert self.daemon is not None
+        self._loop.call_soon_threadsafe(self.daemon.request_stop, "the test is over")
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "no end"
+
+    def longest_s(self) -> float:
+        """The longest turn since the last call."""
+        longest, self.selector.longest_s = self.selector.longest_s, 0.0
+        return longest
+
+    def peer(self) -> Peer:
+        return Peer(self.port)
+
+    def _run(self) -> None:
+        with silent():
+            self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        daemon = self.daemon = Daemon(self.settings, self._loop)
+        await daemon.start()
+        while daemon.health.state is not HealthState.READY:  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0.001)
+        self.port = daemon.bound[0][2]
+        self._ready.set()
+        await daemon.wait()
+        await daemon.stop()
+
+
+@contextlib.contextmanager
+def measured(directory: Path, **settings: Any) -> Iterator[Measured]:
+    """A measured daemon for the duration of the block."""
+    made = Measured(directory, **settings)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
