@@ -167,7 +167,7 @@ MUTANTS = (
            "if self._owned is None:\n        return True", "if self._owned is None:\n        return False",
            "a member that does not say what it owns is taken to have given up what it has to",
            "consumer", "NoDoubleClientAssignment"),
-    Mutant("revoking-is-free", GROUP + "consumer.state:ConsumerGroup._count",
+    Mutant("revoking-is-free", GROUP + "consumer.state:ConsumerGroup._own_all",
            "for part in (member.assigned, member.revoking):", "for part in (member.assigned,):",
            "partitions that a member has yet to give up count as free",
            "consumer", "ValidPartitionEpoch"),

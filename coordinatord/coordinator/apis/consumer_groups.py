@@ -46,7 +46,8 @@ class ConsumerGroups:
         version = context.api_version
         if len(request.group_id) > self.max_group_id_bytes:
             return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
-        if sum(map(len, request.subscribed_topic_names or ())) > self.max_metadata_bytes:
+        names = request.subscribed_topic_names
+        if names is not None and sum(map(len, names)) > self.max_metadata_bytes:
             return refuse(request, version, ErrorCode.POLICY_VIOLATION)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):

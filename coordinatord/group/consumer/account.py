@@ -241,7 +241,7 @@ def follow(before: ConsumerGroup | None, after: ConsumerGroup | None, now_ms: in
     if after is None:
         return
     account = open_account(after)
-    if account is None or account.trigger is not result.trigger:  # else the new account has them
+    if result.changes and (account is None or account.trigger is not result.trigger):  # else the new account has them
         after.came |= _newcomers(result)
     if account is not None:
         state = after.state

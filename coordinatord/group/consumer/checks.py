@@ -33,13 +33,12 @@ def request_refusal(
     epoch = request.member_epoch
     if (member_id_required or epoch > 0 or epoch == LEAVING) and not request.member_id.strip():
         return _invalid("MemberId can't be empty.")
-    for what, value in (
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
-    ):
-        if value is not None and not value.strip():
-            return _invalid(f"{what} can't be empty.")
+    if not request.group_id.strip():
+        return _invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        return _invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        return _invalid("RackId can't be empty.")
     if epoch == 0:
         if request.rebalance_timeout_ms == -1:
             return _invalid("RebalanceTimeoutMs must be provided in first request.")
@@ -57,10 +56,15 @@ def request_refusal(
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(sorted(limits.assignors, reverse=True))}.",  # in Kafka a set of two
         )
-    texts = (request.member_id, request.instance_id, request.rack_id, request.subscribed_topic_regex)
-    if any(len(text or "") > MAX_ID_CHARACTERS for text in (*texts, *(request.subscribed_topic_names or ()))):
+    if len(request.member_id) > MAX_ID_CHARACTERS or _is_too_long(request):
         return _invalid(f"Ids and names may have {MAX_ID_CHARACTERS} characters.")  # more could not be logged
     return None
+
+
+def _is_too_long(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether anything is of what a member says when it joins."""
+    texts = (request.instance_id, request.rack_id, request.subscribed_topic_regex)
+    return any(len(text or "") > MAX_ID_CHARACTERS for text in (*texts, *(request.subscribed_topic_names or ())))
 
 
 def group_refusal(group: Group, limits: Limits, member_epoch: int) -> Refusal | None:

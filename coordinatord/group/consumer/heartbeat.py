@@ -14,6 +14,7 @@ from coordinatord.group.consumer.account import moved
 from coordinatord.group.consumer.causes import member_changed
 from coordinatord.group.consumer.checks import (
     Refusal,
+    epoch_refusal,
     expression_refusal,
     group_refusal,
     member_refusal,
@@ -49,9 +50,13 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     surroundings = group.surroundings
     assert surroundings is not None, "without them nobody serves this request"
     request = event.request
-    answered = _steady(group, surroundings, event, now_ms)
-    if answered is not None:
-        return answered
+    found = says_nothing_of_itself(group, surroundings, request, event.client_id, event.client_host)
+    if found is not None:
+        answered = _steady(group, surroundings, found, request, now_ms) or _go_on(
+            group, surroundings, found, event, now_ms
+        )
+        if answered is not None:
+            return answered
     result = Result()
     refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
     if refusal is None and request.member_epoch < 0:
@@ -67,12 +72,19 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     return result
 
 
-def steady(
+class Found(NamedTuple):
+    """A member that has sent a heartbeat."""
+
+    consumer: ConsumerGroup
+    member: ConsumerMember
+    session: Session
+
+
+def says_nothing_of_itself(
     group: Group, surroundings: Surroundings, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
-) -> tuple[Session, Result] | None:
-    """The answer to nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any
-    other. As long as the group's version, the topics and the limits stay the same, it is the same one; only the
-    session's deadline moves.
+) -> Found | None:
+    """The member, if it says at most what it owns, and no topics or expressions have to be looked at: then no record
+    about it is written, and the group's epoch does not rise. It may be fenced still.
     """
     consumer = group.consumer
     if consumer is None:
@@ -82,42 +94,84 @@ def steady(
     if (
         member is None
         or session is None
-        or request.member_epoch != member.epoch
-        or not (consumer.epoch == consumer.assignment_epoch == member.epoch > 0)
-        or member.state is not MemberState.STABLE
-        or member.classic is not None
-        or consumer.expressions
-        or consumer.topics_version != surroundings.topics.version
-        or (request.instance_id is not None and request.instance_id != member.instance_id)
-        or request.rack_id is not None
-        or request.rebalance_timeout_ms != NOT_SET
+        or request.member_epoch <= 0
         or request.subscribed_topic_names is not None
         or request.subscribed_topic_regex is not None
         or request.server_assignor is not None
+        or request.rack_id is not None
+        or request.rebalance_timeout_ms != NOT_SET
+        or member.classic is not None
+        or member.state is MemberState.UNKNOWN
+        or consumer.expressions
+        or consumer.topics_version != surroundings.topics.version
         or client_id != member.client_id
         or client_host != member.client_host
     ):
         return None
-    interval_ms = surroundings.limits.heartbeat_interval_ms(group.group_id)
-    known: Result | None = session.steady
-    if known is None or (known.reply.member_epoch, known.reply.heartbeat_interval_ms) != (member.epoch, interval_ms):
-        reply = ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id, member_epoch=member.epoch, heartbeat_interval_ms=interval_ms
-        )
-        session.steady = known = Result(reply=reply)
-    return session, known
+    instance_id = request.instance_id
+    if instance_id is not None and consumer.static_members.get(instance_id) != member.member_id:
+        return None
+    return Found(consumer, member, session)
 
 
-def _steady(group: Group, surroundings: Surroundings, event: ConsumerHeartbeat, now_ms: int) -> Result | None:
-    """Answer it, and give the member more time."""
-    found = steady(group, surroundings, event.request, event.client_id, event.client_host)
+def steady(
+    group: Group, surroundings: Surroundings, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> tuple[Session, Result] | None:
+    """The answer to nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any
+    other. As long as the group's version, the topics and the limits stay the same, it is the same one; only the
+    session's deadline moves.
+    """
+    found = says_nothing_of_itself(group, surroundings, request, client_id, client_host)
     if found is None:
         return None
-    session, result = found
+    result = _nothing_new(group, surroundings, found, request)
+    return None if result is None else (found.session, result)
+
+
+def _nothing_new(
+    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest
+) -> Result | None:
+    consumer, member, session = found
+    epoch = member.epoch
+    if request.member_epoch != epoch or not (consumer.epoch == consumer.assignment_epoch == epoch):
+        return None
+    if member.state is not MemberState.STABLE:
+        return None
+    interval_ms = surroundings.limits.heartbeat_interval_ms(group.group_id)
+    known: Result | None = session.steady
+    if known is None or (known.reply.member_epoch, known.reply.heartbeat_interval_ms) != (epoch, interval_ms):
+        reply = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
+        )
+        session.steady = known = Result(reply=reply)
+    return known
+
+
+def _steady(
+    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result | None:
+    """Answer it, and give the member more time."""
+    result, session = _nothing_new(group, surroundings, found, request), found.session
+    if result is None:
+        return None
     timeout_ms = surroundings.limits.session_timeout_ms(group.group_id)
     if now_ms + timeout_ms < session.timer_ms:
         return None  # the timeout is shorter than before: the timer has to be set again
     session.timeout_ms, session.deadline_ms = timeout_ms, now_ms + timeout_ms
+    return result
+
+
+def _go_on(group: Group, surroundings: Surroundings, found: Found, event: ConsumerHeartbeat, now_ms: int) -> Result:
+    """Most heartbeats of a rebalance: a member goes on to its target, or asks whether there is one."""
+    consumer, member, _session = found
+    request = event.request
+    refusal = epoch_refusal(member, request.member_epoch, request.topic_partitions)
+    if refusal is not None:
+        return refused(refusal)
+    result = Result()
+    before = Before.of(consumer, None, joins=False)
+    heard = Heard(event, member.member_id, member.assigned, False, False, consumer.assignment_epoch)
+    _answer(group, consumer, surroundings, before, heard, now_ms, result)
     return result
 
 
@@ -171,10 +225,23 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
         refresh_epoch(group, consumer, surroundings, None, now_ms, result)
     is_changed = changed or expression is not Change.NONE
     heard = Heard(event, said.member_id, before.assigned, is_changed, is_unlisted, epoch_before)
-    session_ms = surroundings.limits.session_timeout_ms(group_id)
-    keep_alive(group_id, consumer, said.member_id, session_ms, now_ms, result)
-    may_wait = event.reply_to is not None
-    if update_target(group, consumer, surroundings, order, said.member_id, now_ms, result, may_wait=may_wait):
+    _answer(group, consumer, surroundings, order, heard, now_ms, result)
+
+
+def _answer(
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: Surroundings,
+    before: Before,
+    heard: Heard,
+    now_ms: int,
+    result: Result,
+) -> None:
+    """Answer a heartbeat that has been accepted, now or when there is a target assignment."""
+    group_id, member_id = group.group_id, heard.member_id
+    keep_alive(group_id, consumer, member_id, surroundings.limits.session_timeout_ms(group_id), now_ms, result)
+    may_wait = heard.event.reply_to is not None
+    if update_target(group, consumer, surroundings, before, member_id, now_ms, result, may_wait=may_wait):
         assert consumer.assigning is not None
         consumer.assigning.heard = heard
     else:

@@ -44,6 +44,8 @@ def update_expression(
     is_converted: bool = False,
 ) -> Change:
     """The member's record has been written: write what follows for expressions, and have them resolved if need be."""
+    if not consumer.expressions and before.expression == after.expression:
+        return Change.NONE
     change = Change.NONE
     is_needed = False
     count, first = len(consumer.resolved), next(iter(consumer.resolved.values()), None)

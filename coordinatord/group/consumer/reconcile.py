@@ -89,7 +89,8 @@ class Reconciliation:
                     free.append(partition)
             if free:
                 awaited[topic_id] = free
-        assigned = {topic_id: assigned[topic_id] for topic_id in placed(UUIDS, assigned)}
+        if len(assigned) > 1:
+            assigned = {topic_id: assigned[topic_id] for topic_id in placed(UUIDS, assigned)}
         if revoking and self._still_owns(revoking):
             revoking = {topic_id: revoking[topic_id] for topic_id in placed(UUIDS, revoking)}
             return self._moved(MemberState.UNREVOKED_PARTITIONS, member_epoch, assigned, revoking)

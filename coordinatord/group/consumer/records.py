@@ -121,15 +121,14 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], expressions: Iter
 def epochs_of(parts: Sequence[TopicPartitions], member_epoch: int) -> Epochs:
     """What a member owns, from its record. Kafka before 4.2 wrote no epochs: then they count as the member's."""
     found: dict[bytes, dict[int, int]] = {}
-    if not parts:
-        return found
     for part in parts:
         epochs = part.assignment_epochs
         if epochs is None or len(epochs) != len(part.partitions):
             epochs = [max(member_epoch, 0)] * len(part.partitions)
         of_topic = dict(zip(part.partitions, epochs, strict=True))
-        found[part.topic_id] = {each: of_topic[each] for each in placed(INTEGERS, of_topic)}
-    return {topic_id: found[topic_id] for topic_id in placed(UUIDS, found)}
+        order = placed(INTEGERS, of_topic)
+        found[part.topic_id] = of_topic if order == part.partitions else {each: of_topic[each] for each in order}
+    return found if len(found) < 2 else {topic_id: found[topic_id] for topic_id in placed(UUIDS, found)}
 
 
 def state_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
@@ -138,4 +137,4 @@ def state_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
 
 
 def _parts(epochs: Epochs) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id, list(of_topic), list(of_topic.values())) for topic_id, of_topic in epochs.items()]
+    return [TopicPartitions(topic_id, [*of_topic], [*of_topic.values()]) for topic_id, of_topic in epochs.items()]

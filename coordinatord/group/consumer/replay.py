@@ -88,15 +88,15 @@ def _current(
         if known is not None:
             consumer.put(known.moved(LEAVING, LEAVING, known.state, {}, {}))
         return
-    consumer.put(
-        (known or ConsumerMember(key.member_id)).moved(
-            value.member_epoch,
-            value.previous_member_epoch,
-            state_of(value),
-            epochs_of(value.assigned_partitions, value.member_epoch),
-            epochs_of(value.partitions_pending_revocation, value.member_epoch),
-        )
+    epoch = value.member_epoch
+    assigned, revoking = value.assigned_partitions, value.partitions_pending_revocation
+    member = (known or ConsumerMember(key.member_id)).moved(
+        epoch, value.previous_member_epoch, state_of(value), epochs_of(assigned, epoch), epochs_of(revoking, epoch)
     )
+    if known is None:
+        consumer.put(member)
+    else:
+        consumer.move(member, known)
 
 
 def _target(

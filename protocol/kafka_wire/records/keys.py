@@ -9,7 +9,7 @@ the records of consumer groups (KIP-848).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_wire import errors
@@ -90,6 +90,9 @@ _KEY_FIXED_BYTES = 10
 """Size of an OffsetCommitKey without its strings: type, two lengths, partition."""
 NO_TIMESTAMP = -1
 
+_key_encoders: dict[type[Any], Callable[[Any, bytearray], None]] = {}
+_value_encoders: dict[type[Any], Callable[[Any, bytearray], None]] = {}
+
 _encode_offset_commit_key = encoder(OffsetCommitKey, 0)
 _encode_group_metadata = encoder(GroupMetadataValue, GROUP_METADATA_VALUE_VERSION)
 
@@ -103,12 +106,18 @@ def encode_key(key: Any) -> bytes:
         out = bytearray(b"\0\1")
         _encode_offset_commit_key(key, out)
         return bytes(out)
-    record_type = RECORD_TYPE_OF.get(type(key))
-    if record_type is None:
-        raise errors.EncodeError(f"{type(key).__name__} is not a key of __consumer_offsets")
-    out = bytearray((0, record_type))
-    encoder(type(key), 0)(key, out)
+    encode = _key_encoders.get(type(key)) or _key_encoder(type(key))
+    out = bytearray((0, RECORD_TYPE_OF[type(key)]))
+    encode(key, out)
     return bytes(out)
+
+
+def _key_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
+    """Finds what encodes a consumer group's keys of a class when the first one is written: few daemons do."""
+    if cls not in CONSUMER_GROUP_KEYS:
+        raise errors.EncodeError(f"{cls.__name__} is not a key of __consumer_offsets")
+    found = _key_encoders[cls] = encoder(cls, 0)
+    return found
 
 
 def group_of(key: Any) -> str:
@@ -126,13 +135,22 @@ def encode_value(value: Any) -> bytes:
     if type(value) is OffsetCommitValue:
         expires = value.expire_timestamp >= 0
         version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
-    elif type(value) in CONSUMER_GROUP_VALUES:
-        version = CONSUMER_GROUP_VALUE_VERSION
     else:
-        raise errors.EncodeError(f"{type(value).__name__} is not a value of __consumer_offsets")
+        encode = _value_encoders.get(type(value)) or _value_encoder(type(value))
+        out = bytearray((0, CONSUMER_GROUP_VALUE_VERSION))
+        encode(value, out)
+        return bytes(out)
     out = bytearray((0, version))
     encoder(type(value), version)(value, out)
     return bytes(out)
+
+
+def _value_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
+    """The same for values."""
+    if cls not in CONSUMER_GROUP_VALUES:
+        raise errors.EncodeError(f"{cls.__name__} is not a value of __consumer_offsets")
+    found = _value_encoders[cls] = encoder(cls, CONSUMER_GROUP_VALUE_VERSION)
+    return found
 
 
 def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]) -> list[bytes]:
