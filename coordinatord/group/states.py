@@ -1,4 +1,5 @@
-"""A classic group's states and the transitions between them; and the rebalance ledger's words for causes.
+"""A classic group's states and the transitions between them; those of consumer groups and their members, which
+consumer/state.py explains; and the rebalance ledger's words for causes.
 
 | state               | members                                   | leaves it when                                     |
 |---------------------|-------------------------------------------|----------------------------------------------------|
@@ -11,7 +12,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final
 
 from kafka_wire.records.rebalance_ledger import Cause as Cause
@@ -50,3 +51,32 @@ NEXT_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
     DEAD: frozenset({DEAD}),
 }
 """All transitions: no other is allowed. A restored group starts in Empty or Stable."""
+
+
+class ConsumerState(Enum):
+    """Kafka's ConsumerGroupState; `shown` is the name that ListGroups shows."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    __hash__ = object.__hash__
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class MemberState(IntEnum):
+    """Kafka's MemberState, as it is logged."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, value: int) -> MemberState:
+        """Other values come from later versions of Kafka."""
+        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN

@@ -305,7 +305,8 @@ class AnswerLine:
         held = self.held.popleft()
         self._held_count -= len(held.parts)
         self._logged_bytes -= held.request_bytes
-        is_full = self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES
-        if not is_full and not any(len(other.data) > MAX_HELD_BYTES for other in self.held):
-            self.stops &= ~LOG
+        if self.stops & LOG:
+            is_full = self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES
+            if not is_full and not any(len(other.data) > MAX_HELD_BYTES for other in self.held):
+                self.stops &= ~LOG
         return held

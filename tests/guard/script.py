@@ -16,10 +16,16 @@ from coordinatord.daemon.daemon import Daemon
 from coordinatord.group.states import STABLE
 from coordinatord.net.connection import Connection
 from kafka_wire import registry
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -103,6 +109,18 @@ class Stage:
         made = await self.ask(client, CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 1)]), 5)
         assert made.topics[0].error_code == ErrorCode.NONE
 
+    async def reconciled(self, client: Client, member_id: str) -> int:
+        """A member of a consumer group says that it owns what it is to own. Returns its epoch."""
+        consumer = self.daemon.coordinator.actors["group"].group.consumer
+        assert consumer is not None
+        member = consumer.members[member_id]
+        owned = [TopicPartitions(topic_id, list(epochs)) for topic_id, epochs in member.assigned.items()]
+        request = ConsumerGroupHeartbeatRequest("group", member_id, member.epoch, topic_partitions=owned)
+        answer = await self.ask(client, request, 1)
+        assert answer.error_code == ErrorCode.NONE
+        epoch: int = answer.member_epoch
+        return epoch
+
     async def member(self, client: Client, group: str) -> tuple[str, int]:
         """A group of one member: its id and generation."""
         member_id = (await self.ask(client, join(group), 9)).member_id
@@ -140,6 +158,12 @@ def script(what: str, per_round: int = IN_ROUND) -> Callable[[Script], Script]:
 def join(group: str, member_id: str = "") -> JoinGroupRequest:
     protocols = [JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\5topic\0\0\0\0\xff\xff\xff\xff")]
     return JoinGroupRequest(group, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS, member_id, None, "consumer", protocols)
+
+
+def consumer_join(member_id: str, topics: list[str]) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        "group", member_id, 0, rebalance_timeout_ms=60_000, subscribed_topic_names=topics, topic_partitions=[]
+    )
 
 
 def sync(group: str, generation: int, *members: str) -> SyncGroupRequest:
@@ -288,6 +312,37 @@ async def _rebalances(stage: Stage, join_version: int, sync_version: int) -> Asy
         generation += 1
         await stage.send([*zip(clients, rejoins, strict=True), *syncs()])
         assert all(len(client.transport.written) > 70 for client in clients), "two answers each"
+        yield
+
+
+@script("a heartbeat by which a member of a consumer group reaches the next epoch")
+async def consumer_move(stage: Stage) -> AsyncIterator[None]:
+    ids = [f"member-{number:02d}" for number in range(IN_ROUND)]
+    clients = [Client(stage) for _ in ids]
+    restless = Client(stage)
+    await stage.ask(restless, CreateTopicsRequest([CreatableTopic("moving", 2 * (IN_ROUND + 1), 1)]), 5)
+    without_interval = [AlterableConfig("consumer.assignment.interval.ms", 0, "0")]
+    await stage.ask(restless, IncrementalAlterConfigsRequest([AlterConfigsResource(32, "group", without_interval)]), 1)
+    topics = [["moving"], ["moving", "another"]]
+    epoch = 0
+    for client, member_id in [*zip(clients, ids, strict=True), (restless, "restless")]:
+        joined = await stage.ask(client, consumer_join(member_id, topics[0]), 1)
+        assert joined.error_code == ErrorCode.NONE
+        epoch = joined.member_epoch
+    reached = dict.fromkeys(ids, epoch)
+    for _ in range(IN_ROUND):  # the first had everything, and each gives up what the next ones are to have
+        for client, member_id in [*zip(clients, ids, strict=True), (restless, "restless")]:
+            reached[member_id] = await stage.reconciled(client, member_id)
+    assert set(reached.values()) == {epoch}
+    while True:
+        topics.reverse()
+        request = ConsumerGroupHeartbeatRequest("group", "restless", epoch, subscribed_topic_names=topics[0])
+        assert (await stage.ask(restless, request, 1)).member_epoch == epoch + 1
+        moves = [ConsumerGroupHeartbeatRequest("group", member_id, epoch) for member_id in ids]
+        frames = [request_frame(each, 1, 1) for each in moves]
+        await stage.send(list(zip(clients, frames, strict=True)))
+        epoch += 1
+        assert {client.take(moves[0], 1).member_epoch for client in clients} == {epoch}
         yield
 
 

@@ -341,6 +341,8 @@ def _owned(member: ConsumerMember) -> Target:
 
 def _sheds(before: ConsumerMember, after: ConsumerMember) -> bool:
     """Whether the member has given up partitions without being told to first."""
+    if before.assigned == after.assigned:
+        return False
     return any(not partitions.keys() <= after.assigned.get(topic_id, {}).keys()
                for topic_id, partitions in before.assigned.items())  # fmt: skip
 

@@ -72,12 +72,8 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     return result
 
 
-class Found(NamedTuple):
-    """A member that has sent a heartbeat."""
-
-    consumer: ConsumerGroup
-    member: ConsumerMember
-    session: Session
+Found = tuple[ConsumerGroup, ConsumerMember, Session]
+"""A member that has sent a heartbeat."""
 
 
 def says_nothing_of_itself(
@@ -111,7 +107,7 @@ def says_nothing_of_itself(
     instance_id = request.instance_id
     if instance_id is not None and consumer.static_members.get(instance_id) != member.member_id:
         return None
-    return Found(consumer, member, session)
+    return consumer, member, session
 
 
 def steady(
@@ -125,7 +121,7 @@ def steady(
     if found is None:
         return None
     result = _nothing_new(group, surroundings, found, request)
-    return None if result is None else (found.session, result)
+    return None if result is None else (found[2], result)
 
 
 def _nothing_new(
@@ -151,9 +147,10 @@ def _steady(
     group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result | None:
     """Answer it, and give the member more time."""
-    result, session = _nothing_new(group, surroundings, found, request), found.session
+    result = _nothing_new(group, surroundings, found, request)
     if result is None:
         return None
+    session = found[2]
     timeout_ms = surroundings.limits.session_timeout_ms(group.group_id)
     if now_ms + timeout_ms < session.timer_ms:
         return None  # the timeout is shorter than before: the timer has to be set again
@@ -169,7 +166,7 @@ def _go_on(group: Group, surroundings: Surroundings, found: Found, event: Consum
     if refusal is not None:
         return refused(refusal)
     result = Result()
-    before = Before.of(consumer, None, joins=False)
+    before = Before.of(consumer, None, joins=False) if consumer.assignment_epoch < consumer.epoch else None
     heard = Heard(event, member.member_id, member.assigned, False, False, consumer.assignment_epoch)
     _answer(group, consumer, surroundings, before, heard, now_ms, result)
     return result
@@ -232,16 +229,20 @@ def _answer(
     group: Group,
     consumer: ConsumerGroup,
     surroundings: Surroundings,
-    before: Before,
+    before: Before | None,
     heard: Heard,
     now_ms: int,
     result: Result,
 ) -> None:
-    """Answer a heartbeat that has been accepted, now or when there is a target assignment."""
+    """Answer a heartbeat that has been accepted, now or when there is a target assignment. `before`: None if the one
+    that there is is the group's epoch's.
+    """
     group_id, member_id = group.group_id, heard.member_id
     keep_alive(group_id, consumer, member_id, surroundings.limits.session_timeout_ms(group_id), now_ms, result)
     may_wait = heard.event.reply_to is not None
-    if update_target(group, consumer, surroundings, before, member_id, now_ms, result, may_wait=may_wait):
+    if before is not None and update_target(
+        group, consumer, surroundings, before, member_id, now_ms, result, may_wait=may_wait
+    ):
         assert consumer.assigning is not None
         consumer.assigning.heard = heard
     else:

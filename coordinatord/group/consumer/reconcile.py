@@ -95,7 +95,7 @@ class Reconciliation:
             revoking = {topic_id: revoking[topic_id] for topic_id in placed(UUIDS, revoking)}
             return self._moved(MemberState.UNREVOKED_PARTITIONS, member_epoch, assigned, revoking)
         state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
-        return self._moved(state, self._epoch, self._with(assigned, awaited), {})
+        return self._moved(state, self._epoch, self._with(assigned, awaited) if awaited else assigned, {})
 
     def _topics(self) -> list[bytes]:
         """Topics of the target and of what the member owns, in the order of Kafka's set of them."""
@@ -107,8 +107,6 @@ class Reconciliation:
 
     def _with(self, assigned: dict[bytes, dict[int, int]], awaited: dict[bytes, list[int]]) -> Epochs:
         """Add partitions that the member gets in this epoch."""
-        if not awaited:
-            return assigned
         order = collected(UUIDS, assigned)
         for topic_id in placed(UUIDS, awaited):
             free = awaited[topic_id]
@@ -153,5 +151,5 @@ class Reconciliation:
 
 
 def _copied_size(keys: Sized) -> int:
-    """Buckets of `new HashMap<>(map)`."""
-    return table_size(roomy(len(keys))) if keys else SMALLEST_TABLE
+    """Buckets of `new HashMap<>(map)`: of a table_size that is roomy."""
+    return 1 << (len(keys) * 4 // 3).bit_length() if keys else SMALLEST_TABLE

@@ -28,13 +28,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from coordinatord.group.consumer.assignors.spec import Slices
 from coordinatord.group.consumer.assignors.tables import SMALLEST_TIMELINE, timeline_table
 from coordinatord.group.consumer.metadata_hash import group_hash
 from coordinatord.group.consumer.topics import Topic, Topics
+from coordinatord.group.states import ConsumerState as ConsumerState
+from coordinatord.group.states import MemberState as MemberState
 from kafka_wire.records.consumer_group import ClassicMemberMetadata
 
 K = TypeVar("K")
@@ -55,35 +56,6 @@ Kafka's hash maps: it writes them into records in this order.
 
 Target = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
-
-
-class ConsumerState(Enum):
-    """Kafka's ConsumerGroupState; `shown` is the name that ListGroups shows."""
-
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
-
-    __hash__ = object.__hash__
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-class MemberState(IntEnum):
-    """Kafka's MemberState, as it is logged."""
-
-    STABLE = 0
-    UNREVOKED_PARTITIONS = 1
-    UNRELEASED_PARTITIONS = 2
-    UNKNOWN = 127
-
-    @classmethod
-    def of(cls, value: int) -> MemberState:
-        """Other values come from later versions of Kafka."""
-        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
 
 
 @dataclass(slots=True)

@@ -103,7 +103,10 @@ class Array(Wire):
         else:
             self.length.emit_encode(out, f"len({items})")
         if isinstance(self.element, Number):
-            out.emit(f'{out.sink} += struct.pack(f">{{len({items})}}{self.element.format}", *{items})')
+            format_ = self.element.format
+            table = out.needs.take("kafka_wire.numbers", "Packers")
+            packers = out.needs.constant(f"pack_many_{format_.replace('?', 't')}", f'{table}("{format_}")')
+            out.emit(f"{out.sink} += {packers}[len({items})](*{items})")
             return
         item = out.fresh("item")
         with out.block(f"for {item} in {items}:"):

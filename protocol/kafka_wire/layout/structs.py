@@ -247,6 +247,9 @@ class TagBuffer(Wire):
             out.fixed("b", "0")
             return
         write = out.needs.take("kafka_wire.lengths", "write_uvarint")
+        if len(self.known) == 1:
+            self._emit_only(out, value, write)
+            return
         count, block, outer = out.fresh("count"), out.fresh("block"), out.sink
         out.emit(f"{count} = 0", f"{block} = bytearray()")
         for field, wire in self.known:
@@ -263,3 +266,24 @@ class TagBuffer(Wire):
                 out.sink = outer
                 out.emit(f"{block} += {write}({field.tag})", f"{block} += {write}(len({part}))", f"{block} += {part}")
         out.emit(f"{outer} += {write}({count})", f"{outer} += {block}")
+
+    def _emit_only(self, out: EncodeSource, value: str, write: str) -> None:
+        """The same for a single known field: it is there or not."""
+        field, wire = self.known[0]
+        outer, read, part = out.sink, out.fresh(field.name), out.fresh(f"{field.name}_part")
+        out.emit(f"{read} = {value}.{field.name}")
+        default = default_of(field, out)
+        if default == "None":
+            out.present.add(read)
+        with out.block(f"if {_differs(read, default)}:"):
+            out.emit(f"{part} = bytearray()")
+            out.sink = part
+            wire.emit_encode(out, read)
+            out.settle()
+            out.sink = outer
+            assert field.tag < 0x80, "a varint of one byte"
+            head = "".join(f"\\{each:o}" for each in (1, field.tag))
+            out.emit(f'{outer} += b"{head}"')
+            out.emit(f"{outer} += {write}(len({part}))", f"{outer} += {part}")
+        with out.block("else:"):
+            out.emit(f"{outer}.append(0)")

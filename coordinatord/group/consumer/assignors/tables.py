@@ -237,10 +237,13 @@ def placed(kind: Kind[K], keys: Collection[K], size: int = SMALLEST_TABLE) -> li
     number = len(keys)
     if number <= 1:
         return list(keys)
-    if kind is INTEGERS and number * 4 <= size * 3:
+    if kind is INTEGERS and (number <= _LONGEST_CHAIN or number * 4 <= size * 3):
         partitions: Any = keys
-        if max(partitions) < min(size, _SPREAD_FROM):
+        highest = max(partitions)
+        if highest < min(size, _SPREAD_FROM) and number * 4 <= size * 3:
             return sorted(partitions)
+        if highest < _SPREAD_FROM and number <= _LONGEST_CHAIN:  # a partition's bucket is its lower bits
+            return sorted(partitions, key=(grown(size, number) - 1).__and__)
     before, size = size, grown(size, number)
     if number > _FEW and before != size and not _is_run(kind, keys):
         return list(collected(kind, keys, before))  # a tree may have come and gone while the table grew
