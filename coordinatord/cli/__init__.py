@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -15,7 +16,8 @@ import click
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
     "log": ("coordinatord.cli.log", "log", "Show, check and repair the files of a log."),
-    "groups": ("coordinatord.cli.groups", "groups", "Ask a running coordinator why its groups rebalance."),
+    "groups": ("coordinatord.cli.groups", "groups", "Groups of any Kafka cluster: who is in them, their offsets."),
+    "topics": ("coordinatord.cli.topics", "topics", "List, describe, create and delete topics of any Kafka cluster."),
     "import": ("coordinatord.cli.exchange", "import_", "Import a Kafka broker's data directory."),
     "export": (
         "coordinatord.cli.exchange",
@@ -35,20 +37,25 @@ COMMANDS = {
         "settings",
         "List settings with their values, defaults, origins and meanings.",
     ),
+    "completion": ("coordinatord.cli.completion", "completion", "Print the completion of a shell."),
 }
 """Name -> (module, attribute, line in the list of commands)."""
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and imports the one that is run."""
+    """A group that knows its commands' names and imports the one that is run. `known` is such a table as COMMANDS."""
+
+    def __init__(self, *arguments: Any, known: Mapping[str, tuple[str, str, str]], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._known = known
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._known)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in self._known:
             return None
-        module, attribute, _line = COMMANDS[name]
+        module, attribute, _line = self._known[name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
@@ -56,17 +63,17 @@ class LazyGroup(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS:
+        if name not in self._known:
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            near = difflib.get_close_matches(name, self._known, n=1)
             context.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(context, args)
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Without importing the commands for their first lines."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_module, _attribute, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_module, _attribute, line) in self._known.items()])
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -88,6 +95,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
 
 @click.group(
     cls=LazyGroup,
+    known=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`coordinatord COMMAND --help` tells more about a command.",
 )

@@ -1,4 +1,4 @@
-"""`coordinatord groups`: ask a running coordinator about its groups."""
+"""`coordinatord groups`, and of its commands `why`, which asks a running coordinator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from coordinatord.cli import LazyGroup
 from coordinatord.cli.epochs import epoch_story, seconds, state_lines
 from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.wire import Wire, WireError
@@ -46,12 +47,31 @@ CAUSES = {
 }
 
 
-@click.group(name="groups")
+_HERE = "coordinatord.cli.group_commands"
+_RESET = "coordinatord.cli.reset"
+COMMANDS = {
+    "list": (_HERE, "list_", "List the groups of a cluster."),
+    "describe": (_HERE, "describe", "Show the partitions of GROUPS: committed, end, lag, and who reads them."),
+    "members": (_HERE, "members", "Show the members of GROUPS, and which partitions each has."),
+    "why": ("coordinatord.cli.groups", "why", "Show why GROUP rebalanced (coordinatord alone records that)."),
+    "watch": (_HERE, "watch", "Print a line whenever a member or the state of GROUPS changes."),
+    "evict": (_HERE, "evict", "Remove one MEMBER of GROUP, dynamic or static."),
+    "delete": (_HERE, "delete", "Delete GROUPS with their committed offsets."),
+    "reset-offsets": (_RESET, "reset_offsets", "Move the committed offsets of GROUPS."),
+    "export": (_RESET, "export", "Write down the committed offsets of GROUPS as CSV."),
+    "import": (_RESET, "import_", "Put back the offsets in FILE, which `groups export` has written."),
+}
+
+
+@click.group(name="groups", cls=LazyGroup, known=COMMANDS)
 def groups() -> None:
-    """Ask a running coordinator why its groups rebalance."""
+    """Groups of any Kafka cluster: who is in them, their offsets.
+
+    What loses something only shows what it would do, until it is told to --execute.
+    """
 
 
-@groups.command()
+@click.command()
 @click.argument("group", callback=utf8)
 @click.option(
     "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Any node of the coordinator."

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import click
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
+from coordinatord.cli.tables import lines, number
 
 SMALL_BYTES = 2 << 20
 """A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
-GAP = "  "
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
 
@@ -152,15 +152,15 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
     urgent = sum(row.status in ALARMING for row in found.groups)
     yield f"{at}Z  {len(found.groups):,} groups, {urgent:,} of them need somebody"
     yield ""
-    yield from _table(
+    yield from lines(
         ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "WHY"),
         (
             (
                 row.group_id,
                 row.status,
-                _number(row.lag),
+                number(row.lag),
                 _time_lag(row.max_time_lag_ms, row.max_time_lag_method),
-                _number(found.members.get(row.group_id)),
+                number(found.members.get(row.group_id)),
                 _duration(None if row.last_commit_ms is None else found.at_ms - row.last_commit_ms, " ago"),
                 row.why,
             )
@@ -169,16 +169,16 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
     )
     if with_partitions:
         yield ""
-        yield from _table(
+        yield from lines(
             ("GROUP", "TOPIC", ">PARTITION", ">COMMITTED", ">END", ">UNREAD", ">TIME LAG", "STATUS", "WHY"),
             (
                 (
                     row.group_id,
                     row.topic,
                     str(row.partition),
-                    _number(row.committed_offset),
-                    _number(row.end_offset),
-                    _number(row.lag),
+                    number(row.committed_offset),
+                    number(row.end_offset),
+                    number(row.lag),
                     _time_lag(row.time_lag_ms, row.time_lag_method),
                     row.status,
                     row.why,
@@ -186,24 +186,6 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
                 for row in found.rows
             ),
         )
-
-
-def _table(heads: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> Iterator[str]:
-    """Aligned columns; those whose heads begin with > to the right."""
-    lines = [tuple(head.lstrip(">") for head in heads), *(tuple(map(_printable, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    pads: list[Callable[[str, int], str]] = [str.rjust if head.startswith(">") else str.ljust for head in heads]
-    for line in lines:
-        yield GAP.join(pad(text, width) for pad, text, width in zip(pads, line, widths, strict=True)).rstrip()
-
-
-def _printable(text: str) -> str:
-    """A client chooses names: what a terminal would obey is escaped."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
 
 
 def _time_lag(ms: int | None, method: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from coordinatord.cli.cluster_options import COMMAND_CONFIG, client_settings
 from coordinatord.cli.options import utf8
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 
@@ -58,6 +59,7 @@ SOURCE_OPTIONS = (
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="A file of such lines, which keeps passwords out of the process list.",
     ),
+    COMMAND_CONFIG,
 )
 """Where the log is, and the ends of partitions."""
 
@@ -222,7 +224,8 @@ def job_of(given: dict[str, Any]) -> Any:
     ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
     if broker and not bootstrap and (ends is None or Path(ends).is_dir()):
         raise SourceError(
-            "--broker-option and --broker-config need a broker: give --bootstrap or --end-offsets HOST:PORT"
+            "--broker-option, --broker-config and --command-config need a broker: give --bootstrap or "
+            "--end-offsets HOST:PORT"
         )
     return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
 
@@ -230,7 +233,7 @@ def job_of(given: dict[str, Any]) -> Any:
 def broker_of(given: dict[str, Any]) -> dict[str, str]:
     """The settings for the broker, as text. SourceError."""
     file = given["broker_config"]
-    broker = _properties(file) if file is not None else {}
+    broker = client_settings(given["command_config"]) | (_properties(file) if file is not None else {})
     return broker | dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
 
 

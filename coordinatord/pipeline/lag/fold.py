@@ -105,7 +105,7 @@ class Fold:
         commits = [batch for kind, batch in chunk if kind == OFFSET_COMMITS]
         markers = [row for kind, batch in chunk if kind == TRANSACTION_MARKERS for row in batch.to_pylist()]
         self.records += sum(batch.num_rows for _, batch in chunk)
-        if len(commits) == 1 and not markers and not pc.any(commits[0].column("transactional")).as_py():
+        if not markers and self._is_plain(commits):
             self._plain(commits.pop())
         written: Iterable[tuple[Written, int | None]] = (each for batch in commits for each in self._written(batch))
         if markers or len(commits) > 1:
@@ -130,6 +130,9 @@ class Fold:
             elif kind not in (OFFSET_COMMITS, TRANSACTION_MARKERS):
                 for row in sorted(batch.to_pylist(), key=lambda row: row["log_offset"]):
                     self._of_consumers(kind, row)
+
+    def _is_plain(self, commits: Sequence[pa.RecordBatch]) -> bool:
+        return len(commits) == 1 and not pc.any(commits[0].column("transactional")).as_py()
 
     def _plain(self, batch: pa.RecordBatch) -> None:
         """Commits without transactions, in their order: the same as `_write` of each, for millions of them."""

@@ -84,7 +84,7 @@ class Looks:
             fold = self._folds.get(name)
             if fold is None:
                 fold = self._folds[name] = Fold(self.rules.window_ms)
-            for chunk in _chunks(batches):
+            for chunk in chunks(batches):
                 fold.take(chunk)
         self._position = {**start, **ends}
 
@@ -147,7 +147,7 @@ class Looks:
         return told | self._names
 
 
-def _chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:
+def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:
     """Batches whose offsets overlap, which come kind by kind, together."""
     chunk: list[KindBatch] = []
     last = -1

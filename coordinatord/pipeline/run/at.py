@@ -8,10 +8,9 @@ commits: a partition whose first known commit is later than the moment is omitte
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +20,10 @@ from coordinatord.pipeline.analysis.consumer_group import METADATA, ConsumerGrou
 from coordinatord.pipeline.analysis.generations import Generation, TopicPartition, generation_of
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
 from coordinatord.pipeline.run.state import read_state
+from coordinatord.pipeline.source.moments import parse_time as parse_time  # of this module's callers
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables.group_log import GENERATION_COLUMNS, consumer_texts
 from coordinatord.pipeline.tables.inputs import Inputs, TableOptions
-
-_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +58,6 @@ class Moment:
             if partition in member.assigned:
                 return f"{member.instance or member.client_id} on {member.host.removeprefix('/')}"
         return ""
-
-
-def parse_time(text: str, now_ms: int) -> int:
-    """`03:12` is the most recent such time (UTC); otherwise ISO 8601, UTC by default, or epoch ms. SourceError."""
-    try:
-        at_ms = _time_ms(text, now_ms)
-        datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # a year beyond the calendar
-        raise SourceError(f"{text} is no time: 03:12, 2026-11-21T03:12 (UTC) or milliseconds since 1970 are") from None
-    return at_ms
-
-
-def _time_ms(text: str, now_ms: int) -> int:
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    if re.fullmatch(r"\d{11,}", text):
-        return int(text)
-    if _CLOCK.fullmatch(text):
-        then = datetime.combine(now.date(), time.fromisoformat(text.zfill(5 if len(text) < 6 else 8)), UTC)
-        return round((then if then <= now else then - timedelta(days=1)).timestamp() * 1000)
-    then = datetime.fromisoformat(text)
-    return round((then if then.tzinfo is not None else then.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def check_facts(out: Path) -> None:

@@ -174,7 +174,9 @@ def sentence(bootstrap: str, settings: Mapping[str, Any], error: Exception, mana
                 cafile=settings.get("ssl_cafile") or "none, so this machine's own authorities",
                 text=text,
             )
-    if "socket disconnected" in text:
+    if isinstance(error, RequestTimedOutError) and (manager is None or not manager.has_connected):
+        return f"{bootstrap} does not answer as a Kafka broker does: is that the right host and port? ({text})"
+    if "socket disconnected" in text or "reset by peer" in text:
         if manager is None or not manager.has_connected:
             return (
                 f"{bootstrap} closes the connection: a port that wants TLS does so (kafka.security_protocol=SASL_SSL)"

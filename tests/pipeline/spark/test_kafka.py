@@ -4,6 +4,7 @@ in a sentence; the log cleaner at work on segments that are being read; and a gr
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shlex
@@ -408,3 +409,36 @@ def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_
 
 def groups_in(directory: str) -> set[str]:
     return {row["group_id"] for row in rows_in(Path(directory)).get("offset_commits", [])}
+
+
+def test_the_command_line_takes_a_file_of_kafkas_tools(kafka: Kafka, tmp_path: Path) -> None:
+    """SASL and TLS by --command-config: topics and lag are those of the plain listener; a wrong word is told."""
+    file = tmp_path / "client.properties"
+
+    def write(word: str) -> None:
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        file.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+            f'sasl.jaas.config={module} required username="{READER}" password="{word}";\n'
+            f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.cafile}\n"
+        )
+
+    def told(*arguments: str, status: int = 0) -> str:
+        done = CliRunner().invoke(cli, [*arguments])
+        assert done.exit_code == status, done.output
+        return done.output
+
+    write(WORD)
+    secure = ("--bootstrap", kafka.secure, "--command-config", str(file))
+    listed = [each["topic"] for each in json.loads(told("topics", "list", "--json", *secure))]
+    assert listed == ["orders"]
+    names = ("group_id", "topic", "partition", "committed_offset", "end_offset", "lag", "status")
+    ours, plain = (
+        [tuple(row[name] for name in names) for row in json.loads(told("lag", "--json", "first-?", *where))]
+        for where in (secure, ("--bootstrap", kafka.plain))
+    )
+    assert ours == plain
+    assert len(ours) == 4 * PARTITIONS
+    write("wrong")
+    sentence = f"{kafka.secure} does not let the user {READER} in with SASL SCRAM-SHA-512: the name or the password"
+    assert sentence in told("topics", "list", *secure, status=1)

@@ -1,0 +1,73 @@
+"""What a group had committed at a moment, from the offsets log: where `reset-offsets --to-moment` moves it to.
+
+A log that was compacted since has lost earlier commits: a partition whose first known commit is later is not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinatord.admin.connection import AdminError
+from coordinatord.cluster.placement import partition_for
+from coordinatord.pipeline.decode.kinds import OFFSET_COMMITS, TRANSACTION_MARKERS
+from coordinatord.pipeline.lag.fold import Fold, Written
+from coordinatord.pipeline.lag.looks import chunks
+from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.source.options import read_options
+from coordinatord.pipeline.source.ranges import read
+from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
+from coordinatord.pipeline.source.tail import FileTail
+
+TopicPartition = tuple[str, int]
+
+
+class FoldUntil(Fold):
+    """Keeps what had effect until a moment. A deletion or expiry after it changes nothing."""
+
+    def __init__(self, until_ms: int) -> None:
+        super().__init__(1)
+        self.until_ms = until_ms
+
+    def _is_plain(self, commits: Sequence[Any]) -> bool:
+        return False
+
+    def _write(self, written: Written, effective_ms: int) -> None:
+        if effective_ms <= self.until_ms:
+            super()._write(written, effective_ms)
+
+
+def committed_at(
+    group: str, at_ms: int, *, bootstrap: str | None, broker: Mapping[str, str], sources: Sequence[str], partitions: int
+) -> dict[TopicPartition, int]:
+    """The group's committed offsets at a moment (epoch ms), by the log in directories or of a broker, whose offsets
+    topic has so many partitions. AdminError if it does not know.
+    """
+    options = {"kinds": f"{OFFSET_COMMITS},{TRANSACTION_MARKERS}", "groups": json.dumps([group])}
+    if sources:
+        options["paths"] = json.dumps(list(sources))
+    else:
+        assert bootstrap is not None
+        options |= {"bootstrap": bootstrap, "partitions": str(partition_for(group, partitions))}
+        options |= {f"kafka.{name}": value for name, value in broker.items()}
+    fold = FoldUntil(at_ms)
+    try:
+        asked = read_options(options)
+        tail: Any = FileTail(asked) if sources else BrokerTail(asked)
+        for part in tail.plan({} if sources else tail.begins(), tail.ends()):
+            batches = read_fetched(part, asked.wanted) if isinstance(part, BrokerRange) else read(part, asked.wanted)
+            for chunk in chunks(batches):
+                fold.take(chunk)
+    except SourceError as error:
+        raise AdminError(str(error).rstrip(".")) from None
+    found = {
+        (topic, number): trail.last.offset
+        for (name, topic, number), trail in fold.trails.items()
+        if name == group and trail.last is not None
+    }
+    if not found:
+        raise AdminError(
+            f"{OFFSETS_TOPIC} has no commit of group {group} until then: it began later, or the log was compacted since"
+        )
+    return found

@@ -1,0 +1,325 @@
+"""`coordinatord groups`: list, describe, members, watch, delete and evict, against any Kafka cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, completing, of_a_cluster, reached
+from coordinatord.cli.options import fail, utf8
+from coordinatord.cli.tables import assigned, number, printable, show
+
+if TYPE_CHECKING:
+    from coordinatord.admin.connection import Cluster
+    from coordinatord.admin.groups import Group
+
+GROUPS = click.argument("groups", nargs=-1, callback=utf8, shell_complete=completing("groups"))
+SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, shell_complete=completing("groups"))
+DRY_RUN = "Nothing was changed: this is what --execute does."
+
+
+@click.command(name="list")
+@of_a_cluster
+@click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty … Can be repeated.")
+@click.option("--type", "kinds", multiple=True, help="Only classic, consumer, share or streams groups.")
+@AS_JSON
+def list_(
+    bootstrap: str, command_config: Path | None, states: tuple[str, ...], kinds: tuple[str, ...], as_json: bool
+) -> None:
+    """List the groups of a cluster."""
+    from coordinatord.admin.groups import list_groups
+
+    with reached(bootstrap, command_config) as cluster:
+        found = list_groups(cluster, states, kinds)
+    if as_json:
+        rows = [{"group_id": each.group_id, "type": each.kind, "state": each.state} for each in found]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    if not found:
+        click.echo("The cluster has no such group." if states or kinds else "The cluster has no groups.", err=True)
+    show(
+        ("GROUP", "TYPE", "STATE", "OF"),
+        ((it.group_id, it.kind or "-", it.state or "-", it.protocol_type) for it in found),
+    )
+
+
+@click.command()
+@GROUPS
+@of_a_cluster
+@AS_JSON
+def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, as_json: bool) -> None:
+    """Show the partitions of GROUPS: committed, end, lag, and who reads them.
+
+    Without GROUPS, of all. Patterns (* and ?) are allowed. `coordinatord lag` says what the lag means.
+    """
+    with reached(bootstrap, command_config) as cluster:
+        found = _described(cluster, groups)
+        rows = {name: _partitions(cluster, group) for name, group in found.items()}
+    if as_json:
+        click.echo(json.dumps([row for name in rows for row in rows[name]], indent=1))
+        return
+    for position, (name, group) in enumerate(found.items()):
+        click.echo(("\n" if position else "") + headline(group))
+        show(
+            ("TOPIC", ">PARTITION", ">COMMITTED", ">END", ">LAG", "CLIENT", "HOST"),
+            (
+                (
+                    row["topic"] or "-",
+                    "-" if row["partition"] is None else str(row["partition"]),
+                    number(row["committed_offset"]),
+                    number(row["end_offset"]),
+                    number(row["lag"]),
+                    row["instance_id"] or row["client_id"] or "-",
+                    (row["host"] or "-").lstrip("/"),
+                )
+                for row in rows[name]
+            ),
+        )
+
+
+def headline(group: Group) -> str:
+    """A group in one line."""
+    size = len(group.members)
+    text = f"Group {printable(group.group_id)} is {group.state}: {size} member{'' if size == 1 else 's'}"
+    text += f" in epoch {group.epoch}" if group.epoch is not None else ""
+    text += f", assigned by {printable(group.assignor)}" if group.assignor else ""
+    return f"{text} ({group.kind} protocol, node {group.coordinator})."
+
+
+def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
+    """The groups by name; one that was named and is not there ends the command."""
+    from coordinatord.admin.groups import describe as ask
+    from coordinatord.admin.groups import list_groups
+
+    wanted = chosen(names, lambda: [each.group_id for each in list_groups(cluster)], "group")
+    found = ask(cluster, wanted)
+    missing = [name for name in wanted if name not in found]
+    if names and missing:
+        fail(*(f"there is no group {printable(name)}." for name in missing))
+    return {name: found[name] for name in wanted if name in found}
+
+
+def _partitions(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+    """A row per partition that the group reads or has committed, and one per member without partitions."""
+    from coordinatord.admin.offsets import LATEST, at_time, committed, partitions_of
+
+    done = committed(cluster, group.group_id)
+    owners = {
+        (topic, part): member for member in group.members for topic, parts in member.assigned.items() for part in parts
+    }
+    every = sorted(done.keys() | owners.keys())
+    leaders, _ = partitions_of(cluster, {topic for topic, _ in every})
+    there = {each: LATEST for each in every if leaders.get(each, -1) >= 0}
+    ends = {each: offset for each, (offset, _) in at_time(cluster, there).items()}
+    rows = []
+    for each in every:
+        before, end = done.get(each), ends.get(each)
+        lag = None if before is None or end is None else end - before.offset
+        rows.append(_row(group, owners.get(each), each, None if before is None else before.offset, end, lag))
+    return rows + [_row(group, member) for member in group.members if not member.count]
+
+
+def _row(
+    group: Group,
+    member: Any,
+    partition: tuple[str | None, int | None] = (None, None),
+    before: int | None = None,
+    end: int | None = None,
+    lag: int | None = None,
+) -> dict[str, Any]:
+    row = {"group_id": group.group_id, "state": group.state, "topic": partition[0], "partition": partition[1]}
+    row |= {"committed_offset": before, "end_offset": end, "lag": lag}
+    for name in ("member_id", "instance_id", "client_id", "host"):
+        row[name] = None if member is None else getattr(member, name)
+    return row
+
+
+@click.command()
+@GROUPS
+@of_a_cluster
+@AS_JSON
+def members(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, as_json: bool) -> None:
+    """Show the members of GROUPS, and which partitions each has.
+
+    Without GROUPS, of all. Patterns (* and ?) are allowed.
+    """
+    with reached(bootstrap, command_config) as cluster:
+        found = _described(cluster, groups)
+    if as_json:
+        click.echo(json.dumps([_as_json(group, each) for group in found.values() for each in group.members], indent=1))
+        return
+    for position, group in enumerate(found.values()):
+        click.echo(("\n" if position else "") + headline(group))
+        if not group.members:
+            continue
+        has_target = any(each.target not in (None, each.assigned) for each in group.members)
+        show(
+            ("CLIENT", "HOST", ">EPOCH", ">PARTITIONS", "ASSIGNED", *(["TARGET"] if has_target else []), "MEMBER"),
+            (
+                (
+                    each.instance_id or each.client_id or "-",
+                    each.host.lstrip("/"),
+                    number(each.epoch),
+                    str(each.count),
+                    assigned(each.assigned),
+                    *([assigned(each.target or {})] if has_target else []),
+                    each.member_id,
+                )
+                for each in group.members
+            ),
+        )
+
+
+def _as_json(group: Group, member: Any) -> dict[str, Any]:
+    row = {"group_id": group.group_id, "type": group.kind, "state": group.state}
+    for name in ("member_id", "instance_id", "client_id", "host", "epoch", "topics", "assigned", "target"):
+        row[name] = getattr(member, name)
+    return row
+
+
+@click.command()
+@SOME_GROUPS
+@of_a_cluster
+@click.option(
+    "--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3_600), help="Seconds between looks."
+)
+def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, interval: float) -> None:
+    """Print a line whenever a member or the state of GROUPS changes, until Ctrl-C."""
+    from coordinatord.admin.groups import describe as ask
+    from coordinatord.admin.groups import list_groups
+
+    with reached(bootstrap, command_config) as cluster:
+        before: dict[str, Group | None] = {}
+        try:
+            while True:
+                names = (
+                    [each.group_id for each in list_groups(cluster)]
+                    if any(set(name) & set("*?") for name in groups)
+                    else []
+                )
+                wanted = chosen(groups, lambda names=names: names, "group")  # type: ignore[misc]
+                now = ask(cluster, wanted)
+                for name in dict.fromkeys([*before, *wanted]):
+                    for line in changes(name, before.get(name), now.get(name), is_first=name not in before):
+                        click.echo(f"{time.strftime('%H:%M:%S')}  {line}")
+                before = {name: now.get(name) for name in dict.fromkeys([*before, *wanted])}
+                time.sleep(interval)
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+
+def changes(name: str, before: Group | None, now: Group | None, *, is_first: bool) -> Iterator[str]:
+    """What has changed from one look to the next."""
+    name = printable(name)
+    if now is None:
+        if is_first or before is not None:
+            yield f"{name}: there is no such group" if is_first else f"{name}: the group is gone"
+        return
+    if before is None:
+        yield headline(now)
+        for each in now.members:
+            yield f"{name}: {printable(each.name)} has {assigned(each.assigned)}"
+        return
+    if (before.state, before.epoch) != (now.state, now.epoch):
+        epoch = f" in epoch {now.epoch}" if now.epoch is not None else ""
+        yield f"{name}: {before.state} → {now.state}{epoch}, {len(now.members)} members"
+    was = {each.member_id: each for each in before.members}
+    here = {each.member_id: each for each in now.members}
+    for member_id in (each for each in was if each not in here):
+        yield f"{name}: {printable(was[member_id].name)} has gone"
+    for member_id, each in here.items():
+        if member_id not in was:
+            yield f"{name}: {printable(each.name)} has come, with {assigned(each.assigned)}"
+        elif was[member_id].assigned != each.assigned:
+            yield f"{name}: {printable(each.name)}: {assigned(was[member_id].assigned)} → {assigned(each.assigned)}"
+
+
+@click.command()
+@SOME_GROUPS
+@of_a_cluster
+@EXECUTE
+def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, execute: bool) -> None:
+    """Delete GROUPS with their committed offsets.
+
+    Without --execute, shows what would be lost. A group with members is not deleted.
+    """
+    from coordinatord.admin.groups import delete as ask
+    from coordinatord.admin.groups import who
+    from coordinatord.admin.offsets import committed
+
+    with reached(bootstrap, command_config) as cluster:
+        found = _described(cluster, groups)
+        active = {name: group for name, group in found.items() if group.members or group.is_active}
+        idle = [name for name in found if name not in active]
+        lost = {name: committed(cluster, name) for name in idle}
+        refused = ask(cluster, idle) if execute and idle else {}
+    show(
+        ("GROUP", "STATE", ">OFFSETS", "TOPICS", "RESULT"),
+        (
+            (
+                name,
+                found[name].state,
+                str(len(lost[name])),
+                assigned(_by_topic(lost[name])),
+                (f"not deleted: {refused[name]}" if refused.get(name) else "deleted")
+                if execute
+                else "would be deleted",
+            )
+            for name in idle
+        ),
+    )
+    problems = [
+        f"group {printable(name)} is {it.state} and not deleted: it has {who(it)}." for name, it in active.items()
+    ]
+    if not execute and idle:
+        click.echo(DRY_RUN, err=True)
+    if problems or any(refused.values()):
+        fail(*problems)
+
+
+def _by_topic(partitions: Any) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, part in partitions:
+        found.setdefault(topic, []).append(part)
+    return found
+
+
+@click.command()
+@click.argument("group", callback=utf8, shell_complete=completing("groups"))
+@click.argument("member", callback=utf8)
+@of_a_cluster
+@click.option("--reason", default="removed by an operator", callback=utf8, help="For the coordinator's log.")
+@EXECUTE
+def evict(group: str, member: str, bootstrap: str, command_config: Path | None, reason: str, execute: bool) -> None:
+    """Remove one MEMBER of GROUP, dynamic or static.
+
+    MEMBER is its member id, its group.instance.id, or its client id if nobody else has that. A process that still runs
+    comes back by itself.
+    """
+    from coordinatord.admin.groups import evict as ask
+
+    with reached(bootstrap, command_config) as cluster:
+        found = _described(cluster, [group])[group]
+        fitting = [it for it in found.members if member in (it.member_id, it.instance_id)]
+        fitting = fitting or [it for it in found.members if it.client_id == member]
+        if len(fitting) != 1:
+            ids = "".join(f"\n  {printable(it.member_id)}  {printable(it.name)}" for it in fitting or found.members)
+            some = (
+                f"{len(fitting)} members are called {printable(member)}; say which"
+                if fitting
+                else (f"group {printable(group)} has no member {printable(member)}" + ("; it has" if ids else ""))
+            )
+            fail(f"{some}:{ids}" if ids else f"{some}.")
+        one = fitting[0]
+        text = f"{printable(one.name)} ({printable(one.member_id)}) with {assigned(one.assigned)}"
+        if not execute:
+            click.echo(f"Would remove {text}.")
+            click.echo(DRY_RUN, err=True)
+            return
+        ask(cluster, found, one, reason)
+    click.echo(f"Removed {text}.")
