@@ -25,6 +25,11 @@ COMMANDS = {
         "Export everything into the data directory of a new Kafka broker.",
     ),
     "lag": ("coordinatord.cli.lag", "lag", "Show who is behind, from the offsets log of any Kafka cluster."),
+    "exporter": (
+        "coordinatord.cli.exporter",
+        "exporter",
+        "Serve metrics of any Kafka cluster's groups, and a live page.",
+    ),
     "pipeline": (
         "coordinatord.cli.pipeline",
         "pipeline",

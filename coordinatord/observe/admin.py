@@ -12,24 +12,23 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coordinatord.config import Listener
 from coordinatord.observe.health import Health
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
+from coordinatord.observe.part import Part
 
 if TYPE_CHECKING:
     import asyncio
 
+    from prometheus_client.registry import Collector
+
 BACKLOG = 128
 LOOP_ANSWER_SECONDS = 5.0
 """A loop that takes longer than this to run one callback is not serving its clients."""
-
-
-Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
-"""(method, path, query, bearer token) -> HTTP's status, and what to answer as JSON."""
 
 
 class AdminError(Exception):
@@ -42,7 +41,7 @@ class AdminServer:
     def __init__(
         self,
         listener: Listener,
-        metrics: Metrics,
+        metrics: Metrics | None,
         health: Health,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -60,6 +59,8 @@ class AdminServer:
         """The thread watches the first end; closing the second end tells the thread to stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
         self._parts: dict[str, Part] = {}
+        self._collectors: list[Callable[[], Collector]] = []
+        self._listed: list[tuple[str, str]] = []
 
     @property
     def port(self) -> int:
@@ -86,6 +87,14 @@ class AdminServer:
         thread.
         """
         self._parts[prefix] = answer
+
+    def add_collector(self, make: Callable[[], Collector]) -> None:
+        """Serve further series under /metrics. `make` is called on the admin thread, which has prometheus-client."""
+        self._collectors.append(make)
+
+    def list_page(self, path: str, title: str) -> None:
+        """Name a page of a part in the index."""
+        self._listed.append((path, title))
 
     def start(self) -> None:
         """Bind and begin. Raises AdminError."""
@@ -124,8 +133,9 @@ class AdminServer:
         assert self._stop is not None
         try:
             app = web.application(
-                self._metrics, self._health, self.loop_stuck, self._pages, self._allowed_hosts, self._parts
-            )
+                self._metrics, self._health, self.loop_stuck, self._pages, self._allowed_hosts, self._parts,
+                [make() for make in self._collectors], self._listed,
+            )  # fmt: skip
             web_server.AdminHttpServer(self._socket, app).serve_until(self._stop[0])
         except Exception:
             get_logger().exception("admin port failed", url=self.url)

@@ -295,10 +295,11 @@ class ShellCollector(Collector):
             yield family
 
 
-def registry(collector: ShellCollector) -> CollectorRegistry:
+def registry(*collectors: Collector) -> CollectorRegistry:
     """A separate registry: our metrics and prometheus-client's metrics of the process and the interpreter."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(collector)
+    for collector in collectors:
+        made.register(collector)
     ProcessCollector(registry=made)
     PlatformCollector(registry=made)
     GCCollector(registry=made)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import html
 import ipaddress
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, parse_qsl
 
 from prometheus_client.exposition import make_wsgi_app
+from prometheus_client.registry import Collector
 
 from coordinatord.observe.exposition import ShellCollector, registry
 from coordinatord.observe.health import Health
 from coordinatord.observe.metrics import Metrics
+from coordinatord.observe.part import Document, Part
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES
 
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 
-Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
-"""See admin.Part."""
-
 Parts = Mapping[str, Part]
 
 OK = "200 OK"
@@ -34,17 +33,23 @@ UNAVAILABLE = "503 Service Unavailable"
 
 
 def application(
-    metrics: Metrics,
+    metrics: Metrics | None,
     health: Health,
     loop_stuck: Callable[[], str | None],
     pages: Pages,
     allowed_hosts: Collection[str] = (),
     parts: Parts | None = None,
+    collectors: Sequence[Collector] = (),
+    listed: Sequence[tuple[str, str]] = (),
 ) -> WSGIApplication:
-    """The application with all pages. `pages` and `parts` may grow while it serves; a part has methods of its own."""
+    """The application with all pages. `pages` and `parts` may grow while it serves; a part has methods of its own.
+    `metrics` are a daemon's; `collectors` have further series; the index names the pages in `listed`, too.
+    """
     running = _version()
-    collector = ShellCollector(metrics, health, version=running, api_name=_api_name, error_name=_error_name)
-    metrics_app: WSGIApplication = make_wsgi_app(registry(collector))
+    if metrics is not None:
+        told = ShellCollector(metrics, health, version=running, api_name=_api_name, error_name=_error_name)
+        collectors = (told, *collectors)
+    metrics_app: WSGIApplication = make_wsgi_app(registry(*collectors))
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         refusal = _refusal(environ, allowed_hosts)
@@ -68,7 +73,7 @@ def application(
             ready, told = health.readiness()
             return _json(start_response, OK if ready else UNAVAILABLE, told)
         if path == "/":
-            return _html(start_response, _index(running, health, pages))
+            return _html(start_response, _index(running, health, pages, listed))
         if path in pages:
             query = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=20)
             return _json(start_response, OK, pages[path][1](query))
@@ -83,6 +88,8 @@ def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: 
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=20))
     scheme, _space, token = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
     status, content = part(str(environ["REQUEST_METHOD"]), raw, query, token if scheme == "Bearer" else "")
+    if isinstance(content, Document):
+        return _respond(start_response, f"{status} {HTTPStatus(status).phrase}", content.content_type, content.body)
     return _json(start_response, f"{status} {HTTPStatus(status).phrase}", content)
 
 
@@ -138,9 +145,10 @@ def _reasons(told: dict[str, object]) -> list[object]:
     return reasons
 
 
-def _index(running: str, health: Health, pages: Pages) -> str:
+def _index(running: str, health: Health, pages: Pages, listed: Sequence[tuple[str, str]]) -> str:
     ready, told = health.readiness()
     links = [
+        *listed,
         ("/metrics", "metrics for Prometheus"),
         ("/healthz", "200 while the daemon is worth keeping"),
         ("/readyz", "200 while clients are welcome"),

@@ -14,6 +14,8 @@ status.py             a group's status in a partition
 now.py                how one group stands in one partition now: a row of the tables lag and status
 groups.py             how a group stands now: a row of the table group_status
 burrow.py             the same by Burrow's rules
+history.py            rebalances and members of a group while its log grows, in bounded memory
+urgent.py             which groups need somebody
 changes.py            changes while the log is followed: stuck, a storm, offsets about to expire
 load.py               how fast a coordinator loads a partition of the offsets log
 """

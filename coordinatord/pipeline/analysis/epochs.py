@@ -81,7 +81,7 @@ def epochs(
     rows: Iterable[tuple[str, Row]], names: TopicNames | None = None, session_ms: int = SESSION_MS
 ) -> list[Epoch | None]:
     """The epochs in one group's rows with their kinds, in the order of the log; None where the group was deleted."""
-    reader = _Reader(ConsumerGroup(names or {}, session_ms))
+    reader = EpochReader(ConsumerGroup(names or {}, session_ms))
     for kind, row in rows:
         reader.take(kind, row)
     reader.close()
@@ -97,7 +97,9 @@ def generations(found: Iterable[Epoch | None]) -> Iterator[Generation | None]:
             yield from epoch.generations
 
 
-class _Reader:
+class EpochReader:
+    """Epochs, record by record."""
+
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
         self.found: list[Epoch | None] = []
@@ -134,10 +136,10 @@ class _Reader:
     def close(self) -> None:
         """End of the log: complete the last epoch with its generation."""
         if self.open is not None:
-            self.open.generations.append(self._generation(self.open.number))
+            self.open.generations.append(self.generation(self.open.number))
             self.open = None
 
-    def _generation(self, number: int) -> Generation:
+    def generation(self, number: int) -> Generation:
         """The generation before the changes that lead to the next epoch."""
         here = [each for each in self.group.members.values() if each.member_id not in self.changes.added]
         members = {each.member_id: each.as_member(each.target) for each in (*here, *self.changes.removed.values())}
@@ -208,7 +210,7 @@ class _Reader:
         for old in self.changes.removed.values():
             if old.instance == instance:
                 if self.open is not None:
-                    self.open.generations.append(self._generation(self.open.number))
+                    self.open.generations.append(self.generation(self.open.number))
                     self.pending.add(row["member_id"])
                 self.since_ms = row["timestamp_ms"]
                 self.replaced_ms[row["member_id"]] = self.since_ms

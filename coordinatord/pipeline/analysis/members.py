@@ -68,18 +68,26 @@ class Event:
     text: str
 
 
-def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
-    """All members' lives in the log, in the order of their starts."""
-    found: list[Life] = []
-    present: dict[str, Life] = {}
-    before: Generation | None = None
-    for number, after in enumerate(log):
+class Lives:
+    """Members' lives, generation by generation."""
+
+    def __init__(self) -> None:
+        self.found: list[Life] = []
+        """In the order of their starts."""
+        self.present: dict[str, Life] = {}
+        self._before: Generation | None = None
+
+    def take(self, after: Generation | None, commits: Commits, until_ms: int, *, is_same: bool = False) -> None:
+        """The log's next generation, or None for a deletion; the one before ended at `until_ms`. `is_same`: it is the
+        last one once more, which is better known now.
+        """
         members = {} if after is None else after.members
-        if before is not None:
-            _note_commits(present, before, _end_ms(log, number), commits)
+        before, present = self._before, self.present
+        if before is not None and not is_same:
+            _note_commits(present, before, until_ms, commits)
         for member_id in [each for each in present if each not in members]:
             life = present.pop(member_id)
-            if after is None or before is None:
+            if after is None or before is None or member_id not in before.members:
                 life.until_ms, life.end = (before.at_ms if before is not None else life.since_ms), WENT
             else:
                 life.until_ms = after.at_ms
@@ -88,13 +96,25 @@ def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
             for member_id, member in members.items():
                 if member_id not in present:
                     present[member_id] = life = _born(member, after.at_ms)
-                    found.append(life)
-                present[member_id].generations += 1
+                    self.found.append(life)
+                    life.generations = int(is_same)
+                present[member_id].generations += not is_same
                 present[member_id].partitions = len(member.assigned)
-        before = after
-    if before is not None:
-        _note_commits(present, before, EVER_MS, commits)
-    return found
+        self._before = after
+
+    def note(self, commits: Commits) -> None:
+        """The commits of the last generation so far."""
+        if self._before is not None:
+            _note_commits(self.present, self._before, EVER_MS, commits)
+
+
+def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
+    """All members' lives in the log, in the order of their starts."""
+    found = Lives()
+    for number, after in enumerate(log):
+        found.take(after, commits, _end_ms(log, number))
+    found.note(commits)
+    return found.found
 
 
 EVER_MS = 1 << 62

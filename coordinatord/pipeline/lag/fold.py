@@ -99,6 +99,8 @@ class Fold:
         """The log's offset of the last effective write."""
         self._open: dict[int, list[Written]] = {}
         """What open transactions have written, by producer id."""
+        self.ended: list[tuple[int, Written]] | None = None
+        """If it is a list: what transactions have committed is added, with the marker's offset in the log."""
 
     def take(self, chunk: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         """Fold record batches by kind, whose offsets may overlap."""
@@ -203,6 +205,8 @@ class Fold:
         for written in self._open.pop(marker["producer_id"], ()):
             if marker["marker"] == "COMMIT":
                 self._write(written, max(written.made_ms, marker["timestamp_ms"] or 0))
+                if self.ended is not None:
+                    self.ended.append((marker["log_offset"], written))
 
     def _generation(self, row: Mapping[str, Any]) -> None:
         known = self.groups.setdefault(row["group_id"], Known())
@@ -233,3 +237,18 @@ class Fold:
         else:
             owned = row["assigned_partitions"] or ()
             known.current[member_id] = [(each["topic_id"], n) for each in owned for n in each["partitions"]]
+
+    def forget(self) -> None:
+        """Drop what no rule asks for any more: members and groups that are gone, writes of forgotten offsets. For those
+        who follow a log for weeks; an open transaction may still come to them, so that nothing is dropped meanwhile.
+        """
+        if not self._open:
+            self._effective = {key: at for key, at in self._effective.items() if key in self.trails}
+        with_offsets = {key[0] for key in self.trails}
+        for group, known in list(self.groups.items()):
+            gone = {member_id: ms for member_id, (is_there, ms) in known.consumers.items() if not is_there}
+            last = max(gone, key=lambda each: gone[each] or 0, default=None)
+            for member_id in gone.keys() - {last}:  # the last one tells since when the group is empty
+                del known.consumers[member_id]
+            if known.classic is None and not known.count and group not in with_offsets:
+                del self.groups[group]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from coordinatord.pipeline.report.parts import GREY, LIVES, TRIGGERS
 from coordinatord.pipeline.report.read import Held, Row
-from kafka_wire.records.rebalance_ledger import Why
 
 MAX_LIVES = 60
 """The most members in one timeline: more cannot be told apart."""
@@ -24,37 +24,6 @@ FEW_MOMENTS = 20
 """A curve with up to this many points shows each of them."""
 MAX_CURVES = len(CURVES)
 """The partitions in one plot of lag, those with the largest lag; the others are summed up."""
-
-GREY = "#8a94a0"
-LIVES = {
-    None: ("there", "#3f7fbf"),
-    "left": ("left", "#5aa469"),
-    "replaced": ("replaced by a restart", "#b08ac0"),
-    "expired": ("expired", "#d1495b"),
-    "went": ("went", GREY),
-}
-"""How a member ended: its name and its colour."""
-
-TRIGGERS = {
-    Why.NEW_MEMBER: "#3f7fbf",
-    Why.MEMBER_LEFT: "#5aa469",
-    Why.SESSION_EXPIRED: "#d1495b",
-    Why.LEADER_REJOINED: "#c58b2b",
-    Why.METADATA_CHANGED: "#8f6bb3",
-    Why.STATIC_MEMBER_RESTARTED: "#b08ac0",
-    Why.NOT_SYNCED: "#e07b39",
-    Why.NOT_REVOKED: "#e07b39",
-    Why.TOO_MANY_MEMBERS: "#6b7480",
-    Why.NOT_REJOINED: "#e07b39",
-    Why.LOADED: "#6b7480",
-    Why.FORCED: "#6b7480",
-    Why.SUBSCRIPTION_CHANGED: "#8f6bb3",
-    Why.TOPICS_CHANGED: "#2a9d8f",
-    Why.REGEX_RESOLVED: "#6a9fb5",
-    "assignor changed": "#b56576",
-    Why.CONVERTED: "#7f8c4f",
-}
-"""Triggers of rebalances, of both protocols; similar ones have the same colour."""
 
 
 @dataclass(frozen=True, slots=True)

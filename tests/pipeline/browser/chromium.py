@@ -53,8 +53,8 @@ class Tab:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def open(self, path: Path, width: int, height: int, *, dark: bool, phone: bool = False) -> None:
-        """As on a screen of that size; returns when it is loaded."""
+    def open(self, path: Path | str, width: int, height: int, *, dark: bool, phone: bool = False) -> None:
+        """A file or an address, as on a screen of that size; returns when it is loaded."""
         self.complaints.clear()
         self.requests.clear()
         self._loaded = False
@@ -62,7 +62,7 @@ class Tab:
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         deadline = time.monotonic() + WAIT_S
         while not self._loaded:
             self._event(self._message(deadline))

@@ -1,0 +1,183 @@
+"""Looks at a cluster again and again, on a thread of its own: what is new in the offsets log, then where partitions
+end. The latest view is replaced at each look. While the cluster cannot be read, the last one stays, and its age tells.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coordinatord.exporter.cluster import Cluster
+from coordinatord.exporter.reading import Reading
+from coordinatord.observe.health import Health
+from coordinatord.observe.logger import get_logger
+from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source.topic_names import names_from_broker
+from coordinatord.watching.view import View
+
+PATIENCE_S = 10.0
+AGAIN_S = (1.0, 30.0)
+"""The shortest and the longest pause after a failure; each is twice the one before."""
+REFRESH_S = 30.0
+"""Metadata is asked for anew this often: new partitions, and topics made again."""
+
+log = get_logger("coordinatord.exporter")
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+class Watcher:
+    """`start` begins, `stop` ends it. Everything else may be read by any thread."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        settings: Mapping[str, Any],
+        reading: Reading,
+        health: Health,
+        *,
+        interval_s: float,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.view: View | None = None
+        self.cluster_id: str | None = None
+        self.is_up = False
+        self.looks = 0
+        self.failures = 0
+        self.cuts = 0
+        """How often a partition of the log was cut or made anew, and read again from its begin."""
+        self.lost = 0
+        """Records that the cluster deleted before they were read."""
+        self.look_s = 0.0
+        self.why: str | None = None
+        self._settings = settings
+        self._reading = reading
+        self._health = health
+        self._interval_s = interval_s
+        self._now_ms = now_ms
+        self._next: dict[int, int] = {}
+        self._has_read_all = False
+        self._asked_names: set[str] = set()
+        self._refreshed_s = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    @property
+    def records(self) -> int:
+        return self._reading.records
+
+    def start(self) -> None:
+        self._health.loading(f"the offsets log of {self.bootstrap} is being read")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=PATIENCE_S)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        pause_s = AGAIN_S[0]
+        while not self._stopping.is_set():
+            try:
+                with Cluster(self.bootstrap, self._settings, PATIENCE_S) as cluster:
+                    while not self._stopping.is_set():
+                        began_s = time.monotonic()
+                        self._look(cluster)
+                        pause_s = AGAIN_S[0]
+                        self.look_s = time.monotonic() - began_s
+                        self._stopping.wait(max(0.0, self._interval_s - self.look_s))
+            except SourceError as error:
+                self._failed(str(error))
+            except Exception as error:  # of kafka-python, for one: it must not end the series of all other groups
+                log.exception("look failed")
+                self._failed(f"{type(error).__name__}: {error}")
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S[1])
+
+    def _failed(self, why: str) -> None:
+        self.failures += 1
+        if self.is_up or self.why != why:
+            log.warning("the cluster cannot be read", bootstrap=self.bootstrap, reason=why)
+        self.is_up, self.why = False, why
+
+    def _look(self, cluster: Cluster) -> None:
+        self._check_cluster(cluster.id)
+        if time.monotonic() - self._refreshed_s > REFRESH_S:
+            cluster.refresh()
+            self._refreshed_s = time.monotonic()
+        self._read(cluster)
+        self._name_topics()
+        places = self._reading.places()
+        bounds = cluster.bounds(places)
+        self._reading.ended(bounds, self._now_ms())
+        self.view = self._reading.view(self._now_ms())
+        self.looks += 1
+        if not self.is_up:
+            log.info("the cluster is read", bootstrap=self.bootstrap, groups=len(self.view.groups))
+        self.is_up, self.why = True, None
+        if not self._has_read_all:
+            self._has_read_all = self._reading.is_counting = True
+            self._health.ready()
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
+            log.warning("another cluster answers; it is read from the begin", before=self.cluster_id, now=cluster_id)
+            for number in self._next:
+                self._reading.begin(number)
+            self._next.clear()
+        self.cluster_id = cluster_id or self.cluster_id
+
+    def _read(self, cluster: Cluster) -> None:
+        """Up to the log's ends, as they are when this begins; all of it at the first look."""
+        numbers = cluster.log_partitions()
+        fresh = [number for number in numbers if number not in self._next]
+        for number, (start, _end) in cluster.log_bounds(fresh).items():
+            self._next[number] = start
+        goals: dict[int, int] = {}
+        left = [number for number in numbers if number in self._next]
+        empty = 0
+        while left and not self._stopping.is_set():
+            found = cluster.fetch({number: self._next[number] for number in left})
+            moved = False
+            for number, fetched in found.items():
+                goals.setdefault(number, fetched.end)
+                moved = (
+                    self._take(number, fetched.data, fetched.log_start, fetched.end, fetched.is_out_of_range) or moved
+                )
+            left = [n for n in left if n not in goals or self._next[n] < goals[n]]
+            left = [*left[1:], *left[:1]]  # a batch larger than the answer comes only as its first
+            empty = 0 if moved else empty + 1
+            if left and empty:
+                if empty > 50:
+                    raise SourceError(f"{self.bootstrap}: {len(left)} partitions of the offsets log cannot be read")
+                self._stopping.wait(0.2)
+
+    def _take(self, number: int, data: bytes, log_start: int, end: int, is_out: bool) -> bool:
+        """Whether it was anything new."""
+        offset = self._next[number]
+        if is_out:
+            if offset < log_start:
+                self.lost += log_start - offset
+            else:  # it ends before: cut, or made anew
+                self.cuts += 1
+                self._reading.begin(number)
+            self._next[number] = max(log_start, 0)
+            return True
+        self._next[number] = self._reading.take(number, data, offset)
+        return self._next[number] > offset
+
+    def _name_topics(self) -> None:
+        """Groups of the consumer protocol log topic ids. A name is asked for once."""
+        unknown = self._reading.unknown_ids() - self._asked_names
+        if unknown:
+            self._reading.names.update(names_from_broker(self.bootstrap, self._settings))
+            self._asked_names |= unknown - self._reading.names.keys()

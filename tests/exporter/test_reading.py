@@ -1,0 +1,186 @@
+"""What the exporter makes of a log that comes in pieces, beside models that know what happened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.exporter.choice import Choice
+from coordinatord.exporter.reading import Reading
+from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
+from coordinatord.pipeline.analysis.epochs import epochs, generations
+from coordinatord.pipeline.analysis.history import CAUSE, History
+from coordinatord.pipeline.analysis.members import lives
+from coordinatord.pipeline.lag.fold import KINDS
+from coordinatord.pipeline.lag.looks import Looks
+from coordinatord.pipeline.source.options import read_options
+from coordinatord.watching.view import Limits
+from tests.pipeline.epochs_story import SESSION_MS
+from tests.pipeline.logs import START_MS
+from tests.pipeline.test_kafka_epochs import GOLDEN as GOLDEN_LOG
+from tests.pipeline.test_kafka_epochs import Log, golden_story
+from tests.pipeline.truth.compare import differences
+from tests.pipeline.truth.members import MembersModel
+from tests.pipeline.truth.test_truth import EVENTS, MEMBERS, REBALANCES, values
+from tests.pipeline.truth.world import World
+
+
+def reading(**limits: int) -> Reading:
+    return Reading(Choice(room=limits.get("groups")), Choice(), Limits(**limits))
+
+
+def fill(found: Reading, directory: Path, piece: int) -> None:
+    """As fetches bring it: pieces that may end within a batch."""
+    for path in sorted(directory.glob("__consumer_offsets-*/*.log")):
+        data, offset, at = path.read_bytes(), 0, 0
+        number = int(path.parent.name.rpartition("-")[2])
+        size = piece
+        while at < len(data):
+            before = offset
+            offset = found.take(number, data[at : at + size], offset)
+            if offset == before:
+                size *= 2  # a batch larger than the piece
+                continue
+            at = position(data, offset)
+            size = piece
+
+
+def position(data: bytes, offset: int) -> int:
+    """Of the batch that begins with an offset."""
+    from kafka_wire.records.batch import iterate_batches
+
+    return next((at for at, header in iterate_batches(data) if header.base_offset >= offset), len(data))
+
+
+@pytest.fixture(scope="module", params=(1, 2))
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Path]:
+    found = World(request.param)
+    directory = tmp_path_factory.mktemp(f"seed-{request.param}")
+    found.write(directory)
+    return found, directory
+
+
+@pytest.mark.parametrize("piece", [3_000, 1 << 20])
+def test_members_rebalances_and_events(world: tuple[World, Path], piece: int) -> None:
+    """All that is told of who came and went is true, in pieces as in one. What the last commits do not tell any more,
+    they need not: how much was missed.
+    """
+    model, found = MembersModel(world[0]), reading()
+    found.is_counting = True
+    fill(found, world[1], piece)
+    view = found.view(world[0].now_ms)
+    told: dict[str, list[Any]] = {"members": [], "rebalances": [], "member_events": []}
+    for name, group in view.groups.items():
+        told["members"] += [values(MEMBERS, name, each) for each in group.lives]
+        told["rebalances"] += [values(REBALANCES, name, each) for each in group.rebalances]
+        told["member_events"] += [values(EVENTS, name, each) for each in found._histories[name].events()]
+        assert Counter(each.trigger or "unknown" for each in group.rebalances) == Counter(group.causes)
+    columns = tuple(name for name in REBALANCES if name != "missed_commit_ms")
+    wrong = differences("members", MEMBERS, told["members"], model.members(), MEMBERS[:2])
+    right = {key: {name: row[name] for name in columns} for key, row in model.rebalances().items()}
+    wrong += differences("rebalances", columns, told["rebalances"], right, ("group_id", "generation"))
+    keys = ("group_id", "kind", "began_ms")
+    wrong += differences("member_events", EVENTS, told["member_events"], model.member_events(), keys)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_lag_is_that_of_the_command(world: tuple[World, Path]) -> None:
+    """The ends are told once, as a broker would; the command gets them as its one look."""
+    directory, now_ms = str(world[1]), world[0].now_ms
+    found = reading()
+    fill(found, world[1], 4_000)
+    options = read_options({"paths": json.dumps([directory]), "kinds": ",".join(KINDS)})
+    look = Looks(options, directory, {}).look(now_ms)
+    bounds = {
+        (row.topic, row.partition): (row.log_start_offset or 0, row.end_offset)
+        for row in look.rows
+        if row.end_offset is not None
+    }
+    assert set(found.places()) >= bounds.keys()
+    found.ended(bounds, now_ms)
+    view = found.view(now_ms)
+    expected = {row[:3]: row for row in look.rows}
+    rows = {row[:3]: row for group in view.groups.values() for row in group.rows}
+    assert rows.keys() == expected.keys()
+    for key, row in rows.items():
+        for name in ("committed_offset", "committed_ms", "moved_ms", "end_offset", "log_start_offset", "lag"):
+            assert getattr(row, name) == getattr(expected[key], name), (key, name)
+    assert {name: group.members for name, group in view.groups.items() if group.members is not None} == look.members
+
+
+def test_epochs_record_by_record() -> None:
+    """The story that Kafka played, of a group of the consumer protocol: as from the whole log."""
+    story, log = golden_story(), Log(GOLDEN_LOG)
+    whole = epochs(log.rows, story.topic_ids, SESSION_MS)
+    expected = list(epoch_rebalances(whole, log.commits))
+    history = History(story.topic_ids, SESSION_MS)
+    events = [(row["log_offset"], kind, row) for kind, row in log.rows]
+    commits = sorted((time, place) for place, times in log.commits.times.items() for time in times)
+    for _, kind, row in sorted(events, key=lambda each: each[0]):
+        while commits and commits[0][0] <= row["timestamp_ms"]:
+            time, place = commits.pop(0)
+            history.committed(place, [time])
+        history.record(kind, row)
+    found = list(history.rebalances)
+    names = [name for name in CAUSE if name != "cause"]
+    assert [[getattr(row, name) for name in names] for row in found] == [
+        [getattr(row, name) for name in names] for row in expected
+    ]
+    for row, right in zip(found, expected, strict=True):
+        for name in ("generation", "outcome", "began_ms", "joined_ms", "ended_ms", "members", "added", "removed",
+                     "partitions_moved", "stickiness"):  # fmt: skip
+            assert getattr(row, name) == getattr(right, name), (row.generation, name)
+    by_id = {life.member_id: life for life in lives(list(generations(whole)), log.commits)}
+    assert {life.member_id: (life.since_ms, life.until_ms, life.end) for life in history.lives()} == {
+        name: (life.since_ms, life.until_ms, life.end) for name, life in by_id.items()
+    }
+    assert history.epoch is not None
+    assert history.unreached() == []
+
+
+def test_what_there_is_no_room_for_is_counted(world: tuple[World, Path]) -> None:
+    everything = reading()
+    fill(everything, world[1], 1 << 20)
+    names = everything.view(world[0].now_ms).groups.keys()
+    found = reading(groups=4, partitions=5)
+    fill(found, world[1], 1 << 20)
+    view = found.view(world[0].now_ms)
+    assert len(view.groups) == 4
+    assert len(names) - 4 <= view.left_out_groups <= len(world[0].all_groups) - 4
+    rows = [row for group in view.groups.values() for row in group.rows]
+    assert len(rows) == 5
+    assert view.left_out_partitions > 0
+    assert len(found.places()) <= 5
+
+
+def test_expressions_choose() -> None:
+    chosen = Choice(allow=("bill.*", "audit"), deny=(".*-test",))
+    told = {name: name in chosen for name in ("billing", "audit", "auditor", "bill-test", "shop")}
+    assert told == {"billing": True, "audit": True, "auditor": False, "bill-test": False, "shop": False}
+    few = Choice(room=1)
+    assert ("a" in few, "b" in few, "b" in few, "a" in few, few.left_out) == (True, False, False, True, 1)
+    few.keep(set())
+    assert ("b" in few, few.left_out) == (True, 0)
+
+
+def test_members_that_went_do_not_pile_up() -> None:
+    """A dynamic member has a new id at each start: of a thousand that were there, the last one tells since when."""
+    from coordinatord.pipeline.analysis import consumer_group
+    from coordinatord.pipeline.lag.fold import Fold
+
+    fold = Fold(600_000)
+    for number in range(1_000):
+        for gone in (False, True):
+            row = {"group_id": "g", "member_id": str(number), "tombstone": gone, "timestamp_ms": START_MS + number}
+            fold._of_consumers(consumer_group.MEMBER, row)
+    fold.groups["g"].classic = {}
+    fold.forget()
+    assert list(fold.groups["g"].consumers) == ["999"]
+    assert fold.groups["g"].members.empty_ms == START_MS + 999
+    fold.groups["g"].classic = None
+    fold.forget()
+    assert fold.groups == {}
