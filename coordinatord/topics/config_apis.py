@@ -265,12 +265,12 @@ class ConfigApis:
         for each in request.resources:
             changes: Changes = [(config.name, SET, config.value) for config in each.configs]
             asked.append((each.resource_type, each.resource_name, changes))
-            yield
-        outcomes = yield from self._change(_Plan(asked, replace=True), dry_run=request.validate_only)
+            yield None
+        outcomes: list[Failure] = yield from self._change(_Plan(asked, replace=True), dry_run=request.validate_only)
         responses = []
         for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
             responses.append(Altered(*outcome, kind, name))
-            yield
+            yield None
         return AlterConfigsResponse(0, responses)
 
     def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
@@ -282,12 +282,12 @@ class ConfigApis:
         for each in request.resources:
             changes: Changes = [(config.name, config.config_operation, config.value) for config in each.configs]
             asked.append((each.resource_type, each.resource_name, changes))
-            yield
-        outcomes = yield from self._change(_Plan(asked, replace=False), dry_run=request.validate_only)
+            yield None
+        outcomes: list[Failure] = yield from self._change(_Plan(asked, replace=False), dry_run=request.validate_only)
         responses = []
         for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
             responses.append(IncrementallyAltered(*outcome, kind, name))
-            yield
+            yield None
         return IncrementalAlterConfigsResponse(0, responses)
 
     def _change(self, plan: _Plan, *, dry_run: bool) -> Steps:
@@ -300,7 +300,7 @@ class ConfigApis:
             self.groups.refresh()
         for index in range(len(plan.asked)):
             self._check(plan, index)
-            yield
+            yield None
         if dry_run:
             return plan.outcomes
         with self.catalogue.changing():

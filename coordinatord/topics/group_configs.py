@@ -137,8 +137,8 @@ class GroupConfigs:
             raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
     def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
-        """Replace the own settings of these groups durably. Yields the write, for another thread (net/slices.py). Raises
-        OSError when that fails.
+        """Replace the own settings of these groups durably. Yields the write, for another thread (net/slices.py).
+        Raises OSError when that fails.
         """
         changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
         for group_id, own in changes.items():
