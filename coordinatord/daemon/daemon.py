@@ -31,14 +31,13 @@ from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.api_versions import ApiVersions
-from coordinatord.net.aside import AsideThread
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
 from coordinatord.net.descriptors import RESERVED, connections_allowed, raise_limit
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
-from coordinatord.net.slices import Slicer
+from coordinatord.net.slices import AsideThread, Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
@@ -113,7 +112,7 @@ class Daemon:
         self._assemble_topics()
         self._assemble_groups()
         self._assemble_transactions()
-        self._assemble_door()
+        self._assemble_door(log_worker)
         self._assemble_admin()
         self.metadata.load()
 
@@ -223,7 +222,7 @@ class Daemon:
 
         return SpreadMarkers(self.markers, self.nodes, self.peers)
 
-    def _assemble_door(self) -> None:
+    def _assemble_door(self, log_worker: Worker | None) -> None:
         """Handlers and shortcuts, and what all connections share."""
         handlers = all_handlers(
             self.settings,
@@ -254,7 +253,7 @@ class Daemon:
             now_ms=self.now_ms,
             call_soon=self.loop.call_soon,
             hold=self.writer.hold,
-            slicer=Slicer(self.loop.call_soon, AsideThread(self.loop)),
+            slicer=Slicer(self.loop.call_soon, AsideThread(self.loop, log_worker), self.metrics),
         )
 
     def _assemble_admin(self) -> None:
@@ -330,6 +329,7 @@ class Daemon:
         if self.now_ms is self.clock:  # another clock is advanced by the caller who passed it
             self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         self._close_idle()
+        self._every(60.0, self.metrics.longest_turn.roll)
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
         if self.settings.log_cleaner_enable:
@@ -465,7 +465,9 @@ class Daemon:
         }
 
     def _timed_out(self, key: Any) -> None:
+        began_s, longest = time.perf_counter(), self.metrics.longest_turn
         self.coordinator.timed_out(key)
+        longest.seconds = max(longest.seconds, time.perf_counter() - began_s)
 
     def _flushed(self, stats: FlushStats) -> None:
         self.metrics.log_appends += stats.partitions

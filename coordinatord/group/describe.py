@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from coordinatord.group.state import Group, Member
 from coordinatord.group.states import DEAD, STABLE
@@ -40,16 +40,24 @@ def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup
     )
 
 
-def list_group(group: Group, states_filter: Sequence[str] = (), types_filter: Sequence[str] = ()) -> ListedGroup | None:
-    """The group's entry in ListGroups; None if it does not exist or a filter excludes it. Filters ignore case."""
+def states_of(filters: Sequence[str] | None) -> Set[str]:
+    """The states that a ListGroups request asks for, in lower case: filters ignore case."""
+    return {name.lower().strip() for name in filters or ()}
+
+
+def types_of(filters: Sequence[str] | None) -> Set[str]:
+    """The types of groups that it asks for, in lower case."""
+    return {name.lower() for name in filters or ()}
+
+
+def list_group(group: Group, states: Set[str] = frozenset(), types: Set[str] = frozenset()) -> ListedGroup | None:
+    """The group's entry in ListGroups; None if it does not exist, or is not of these states and types."""
     if not group.exists:
         return None
     consumer = group.consumer
     state = group.state.value if consumer is None else consumer.state.shown
     group_type = CLASSIC if consumer is None else CONSUMER
-    if states_filter and state.lower() not in {name.lower().strip() for name in states_filter}:
-        return None
-    if types_filter and group_type not in {name.lower() for name in types_filter}:
+    if (states and state.lower() not in states) or (types and group_type not in types):
         return None
     protocol_type = group.protocol_type or "" if consumer is None else CONSUMER
     return ListedGroup(group.group_id, protocol_type, state, group_type)

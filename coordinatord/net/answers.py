@@ -7,7 +7,8 @@ of the event loop's turn (turn_end.py).
 `stops` says why the connection must not serve its next request; 0 means that it may. `PARKED`: a request waits for
 other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if the request
 waits for anything but the log. `LOG`: too many answers are held, or answers of requests with too many bytes. `PEER`:
-the peer does not read. `CLOSED`: the connection is closed. So a connection's memory is bounded by one frame of the
+the peer does not read. `SENDING`: an answer is sent piece by piece, as the peer reads. `CLOSED`: the connection is
+closed. So a connection's memory is bounded by one frame of the
 maximum size, one read, the held answers and their requests' bytes, and the unsent bytes, plus one answer or request for
 each of the last three. A request without an answer (acks=0) is held like the others, with an answer of no bytes.
 
@@ -23,7 +24,7 @@ from time import perf_counter
 from typing import Any, Final, Protocol
 
 from coordinatord.net.received import Received
-from coordinatord.net.responses import encode_in_parts, encode_response
+from coordinatord.net.responses import encode_head, encode_in_parts, encode_response
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 
@@ -31,6 +32,7 @@ PARKED: Final = 1
 LOG: Final = 2
 PEER: Final = 4
 CLOSED: Final = 8
+SENDING: Final = 16
 """Reasons not to serve the next request: bits of `AnswerLine.stops`."""
 
 MAX_HELD: Final = 256
@@ -103,7 +105,7 @@ class AnswerLine:
 
     __slots__ = (
         "_gate", "_held_count", "_intake", "_is_due", "_logged_bytes", "_metrics", "_parked_s", "_transport",
-        "_turn_end", "held", "is_serving", "out", "parked", "stops",
+        "_turn_end", "held", "is_serving", "out", "parked", "stops", "unsent",
     )  # fmt: skip
 
     def __init__(self, intake: Intake, gate: Hold, turn_end: TurnEnd, metrics: Metrics) -> None:
@@ -119,6 +121,8 @@ class AnswerLine:
         #: encoded answers that wait for nothing
         self.out = bytearray()
         self.held: deque[HeldAnswers] = deque()
+        #: pieces of the answer that is being sent
+        self.unsent: deque[bytes] = deque()
         self.parked: Received | None = None
         #: the connection is serving requests: their answers are sent at the end of its turn
         self.is_serving = False
@@ -134,6 +138,7 @@ class AnswerLine:
         self.stops |= CLOSED
         self.parked = None
         self.held.clear()
+        self.unsent.clear()
         self._held_count = 0
         self._logged_bytes = 0
 
@@ -155,7 +160,9 @@ class AnswerLine:
     @property
     def has_unsent(self) -> bool:
         """Answers wait for the log, or for the peer to read."""
-        return bool(self.held or self.out or (not self.is_closed and self._transport.get_write_buffer_size()))
+        return bool(
+            self.held or self.out or self.unsent or (not self.is_closed and self._transport.get_write_buffer_size())
+        )
 
     # Answers
 
@@ -205,6 +212,29 @@ class AnswerLine:
             self.flush()
             self._metrics.bytes_sent += parts.size
             self._transport.writelines(parts.in_order())
+
+    def answer_encoded(self, context: Received, pieces: list[bytes], size: int) -> None:
+        """`answer`, for a body of `size` bytes that is encoded in pieces: sent one by one, as the peer reads."""
+        if self.held:
+            self.answer(context, b"".join(pieces))
+        elif self._settle(context):
+            head = bytearray()
+            encode_head(context, size, head)
+            self.flush()
+            self._metrics.bytes_sent += len(head) + size
+            self.unsent.extend(pieces)
+            self.stops |= SENDING
+            self._transport.write(head)
+            self.send_more()
+
+    def send_more(self) -> None:
+        """Send pieces of an answer until the peer has to read."""
+        unsent = self.unsent
+        while unsent and not self.stops & (PEER | CLOSED):
+            self._transport.write(unsent.popleft())
+        if not unsent and self.stops & SENDING:
+            self.stops &= ~SENDING
+            self._intake.has_room()
 
     def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""

@@ -7,12 +7,14 @@ since their records follow in the log; their responses queue behind it (answers.
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
 line of answers, and while the peer leaves answers unread (asyncio's `pause_writing`).
 
-Turns. One read may bring thousands of requests: after `TURN_REQUESTS` of them, other connections get their turn.
+Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, other connections get
+their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import Any, Final
 
 from coordinatord.net.answers import CLOSED, PEER, AnswerLine
@@ -29,6 +31,9 @@ MAX_WAITING_BYTES: Final = 64 * 1024
 TURN_REQUESTS: Final = 64
 """Requests that one connection serves per turn of the event loop. One read brings thousands of small requests; 64
 clients that sent as fast as they could made turns of seconds, with all their requests in memory."""
+
+TURN_BYTES: Final = 32 * 1024
+"""The same in bytes, one request at least: lists of names take some 8 ms (split.LARGE_BYTES)."""
 
 
 class Connection(asyncio.Protocol):
@@ -104,6 +109,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.line.stops &= ~PEER
+        self.line.send_more()
         self._resume_soon()
 
     # Called by other modules
@@ -161,7 +167,8 @@ class Connection(asyncio.Protocol):
     def _serve(self) -> None:
         """One turn: serve up to `TURN_REQUESTS` received requests. Their answers are sent together."""
         frames, line, serve = self._frames, self.line, self.door.router.serve
-        stop = min(len(frames), TURN_REQUESTS)
+        began_s = perf_counter()
+        stop = len(frames) if len(frames) == 1 else _turn_of(frames)
         served = 0
         line.is_serving = True
         while served < stop and not line.stops:
@@ -169,6 +176,10 @@ class Connection(asyncio.Protocol):
         line.is_serving = False
         if line.out:
             line.flush()
+        took_s = perf_counter() - began_s
+        longest = self.door.metrics.longest_turn
+        if took_s > longest.seconds:
+            longest.seconds = took_s
         self._frames = left = frames[served:]
         if not left:
             self._waiting_bytes = 0
@@ -216,6 +227,18 @@ class Connection(asyncio.Protocol):
             if self._is_paused and not self.line.stops:
                 self._is_paused = False
                 self._transport.resume_reading()
+
+
+def _turn_of(frames: Frames) -> int:
+    """How many of these requests are served in one turn."""
+    stop = min(len(frames), TURN_REQUESTS)
+    size = 0
+    for count in range(stop):
+        _, start, end = frames[count]
+        size += end - start
+        if size > TURN_BYTES:
+            return max(1, count)
+    return stop
 
 
 def _size_of(frames: Frames) -> int:

@@ -38,6 +38,14 @@ def encode_response(to: Received, response: Any, out: bytearray, metrics: Metric
     _pack_size(out, start, len(out) - start - 4)
 
 
+def encode_head(to: Received, size: int, out: bytearray) -> None:
+    """Append what is before a body of `size` bytes."""
+    if to.codec.response_header_flexible:
+        out += _frame_head(5 + size, to.correlation_id) + b"\0"
+    else:
+        out += _frame_head(4 + size, to.correlation_id)
+
+
 def encode_in_parts(to: Received, response: Any, metrics: Metrics) -> Parts:
     """The same frame, with its records left in their buffer."""
     out = Parts()

@@ -12,15 +12,28 @@ supported version (KIP-511). Bytes after the end of a request are ignored, as in
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from coordinatord.net.api_versions import unsupported_version
 from coordinatord.net.connection import Connection
+from coordinatord.net.received import Body
 from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Handler, Route, Routes, ShortcutMaker
 from coordinatord.net.slices import Slices
+from coordinatord.net.split import (
+    LARGE_BYTES,
+    Encoded,
+    TooLarge,
+    decoded_aside,
+    encoded_aside,
+    in_parts,
+    is_large,
+    limit_of,
+    split_of,
+)
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry
@@ -104,6 +117,9 @@ class Router:
                     _, pos = read_tags(buf, pos, end)
                 else:
                     pos += 1
+            if end - pos > LARGE_BYTES and is_large(codec.api_key, end - pos):
+                self._dispatch_large(connection, route, correlation_id, (buf, pos, end))
+                return
             request = codec.decode_request(buf, pos, end)
         except (DecodeError, IndexError) as error:
             self._undecodable(connection, buf, start, end, error)
@@ -113,6 +129,10 @@ class Router:
         began_s = perf_counter() if times else 0.0
         try:
             context = RequestContext(connection, codec, correlation_id, (buf, pos, end))
+            split = route.splits and split_of(codec, request)
+            if split:
+                self._slice(context, in_parts(context, request, split, route.handler))
+                return
             response = route.handler(context, request)
             shortcut = route.shortcut
             if shortcut is not None:
@@ -130,16 +150,37 @@ class Router:
         if times:
             route.took(perf_counter() - began_s, times)
 
+    def _dispatch_large(self, connection: Connection, route: Route, correlation_id: int, body: Body) -> None:
+        """Decode the request on another thread, and answer it then."""
+        api_key, size = route.codec.api_key, body[2] - body[1]
+        if size > limit_of(api_key):
+            raise LengthError(f"{size} bytes are more than the {limit_of(api_key)} of a request of this kind")
+        self._requests[api_key] += 1
+        context = RequestContext(connection, route.codec, correlation_id, body)
+        self._slice(context, decoded_aside(context, route.handler))
+
     def _slice(self, context: RequestContext, slices: Slices) -> None:
         """Park the request until its slices have made the response."""
         connection = context.connection
         connection.line.park(context)
-        connection.door.slicer.run(
-            slices,
-            lambda response: None if response is None else context.reply(response),
-            lambda: self.failed(connection, context.codec),
-            lambda: context.closed,
-        )
+
+        def finished(response: Any) -> None:
+            if type(response) is Encoded:
+                connection.line.answer_encoded(context, response.pieces, response.size)
+            elif response is not None:
+                connection.line.answer(context, response)
+
+        def failed() -> None:
+            error = sys.exception()
+            if isinstance(error, DecodeError):
+                kind = type(error).__name__
+                connection.refuse(kind, f"{kind}: {error}", api=context.codec.name, version=context.api_version)
+            elif isinstance(error, TooLarge):
+                connection.refuse("oversized", str(error), api=context.codec.name, version=context.api_version)
+            else:
+                self.failed(connection, context.codec)
+
+        connection.door.slicer.run(encoded_aside(context.codec, slices), finished, failed, lambda: context.closed)
 
     @staticmethod
     def failed(connection: Connection, codec: Codec) -> None:

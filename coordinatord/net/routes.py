@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from coordinatord.net.connection import Connection
 from coordinatord.net.request import RequestContext
+from coordinatord.net.split import SPLITS
 from coordinatord.observe.metrics import Histogram, Metrics
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
@@ -56,13 +57,14 @@ ShortcutMaker = Callable[[Codec], Shortcut | None]
 class Route:
     """One version of an API: its codec, its handler, its shortcut, and the number of requests."""
 
-    __slots__ = ("_processing_seconds", "_seconds", "codec", "count", "handler", "shortcut")
+    __slots__ = ("_processing_seconds", "_seconds", "codec", "count", "handler", "shortcut", "splits")
 
     def __init__(self, codec: Codec, handler: Handler, shortcut: Shortcut | None, metrics: Metrics) -> None:
         self.codec = codec
         self.handler = handler
         self.shortcut = shortcut
         self.count = 0
+        self.splits = codec.api_key in SPLITS
         self._seconds: Histogram = metrics.request_seconds[codec.api_key]
         self._processing_seconds = metrics.event_processing_seconds if codec.api_key in GROUP_APIS else None
 

@@ -14,16 +14,19 @@ The state of the coordinator may change wherever the generator yields.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any, Final, Protocol
 
+from coordinatord.log.writer import ThreadWorker, Worker
+from coordinatord.observe.metrics import Metrics
+
 SLICE_S: Final = 0.004
 """How long a slice may take: what a neighbour's request waits at most, besides its own kind of work."""
-
-BETWEEN_LOOKS: Final = 16
-"""How often a generator yields between two looks at the clock."""
 
 MAX_RUNNING: Final = 8
 """Requests that are served in slices at one time. What one of them may hold is limited; later ones wait undecoded."""
@@ -90,9 +93,12 @@ class _Running:
 class Slicer:
     """Runs generators, a slice in each turn of the event loop."""
 
-    def __init__(self, call_soon: Callable[..., object], aside: Aside = at_once) -> None:
+    def __init__(
+        self, call_soon: Callable[..., object], aside: Aside = at_once, metrics: Metrics | None = None
+    ) -> None:
         self._call_soon = call_soon
         self._aside = aside
+        self._longest = (metrics or Metrics()).longest_turn
         self._ready: deque[_Running] = deque()
         self._waiting: deque[_Running] = deque()
         self._is_due = False
@@ -122,6 +128,13 @@ class Slicer:
 
     def _turn(self) -> None:
         """One slice of the generator whose turn it is."""
+        began_s = perf_counter()
+        self._one_slice()
+        took_s = perf_counter() - began_s
+        if took_s > self._longest.seconds:
+            self._longest.seconds = took_s
+
+    def _one_slice(self) -> None:
         self._is_due = False
         running = self._ready.popleft()
         if self._ready:
@@ -148,11 +161,9 @@ class Slicer:
         steps, value, error = running.slices.steps, running.value, running.error
         running.value = running.error = None
         end_s = perf_counter() + SLICE_S
-        yields = 0
         waits = steps.send(value) if error is None else steps.throw(error)
         while waits is None:
-            yields += 1
-            if yields % BETWEEN_LOOKS == 0 and perf_counter() >= end_s:
+            if perf_counter() >= end_s:
                 self._resume(running)
                 return
             waits = next(steps)
@@ -171,6 +182,40 @@ class Slicer:
         if self._waiting:
             self.running += 1
             self._resume(self._waiting.popleft())
+
+
+SWITCH_INTERVAL_S: Final = 0.0003
+"""How long the event loop waits for Python's interpreter lock while this thread computes. Python's own 5 ms would be
+added to each of the loop's callbacks."""
+
+
+class AsideThread:
+    """Calls jobs one after the other on a thread, which is started for the first of them, or on `worker`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, worker: Worker | None = None) -> None:
+        self._loop = loop
+        self._worker = worker
+
+    def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        """`job` runs on the thread, then `done` on the loop's, with its result or what it raised."""
+        if self._worker is None:
+            self._worker = ThreadWorker("aside")
+        self._worker.submit(lambda: self._run(job, done))
+
+    def _run(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        result: Any = None
+        failure: BaseException | None = None
+        usual_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(usual_s, SWITCH_INTERVAL_S))
+        try:
+            result = job()
+        except BaseException as error:
+            failure = error
+        finally:
+            sys.setswitchinterval(usual_s)
+        # RuntimeError: the loop was closed meanwhile; nobody waits any more
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(done, result, failure)
 
 
 class OneAtATime:

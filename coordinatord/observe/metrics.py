@@ -46,6 +46,26 @@ class Histogram:
             self.maximum_seconds = seconds
 
 
+class LongestTurn:
+    """The longest of something, of this minute (since the last `roll`) and the one before. Whoever measures compares
+    with `seconds` first: `if took > longest.seconds: longest.seconds = took`.
+    """
+
+    __slots__ = ("_before", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._before = 0.0
+
+    def roll(self) -> None:
+        """A minute begins."""
+        self._before, self.seconds = self.seconds, 0.0
+
+    def read(self) -> float:
+        """In seconds."""
+        return max(self._before, self.seconds)
+
+
 class _HistogramByApi(dict[int, Histogram]):
     """API key -> histogram, created at first use."""
 
@@ -77,6 +97,11 @@ WATCHES: dict[str, tuple[str, str]] = {
     "held_replies": ("", "Replies that wait for the log to be flushed."),
     "parked_replies": ("", "Joins, syncs and fetches that wait for something to happen."),
     "timers": ("", "Timers armed."),
+    "event_loop_longest_turn_seconds": (
+        "",
+        "The longest time that serving a connection, a slice of a request, or a timer held the event loop, in this "
+        "minute and the one before.",
+    ),
     "connections": ("", "Client connections open."),
     "topics": ("", "Topics, internal ones included."),
     "topic_partitions": ("", "Partitions of all topics."),
@@ -126,6 +151,7 @@ class Metrics:
         "log_cleanings",
         "log_flush_seconds",
         "log_rewritten_bytes",
+        "longest_turn",
         "loop_lag_seconds",
         "members_removed",
         "offset_commits",
@@ -156,6 +182,7 @@ class Metrics:
         """API key -> time from the last byte of a request until its response is handed to the socket, including parked
         time.
         """
+        self.longest_turn = LongestTurn()
         self.loop_lag_seconds = Histogram()
         """Delay of the event loop's timers."""
 
@@ -192,8 +219,7 @@ class Metrics:
         """Bytes of these that the cleaner kept."""
         self.log_cleaning_failures = 0
 
-        self.load_seconds = Histogram()
-        """Duration of loading one partition of __consumer_offsets."""
+        self.load_seconds = Histogram()  # of one partition of __consumer_offsets
         self.loaded_records = 0
         self.loaded_bytes = 0
         self.truncated_bytes = 0

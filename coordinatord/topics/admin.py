@@ -1,4 +1,4 @@
-"""CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3, DeleteRecords v0-v2.
+"""CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3.
 
 The checks, their order and their errors are those of Kafka's controller (ReplicationControlManager, ControllerApis)
 with one broker in its cluster. All topics of a request are validated first and then changed in one write of the
@@ -15,11 +15,11 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
-from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.net.slices import Slices, Steps
+from coordinatord.topics.catalogue import Catalogue, New, Topic
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, text_of
 from coordinatord.topics.names import RESERVED, why_invalid
-from coordinatord.topics.partition import Partition
 from kafka_wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -32,12 +32,6 @@ from kafka_wire.api.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
-)
-from kafka_wire.api.delete_records import (
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
 )
 from kafka_wire.api.delete_topics import (
     DeletableTopicResult,
@@ -55,8 +49,8 @@ if TYPE_CHECKING:
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's `MAX_PARTITIONS_PER_BATCH`."""
 
-HIGH_WATERMARK = -1
-"""`offset` in DeleteRecords: delete up to the high watermark."""
+LOGS_AT_ONCE = 100
+"""Partitions whose logs are removed in one go."""
 
 
 class Refusal(Exception):
@@ -90,18 +84,20 @@ class Administration:
         return {
             ApiKey.CREATE_TOPICS: self.create_topics,
             ApiKey.DELETE_TOPICS: self.delete_topics,
-            ApiKey.DELETE_RECORDS: self.delete_records,
             ApiKey.CREATE_PARTITIONS: self.create_partitions,
         }
 
     # CreateTopics
 
-    def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Slices:
         """A name that occurs twice gets a single result, an error, after all other results."""
-        with self.catalogue.changing():
-            return self._create_topics(request)
+        return self._changing(self._create_topics(request))
 
-    def _create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    def _changing(self, steps: Steps) -> Slices:
+        """A change of the catalogue, after those that came before it."""
+        return Slices(self.catalogue.one_at_a_time.steps(steps), is_change=True)
+
+    def _create_topics(self, request: CreateTopicsRequest) -> Steps:
         counts = Counter(topic.name for topic in request.topics)
         once = [topic for topic in request.topics if counts[topic.name] == 1]
         if self._requested_partitions(once) > MAX_PARTITIONS_PER_REQUEST:
@@ -110,7 +106,9 @@ class Administration:
             return CreateTopicsResponse(topics=refused)
         results, new = [], []
         planned_partitions = 0
+        self.catalogue.refresh()
         for topic in once:
+            yield None
             try:
                 count, configs = self._check_new(topic, planned_partitions)
             except Refusal as refusal:
@@ -120,39 +118,51 @@ class Administration:
             topic_id = self.catalogue.new_id()
             new.append((topic.name, topic_id, count, configs))
             results.append(CreatableTopicResult(topic.name, topic_id, 0, None, 0, count, 1, _described(configs)))
-        if new and not request.validate_only:
-            try:
-                self.catalogue.create(new)
-            except OSError as error:
-                for result in results:
-                    if not result.error_code:
-                        result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        if not request.validate_only:
+            failures = yield from self._create(new)
+            for result in results:
+                if not result.error_code and result.name in failures:
+                    result.error_code, result.error_message = failures[result.name]
         for name, count in counts.items():
             if count > 1:
                 results.append(_refused_topic(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         return CreateTopicsResponse(topics=results)
 
-    def create_with_defaults(self, names: Sequence[str]) -> None:
-        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid."""
-        if names:
-            with self.catalogue.changing():
-                self._create_with_defaults(names)
+    def _create(self, planned: list[New]) -> Steps:
+        """Create topics that have been checked. Returns name -> (error, message) of those that could not be."""
+        with self.catalogue.changing():
+            failures: dict[str, tuple[ErrorCode, str]] = {}
+            new = []
+            for each in planned:
+                if self.catalogue.has(each[0]):  # since it was checked
+                    failures[each[0]] = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{each[0]}' already exists."
+                else:
+                    new.append(each)
+            if new:
+                try:
+                    yield from self.catalogue.write_new(new)
+                except OSError as error:
+                    failures.update((name, (ErrorCode.KAFKA_STORAGE_ERROR, str(error))) for name, *_ in new)
+                    new = []
+        yield from self.catalogue.add_new(new)
+        return failures
 
-    def _create_with_defaults(self, names: Sequence[str]) -> None:
-        new = []
+    def create_with_defaults(self, names: Sequence[str]) -> Steps:
+        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid."""
+        yield from self.catalogue.one_at_a_time.steps(self._create_with_defaults(names))
+
+    def _create_with_defaults(self, names: Sequence[str]) -> Steps:
+        new: list[New] = []
         planned_partitions = 0
         for name in names:
+            yield None
             try:
                 count, configs = self._check_new(CreatableTopic(name, -1, -1), planned_partitions)
             except Refusal:
                 continue
             planned_partitions += count
             new.append((name, self.catalogue.new_id(), count, configs))
-        if new:
-            try:
-                self.catalogue.create(new)
-            except OSError:
-                return  # the client asks again, and the creation is retried
+        yield from self._create(new)  # if that fails, the client asks again
 
     def _requested_partitions(self, topics: Iterable[CreatableTopic]) -> int:
         total = 0
@@ -171,7 +181,7 @@ class Administration:
         reason = why_invalid(name)
         if reason is not None:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        if name in self.catalogue.by_name:
+        if self.catalogue.has(name):
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = self.catalogue.collides_with(name)
         if other is not None:
@@ -265,15 +275,15 @@ class Administration:
 
     # DeleteTopics
 
-    def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Slices:
         """By name, since v6 also by id; a topic that is named twice, by name or id, is not deleted."""
-        with self.catalogue.changing():
-            return self._delete_topics(context, request)
+        return self._changing(self._delete_topics(context.api_version, request))
 
-    def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    def _delete_topics(self, version: int, request: DeleteTopicsRequest) -> Steps:
+        self.catalogue.refresh()
+        asked = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
         if not self.settings.delete_topic_enable:
-            old = context.api_version < 3
+            old = version < 3
             error = ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED
             return DeleteTopicsResponse(0, [DeletableTopicResult(each.name, each.topic_id, error) for each in asked])
         results: list[DeletableTopicResult] = []
@@ -281,6 +291,7 @@ class Administration:
         found: dict[Topic, DeleteTopicState] = {}
         doubled: set[Topic] = set()
         for each in asked:
+            yield None
             count = counts.pop((each.name, each.topic_id), 0)
             if not count:
                 continue
@@ -295,7 +306,7 @@ class Administration:
                 results.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
             found[topic] = each
         going = [topic for topic in found if topic not in doubled]
-        error_code, failure = self._delete(going)
+        error_code, failure = yield from self._delete(going)
         for topic in going:
             results.append(DeletableTopicResult(topic.name, topic.topic_id, error_code, failure))
         return DeleteTopicsResponse(0, results)
@@ -320,28 +331,36 @@ class Administration:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         return topic
 
-    def _delete(self, topics: list[Topic]) -> tuple[int, str | None]:
-        if not topics:
-            return 0, None
-        try:
-            self.writer.delete(self.catalogue.delete(topics))
-        except (OSError, LogFailed) as error:
-            return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-        self.catalogue.deleted()
+    def _delete(self, topics: list[Topic]) -> Steps:
+        """Returns (error, message)."""
+        catalogue = self.catalogue
+        if topics:
+            try:
+                with catalogue.changing():
+                    logs = yield from catalogue.delete(
+                        topic for topic in topics if catalogue.by_name.get(topic.name) is topic
+                    )
+                for first in range(0, len(logs), LOGS_AT_ONCE):
+                    self.writer.delete(logs[first : first + LOGS_AT_ONCE])
+                    yield None
+            except (OSError, LogFailed) as error:
+                return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+            catalogue.deleted()
         for topic in topics:
             for partition in topic.partitions:
                 partition.wake()
             self.on_deleted(topic.name, topic.topic_id)
+            yield None
         return 0, None
 
     # CreatePartitions
 
-    def create_partitions(self, _context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    def create_partitions(self, _context: RequestContext, request: CreatePartitionsRequest) -> Slices:
         """`count` is the new total."""
-        with self.catalogue.changing():
-            return self._create_partitions(request)
+        return self._changing(self._create_partitions(request))
 
-    def _create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    def _create_partitions(self, request: CreatePartitionsRequest) -> Steps:
+        self.catalogue.refresh()
         counts = Counter(topic.name for topic in request.topics)
         results = [
             CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -351,6 +370,7 @@ class Administration:
         grown: list[tuple[Topic, int]] = []
         planned = 0
         for asked in request.topics:
+            yield None
             if counts[asked.name] > 1:
                 continue
             try:
@@ -363,12 +383,19 @@ class Administration:
         error_code, message = 0, None
         if grown and not request.validate_only:
             try:
-                self.catalogue.grow(grown)
+                with self.catalogue.changing():
+                    yield from self.catalogue.grow(
+                        (topic, count) for topic, count in grown if self._can_grow(topic, count)
+                    )
             except OSError as error:
                 error_code, message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         for topic, _ in grown:
             results.append(CreatePartitionsTopicResult(topic.name, error_code, message))
         return CreatePartitionsResponse(0, results)
+
+    def _can_grow(self, topic: Topic, count: int) -> bool:
+        """Whether it is still there, and smaller."""
+        return self.catalogue.by_name.get(topic.name) is topic and len(topic.partitions) < count
 
     def _to_grow(self, asked: CreatePartitionsTopic, planned_partitions: int) -> Topic:
         topic = self.catalogue.by_name.get(asked.name)
@@ -402,48 +429,6 @@ class Administration:
             )
         return topic
 
-    # DeleteRecords
-
-    def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
-        """The response waits until the deletion is durable: records reported as deleted must not come back."""
-        epoch = 0
-        topics = []
-        for topic in request.topics:
-            results = []
-            for asked in topic.partitions:
-                partition = self.catalogue.partition(topic.name, asked.partition_index)
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                low_watermark = -1
-                if partition is not None:
-                    error, low_watermark, written = self._delete_before(topic.name, partition, asked.offset)
-                    epoch = max(epoch, written)
-                results.append(DeleteRecordsPartitionResult(asked.partition_index, low_watermark, error))
-            topics.append(DeleteRecordsTopicResult(topic.name, results))
-        response = DeleteRecordsResponse(0, topics)
-        if epoch <= self.writer.flushed_epoch:
-            return response
-        context.answer_at(epoch, response, lambda: _storage_error(request))
-        return None
-
-    def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
-        """(error, new low watermark, log epoch that makes it durable)."""
-        log = partition.log
-        if name in RESERVED:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
-        if not partition.is_here:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0
-        if log.config.compacts and not log.config.deletes:
-            return ErrorCode.POLICY_VIOLATION, -1, 0
-        before = log.high_watermark if offset == HIGH_WATERMARK else offset
-        if not 0 <= before <= log.high_watermark:
-            return ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0
-        if before <= log.log_start_offset:
-            return ErrorCode.NONE, log.log_start_offset, 0
-        try:
-            return ErrorCode.NONE, before, self.writer.delete_records(log, before)
-        except (OSError, LogFailed):
-            return ErrorCode.KAFKA_STORAGE_ERROR, -1, 0
-
 
 def _described(configs: Configs) -> list[CreatableTopicConfigs]:
     """The settings of a new topic as v5+ responses show them; its own as they were given."""
@@ -457,19 +442,3 @@ def _described(configs: Configs) -> list[CreatableTopicConfigs]:
 
 def _refused_topic(name: str, error: ErrorCode, message: str | None) -> CreatableTopicResult:
     return CreatableTopicResult(name, ZERO_UUID, error, message, configs=[])
-
-
-def _storage_error(request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        0,
-        [
-            DeleteRecordsTopicResult(
-                topic.name,
-                [
-                    DeleteRecordsPartitionResult(asked.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )

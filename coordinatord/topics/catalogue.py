@@ -16,9 +16,8 @@ Lookups are dictionary lookups: the group coordinator makes one for every commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
@@ -26,8 +25,9 @@ from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.net.slices import OneAtATime, Steps
 from coordinatord.topics import catalogue_file
-from coordinatord.topics.catalogue_file import FILE, Content, Deletion, Entry
+from coordinatord.topics.catalogue_file import FILE, Content, Deletion, Entry, Writing
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.names import (
@@ -40,11 +40,17 @@ from coordinatord.topics.names import (
     has_collision_characters,
 )
 from coordinatord.topics.partition import Partition
-from coordinatord.topics.writing import Writing
 from kafka_wire.schema import ZERO_UUID
 
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
 """Kafka's Uuid.RESERVED: the zero id (no topic id) and the metadata topic's id."""
+
+
+PARTITIONS_AT_ONCE = 500
+"""Partitions that are added to a topic in one go."""
+
+New = tuple[str, bytes, int, "Configs"]
+"""A topic to be created: (name, id, partitions, settings)."""
 
 
 class Topic:
@@ -78,7 +84,8 @@ class Catalogue:
         self.deletions = 0
         self._colliding: dict[str, str] = {}
         self._content = catalogue_file.read(self._disk, self._path)
-        self._writing: Writing[Content] | None = None
+        self._writing: Writing | None = None
+        self.one_at_a_time = OneAtATime()
         self._removed = True
         """The logs of all deleted topics have been removed."""
         self._settled: set[bytes] = set()
@@ -126,27 +133,58 @@ class Catalogue:
         """Apply changes of other processes; whether there were any. Here no other process changes the catalogue."""
         return False
 
-    # Changes: durable on return. OSError when the write failed; nothing has changed then. `configure` writes on another
-    # thread; a change that comes meanwhile waits for it.
+    # Changes: durable on return. OSError when the write failed; nothing has changed then. Those that are steps
+    # (net/slices.py) are taken by one request at a time, `one_at_a_time`, and write on another thread; `create` waits
+    # for such a write.
 
-    def create(self, new: Iterable[tuple[str, bytes, int, Configs]]) -> list[Topic]:
-        """Add topics: (name, id, partitions, settings). The caller has validated them."""
-        wanted = list(new)
-        added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in wanted}
+    def has(self, name: str) -> bool:
+        """Whether the name is taken: by a topic, or by one that is being created."""
+        return name in self.by_name or name in self._content.topics
+
+    def create(self, new: Iterable[New]) -> list[Topic]:
+        """Add topics. The caller has validated them."""
         self._settle_writing()
-        # Offsets that were committed for a name without an id belong to the new topic from now on.
-        self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
-        self._commit({**self._content.topics, **added})
+        wanted = list(new)
+        self._commit(self._with(wanted))
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
-    def delete(self, topics: Iterable[Topic]) -> list[PartitionLog]:
+    def write_new(self, new: Sequence[New]) -> Steps:
+        """The same for many topics; the file is written on another thread. `add_new` is the second half."""
+        self._settle_writing()
+        yield from self._write(self._next(self._with(new)))
+
+    def add_new(self, new: Sequence[New]) -> Steps:
+        """Make topics known that are in the file. A refresh adds them, too."""
+        for name, topic_id, count, configs in new:
+            topic = Topic(name, topic_id, configs)
+            while len(topic.partitions) < count and name not in self.by_name:
+                self._extend(topic, min(count, len(topic.partitions) + PARTITIONS_AT_ONCE))
+                yield None
+            if name in self.by_name:
+                self.partition_count -= len(topic.partitions)
+            else:
+                self._show(topic)
+
+    def _with(self, new: Sequence[New]) -> dict[str, Entry]:
+        """All entries, with those of new topics."""
+        added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in new}
+        # Offsets that were committed for a name without an id belong to the new topic from now on.
+        self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
+        return {**self._content.topics, **added}
+
+    def delete(self, topics: Iterable[Topic]) -> Steps:
         """Remove topics; returns their logs, for the log to remove. Call `deleted` after that."""
         self._settle_writing()
         gone = {topic.name: topic for topic in topics}
         kept = {name: entry for name, entry in self._content.topics.items() if name not in gone}
-        self._commit(kept, gone.values())
+        yield from self._write(self._next(kept, gone.values()))
         self._removed = False
-        return [log for topic in gone.values() for log in self._remove(topic)]
+        logs: list[PartitionLog] = []
+        for topic in gone.values():
+            if self.by_name.get(topic.name) is topic:
+                logs += self._remove(topic)
+            yield None
+        return logs
 
     def deleted(self) -> None:
         """The logs that `delete` returned have been removed durably."""
@@ -161,27 +199,24 @@ class Catalogue:
         """The committed offsets of these topics are deleted durably. The next change writes this to the file."""
         self._settled.update(topic_ids)
 
-    def grow(self, topics: Iterable[tuple[Topic, int]]) -> None:
+    def grow(self, topics: Iterable[tuple[Topic, int]]) -> Steps:
         """Give topics more partitions: (topic, new number)."""
         self._settle_writing()
         wanted = list(topics)
         entries = self._content.topics
         grown = {topic.name: entries[topic.name]._replace(partitions=count) for topic, count in wanted}
-        self._commit({**entries, **grown})
+        yield from self._write(self._next({**entries, **grown}))
         for topic, count in wanted:
-            self._extend(topic, count)
+            while len(topic.partitions) < count:
+                self._extend(topic, min(count, len(topic.partitions) + PARTITIONS_AT_ONCE))
+                yield None
 
-    def configure(self, changes: Mapping[Topic, Configs]) -> Generator[Callable[[], object], Any, None]:
-        """Replace the settings of these topics. Yields the write, for another thread (net/slices.py)."""
+    def configure(self, changes: Mapping[Topic, Configs]) -> Steps:
+        """Replace the settings of these topics."""
         self._settle_writing()
         entries = self._content.topics
         changed = {topic.name: entries[topic.name]._replace(configs=each.own) for topic, each in changes.items()}
-        content = self._next({**entries, **changed})
-        writing = self._writing = Writing(content, lambda: catalogue_file.write(self._disk, self._path, content))
-        yield writing.write
-        self._settle_writing()
-        if writing.error is not None:
-            raise writing.error
+        yield from self._write(self._next({**entries, **changed}))
         for topic, configs in changes.items():
             if self.by_name.get(topic.name) is topic:
                 self._configure(topic, configs)
@@ -198,6 +233,14 @@ class Catalogue:
         deleting = self._still_deleting()
         deleting.update({topic.topic_id: Deletion(topic.name, change) for topic in gone})
         return Content(entries, deleting, change)
+
+    def _write(self, content: Content) -> Steps:
+        """Let another thread write the file, and take over what it says."""
+        writing = self._writing = Writing(content, lambda: catalogue_file.write(self._disk, self._path, content))
+        yield writing.write
+        self._settle_writing()
+        if writing.error is not None:
+            raise writing.error
 
     def _settle_writing(self) -> None:
         """Wait until the file is written that another thread writes, and take over what it says."""
@@ -280,12 +323,16 @@ class Catalogue:
 
     def _add(self, name: str, topic_id: bytes, configs: Configs, count: int) -> Topic:
         topic = Topic(name, topic_id, configs)
-        self.by_name[name] = topic
-        self.by_id[topic_id] = topic
-        if has_collision_characters(name):
-            self._colliding.setdefault(collision_key(name), name)
+        self._show(topic)
         self._extend(topic, count)
         return topic
+
+    def _show(self, topic: Topic) -> None:
+        name = topic.name
+        self.by_name[name] = topic
+        self.by_id[topic.topic_id] = topic
+        if has_collision_characters(name):
+            self._colliding.setdefault(collision_key(name), name)
 
     def _extend(self, topic: Topic, count: int) -> None:
         have = len(topic.partitions)

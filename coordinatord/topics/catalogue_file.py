@@ -10,7 +10,8 @@ deleted it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -93,3 +94,29 @@ def write(disk: Disk, path: str, content: Content) -> None:
     deleting = {uuid_text(topic_id): each._asdict() for topic_id, each in content.deleting.items()}
     whole = {"version": VERSION, "change": content.change, "topics": topics, "deleting": deleting}
     replace_json(disk, path, whole)
+
+
+class Writing:
+    """The write of `content` by `write`, `error` is what that raised, once it has ended."""
+
+    def __init__(self, content: Content, write: Callable[[], object]) -> None:
+        self.content = content
+        self.error: Exception | None = None
+        self._write = write
+        self._lock = threading.Lock()
+        self._is_done = False
+
+    def write(self) -> None:
+        """Write, unless that is done already."""
+        with self._lock:
+            if not self._is_done:
+                self._is_done = True
+                try:
+                    self._write()
+                except Exception as error:
+                    self.error = error
+
+    def is_written(self) -> bool:
+        """Whether the write has succeeded; waits for it, and makes it if nobody has begun."""
+        self.write()
+        return self.error is None

@@ -14,7 +14,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import TABLE as BROKER_TABLE
 from coordinatord.config import Settings
 from coordinatord.config.kinds import Setting
-from coordinatord.net.slices import OneAtATime, Slices, Steps
+from coordinatord.net.slices import Slices, Steps
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.topics.configs import Configs, Synonym, is_set, own_synonyms, row_of, text_of
@@ -119,13 +119,19 @@ class _Planned(Generic[Key, Value]):
 class _Plan:
     """What a request changes."""
 
-    def __init__(self, asked: list[Asked], *, replace: bool) -> None:
-        self.asked = asked
+    def __init__(self, *, replace: bool) -> None:
+        self.asked: list[Asked] = []
         self.replace = replace
-        self.counts = Counter((kind, name) for kind, name, _ in asked)
+        self.counts = Counter[tuple[int, str]]()
         self.topics = _Planned[Topic, Configs]()
         self.groups = _Planned[str, dict[str, str]]()
-        self.outcomes: list[Failure] = [DONE] * len(asked)
+        self.outcomes: list[Failure] = []
+
+    def ask(self, kind: int, name: str, changes: Changes) -> None:
+        """The request wants these changes of a resource."""
+        self.asked.append((kind, name, changes))
+        self.counts[kind, name] += 1
+        self.outcomes.append(DONE)
 
 
 class ConfigApis:
@@ -137,7 +143,6 @@ class ConfigApis:
         self.groups = groups
         self.nodes = nodes
         self.node_id = nodes.node_id
-        self.changes = OneAtATime()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -258,40 +263,40 @@ class ConfigApis:
 
     def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> Slices:
         """Replace a resource's own settings with exactly those of the request."""
-        return Slices(self.changes.steps(self._alter(request)), is_change=True)
+        return Slices(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
 
     def _alter(self, request: AlterConfigsRequest) -> Steps:
-        asked: list[Asked] = []
+        plan = _Plan(replace=True)
         for each in request.resources:
             changes: Changes = [(config.name, SET, config.value) for config in each.configs]
-            asked.append((each.resource_type, each.resource_name, changes))
+            plan.ask(each.resource_type, each.resource_name, changes)
             yield None
-        outcomes: list[Failure] = yield from self._change(_Plan(asked, replace=True), dry_run=request.validate_only)
+        yield from self._change(plan, dry_run=request.validate_only)
         responses = []
-        for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
+        for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
             responses.append(Altered(*outcome, kind, name))
             yield None
         return AlterConfigsResponse(0, responses)
 
     def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
         """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
-        return Slices(self.changes.steps(self._alter_incrementally(request)), is_change=True)
+        return Slices(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
 
     def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
-        asked: list[Asked] = []
+        plan = _Plan(replace=False)
         for each in request.resources:
             changes: Changes = [(config.name, config.config_operation, config.value) for config in each.configs]
-            asked.append((each.resource_type, each.resource_name, changes))
+            plan.ask(each.resource_type, each.resource_name, changes)
             yield None
-        outcomes: list[Failure] = yield from self._change(_Plan(asked, replace=False), dry_run=request.validate_only)
+        yield from self._change(plan, dry_run=request.validate_only)
         responses = []
-        for (kind, name, _), outcome in zip(asked, outcomes, strict=True):
+        for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
             responses.append(IncrementallyAltered(*outcome, kind, name))
             yield None
         return IncrementalAlterConfigsResponse(0, responses)
 
     def _change(self, plan: _Plan, *, dry_run: bool) -> Steps:
-        """Check all resources, then make the changes of topics in one write and those of groups in another. Returns an
+        """Check all resources, then make the changes of topics in one write and those of groups in another. There is an
         outcome for each resource; one that is refused does not stop the others, as in Kafka.
 
         Nobody is locked out while the resources are checked. What others have changed meanwhile is checked again.
@@ -302,7 +307,7 @@ class ConfigApis:
             self._check(plan, index)
             yield None
         if dry_run:
-            return plan.outcomes
+            return
         with self.catalogue.changing():
             if plan.groups.changes:
                 self.groups.refresh()
@@ -313,7 +318,6 @@ class ConfigApis:
                 self._check(plan, index)
             yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
             yield from plan.groups.make(self.groups.configure, plan.outcomes)
-        return plan.outcomes
 
     def _check(self, plan: _Plan, index: int) -> None:
         """Plan what the request wants of resource number `index`, or note why that is refused."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
+from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.names import INTERNAL, RESERVED, UNLISTED, why_invalid
 from coordinatord.topics.partition import Partition
@@ -54,6 +55,9 @@ BROKERS = 1
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
+MANY = 256
+"""With so many topics asked for, or partitions of all topics, metadata are made in one go."""
+
 MAX_PARTITIONS_DESCRIBED = 2_000
 """Kafka's max.request.partition.size.limit."""
 
@@ -67,7 +71,7 @@ class Describing:
         catalogue: Catalogue,
         nodes: Nodes,
         cluster_id: str,
-        create: Callable[[Sequence[str]], object],
+        create: Callable[[Sequence[str]], Steps],
     ) -> None:
         self.catalogue = catalogue
         self.nodes = nodes
@@ -86,25 +90,55 @@ class Describing:
 
     # Metadata
 
-    def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse | Slices:
         """An empty list requests all topics in v0, null in later versions. v12+ may request topics by id.
         All topics are those that Kafka has, too (`UNLISTED`).
         """
         self.catalogue.refresh()
-        version = context.api_version
         asked = request.topics
-        if asked is None or (not asked and version == 0):
-            topics = [self._topic(topic) for topic in self.catalogue if topic.name not in UNLISTED]
-        elif error := _why_unclear(asked, version):
-            topics = [MetadataResponseTopic(error, each.name or "", each.topic_id) for each in asked]
+        error = _why_unclear(asked or [], context.api_version)
+        if error is not None:
+            topics = [MetadataResponseTopic(error, each.name or "", each.topic_id) for each in asked or ()]
             return MetadataResponse(topics=topics, error_code=error)
+        is_all = asked is None or (not asked and context.api_version == 0)
+        missing = [] if is_all or asked is None else self._to_create(asked, request)
+        steps = self._metadata(context, request, asked, missing)
+        many = self.catalogue.partition_count if asked is None or is_all else len(asked)
+        if missing or many > MANY:
+            return Slices(steps, is_change=bool(missing))
+        response: MetadataResponse = run_through(steps)
+        return response
+
+    def _to_create(self, asked: list[MetadataRequestTopic], request: MetadataRequest) -> list[str]:
+        """The names that do not exist and may be created."""
+        if not (request.allow_auto_topic_creation and self._may_create):
+            return []
+        names = dict.fromkeys(each.name for each in asked if each.name is not None)
+        return [name for name in names if name not in self.catalogue.by_name and name not in RESERVED]
+
+    def _metadata(
+        self,
+        context: RequestContext,
+        request: MetadataRequest,
+        asked: list[MetadataRequestTopic] | None,
+        missing: list[str],
+    ) -> Steps:
+        if missing:
+            yield from self._create(missing)
+        topics: list[MetadataResponseTopic] = []
+        if asked is None or (not asked and context.api_version == 0):
+            for topic in list(self.catalogue):
+                if topic.name not in UNLISTED:
+                    topics.append(self._topic(topic))
+                    yield None
         elif any(each.topic_id != ZERO_UUID for each in asked):
-            topics = self._by_id(asked)
+            for topic_id in dict.fromkeys(each.topic_id for each in asked):
+                topics += self._by_id(topic_id)
+                yield None
         else:
-            names = list(dict.fromkeys(each.name for each in asked if each.name is not None))
-            if request.allow_auto_topic_creation and self._may_create:
-                self._create([name for name in names if name not in self.catalogue.by_name and name not in RESERVED])
-            topics = [self._by_name(name) for name in names]
+            for name in dict.fromkeys(each.name for each in asked if each.name is not None):
+                topics.append(self._by_name(name))
+                yield None
         if request.include_topic_authorized_operations:
             for each in topics:
                 each.topic_authorized_operations = TOPIC_OPERATIONS
@@ -122,15 +156,11 @@ class Describing:
             response.cluster_authorized_operations = CLUSTER_OPERATIONS
         return response
 
-    def _by_id(self, asked: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
-        topics = []
-        for topic_id in dict.fromkeys(each.topic_id for each in asked):
-            topic = self.catalogue.by_id.get(topic_id)
-            if topic is not None:
-                topics.append(self._topic(topic))
-            elif topic_id != ZERO_UUID:
-                topics.append(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
-        return topics
+    def _by_id(self, topic_id: bytes) -> list[MetadataResponseTopic]:
+        topic = self.catalogue.by_id.get(topic_id)
+        if topic is not None:
+            return [self._topic(topic)]
+        return [] if topic_id == ZERO_UUID else [MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)]
 
     def _by_name(self, name: str) -> MetadataResponseTopic:
         topic = self.catalogue.by_name.get(name)

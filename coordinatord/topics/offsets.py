@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.log import epochs
+from coordinatord.net.slices import Slices, Steps, run_through
+from coordinatord.net.split import FEW
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.partition import UNREADABLE, Partition
 from kafka_wire.api.list_offsets import (
@@ -59,14 +61,23 @@ class Offsets:
         """By api key."""
         return {ApiKey.LIST_OFFSETS: self.list_offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch}
 
-    def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Slices:
         """A partition that is named twice is rejected, as in Kafka."""
+        steps = self._list(context.api_version, request)
+        count = sum(len(topic.partitions) for topic in request.topics)
+        if len(request.topics) > FEW or count > FEW:
+            return Slices(steps)
+        response: ListOffsetsResponse = run_through(steps)
+        return response
+
+    def _list(self, version: int, request: ListOffsetsRequest) -> Steps:
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
             for asked in topic.partitions:
                 key = topic.name, asked.partition_index
                 (twice if key in seen else seen).add(key)
+                yield None
         answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
         for topic in request.topics:
             partitions = answered.setdefault(topic.name, {})
@@ -75,7 +86,8 @@ class Offsets:
                 if (topic.name, index) in twice:
                     partitions[index] = _nothing(index, ErrorCode.INVALID_REQUEST)
                 else:
-                    partitions[index] = self._list_one(topic.name, asked, request, context.api_version)
+                    partitions[index] = self._list_one(topic.name, asked, request, version)
+                yield None
         return ListOffsetsResponse(
             0, [ListOffsetsTopicResponse(name, list(partitions.values())) for name, partitions in answered.items()]
         )

@@ -64,6 +64,15 @@ is read behind it. So a slow disk costs this much, and one request of each produ
 behind producers."""
 
 
+MAX_PARTITIONS = 4_000
+"""Partitions of one Produce request: what is answered in some 15 ms, and 400 KB of the smallest batches. A request of
+more closes its connection.
+"""
+
+MANY_BYTES = 16 * 1024
+"""A shorter request cannot list so many."""
+
+
 class _Done(NamedTuple):
     """The result for one partition's batch. `epoch`: the log epoch that the response waits for, 0 for none."""
 
@@ -178,6 +187,9 @@ class Producing:
             self._wait_for_room(context, request, checks)
             return None
         if checks is None:
+            _, start, end = context.where
+            if end - start > MANY_BYTES and _lists_too_many(context, request):
+                return None
             checks = self._check(context, request)
             if checks is None:
                 return None
@@ -449,3 +461,12 @@ def _transactional(request: ProduceRequest, version: int) -> _Transactional | Er
             producer = header.producer_id, header.producer_epoch
             found[topic.topic_id if version >= 13 else topic.name, data.index] = header.base_sequence
     return _Transactional(*producer, found) if producer is not None else None
+
+
+def _lists_too_many(context: RequestContext, request: ProduceRequest) -> bool:
+    """Close the connection if the request has more than `MAX_PARTITIONS`."""
+    count = sum([len(topic.partition_data) for topic in request.topic_data])
+    if count > MAX_PARTITIONS:
+        reason = f"a Produce request of {count} partitions, more than {MAX_PARTITIONS}"
+        context.connection.refuse("oversized", reason, api="Produce")
+    return count > MAX_PARTITIONS

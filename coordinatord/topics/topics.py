@@ -172,12 +172,18 @@ class Topics:
             **{api_key: handler for part in self._parts for api_key, handler in part.handlers().items()},
             **by_need(REPLICA_APIS, self._replicas),
             **by_need(CONFIG_APIS, self._config_apis),
+            **by_need((ApiKey.DELETE_RECORDS,), self._deleting_records),
         }
 
     def _replicas(self) -> Handlers:
         from coordinatord.topics.replicas import Replicas
 
         return Replicas(self.catalogue, self._data)
+
+    def _deleting_records(self) -> Handlers:
+        from coordinatord.topics.delete_records import DeletingRecords
+
+        return DeletingRecords(self.catalogue, self.writer)
 
     def _config_apis(self) -> Handlers:
         from coordinatord.topics.config_apis import ConfigApis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.group.describe import describe, list_group
+from coordinatord.group.describe import describe, list_group, states_of, types_of
 from kafka_wire.api.list_groups import ListedGroup
 from kafka_wire.errors import ErrorCode
 from tests.group.world import World, subscription
@@ -71,4 +71,4 @@ def test_empty_groups_remember_their_type_if_they_had_members() -> None:
 def test_filters(states: list[str], types: list[str], listed: bool) -> None:
     world = World()
     world.stable()
-    assert (list_group(world.group, states, types) is not None) == listed
+    assert (list_group(world.group, states_of(states), types_of(types)) is not None) == listed

@@ -91,6 +91,8 @@ class Stage:
         """A request that is not measured."""
         client.connection.data_received(request_frame(message, version, 1))
         await self.settle()
+        while not client.transport.written:  # noqa: ASYNC110  # another thread has a part of it
+            await asyncio.sleep(0.001)
         return client.take(message, version)
 
     async def send(self, chunks: list[tuple[Client, bytes]]) -> None:

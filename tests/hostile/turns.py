@@ -117,7 +117,11 @@ class Measured:
         assert not self._thread.is_alive(), "no end"
 
     def longest_s(self) -> float:
-        """The longest turn since the last call."""
+        """The longest turn since the last call: those that began before it have ended."""
+        for _ in range(3):
+            turned = threading.Event()
+            self._loop.call_soon_threadsafe(turned.set)
+            assert turned.wait(PATIENCE_S), "the loop is stuck"
         longest, self.selector.longest_s = self.selector.longest_s, 0.0
         return longest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinatord.cluster.nodes import Nodes
+from coordinatord.net.slices import run_through
 from coordinatord.topics.image import TopicsImage
 from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC
 from tests.topics.world import World
@@ -25,13 +26,13 @@ def test_each_change_is_seen() -> None:
     assert first is not None
     assert (first.partitions, topics.num_partitions(first.topic_id)) == (2, 2)
     assert topics.find_id(first.topic_id) == first
-    catalogue.grow([(catalogue.by_name["orders"], 3)])
+    run_through(catalogue.grow([(catalogue.by_name["orders"], 3)]))
     versions.append(topics.version)
     grown = topics.find("orders")
     assert grown is not None
     assert grown.topic_id == first.topic_id
     assert grown.hash != first.hash
-    catalogue.delete([catalogue.by_name["orders"]])
+    run_through(catalogue.delete([catalogue.by_name["orders"]]))
     versions.append(topics.version)
     assert topics.find("orders") is topics.find_id(first.topic_id) is None
     assert topics.num_partitions(first.topic_id) == -1

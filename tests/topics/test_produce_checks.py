@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.config import Settings
+from coordinatord.net.slices import run_through
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, ToCheck, checked_aside, checked_now
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -109,12 +110,12 @@ def test_the_topics_compression_counts(world: World) -> None:
 
 def test_a_topic_that_goes_while_its_records_are_checked(world: World) -> None:
     context = send(world, bomb(LOOP_BYTES))
-    world.topics.administration._delete([world.topics.catalogue.by_name["t"]])
+    run_through(world.topics.administration._delete([world.topics.catalogue.by_name["t"]]))
     world.create("t")
     world.settle()
     assert codes(context) == [0], "the records are as good for the new topic"
     context = send(world, bomb(LOOP_BYTES))
-    world.topics.administration._delete([world.topics.catalogue.by_name["t"]])
+    run_through(world.topics.administration._delete([world.topics.catalogue.by_name["t"]]))
     world.settle()
     assert codes(context) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

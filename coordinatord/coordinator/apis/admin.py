@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.group.describe import describe, list_group
+from coordinatord.group.describe import describe, list_group, states_of, types_of
 from coordinatord.group.events import Delete
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.runtime.actors import later, respond_after
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
+
+
+FEW_GROUPS = 256
+"""With so many groups, ListGroups is answered in one go."""
 
 
 class GroupAdmin:
@@ -38,13 +43,20 @@ class GroupAdmin:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if coordinator.is_loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        steps = self._list(context, request)
+        return Slices(steps) if len(coordinator.actors) > FEW_GROUPS else run_through(steps)
+
+    def _list(self, context: RequestContext, request: ListGroupsRequest) -> Steps:
+        coordinator = self.coordinator
+        states, types = states_of(request.states_filter), types_of(request.types_filter)
         listed = []
         latest = None
-        for actor in coordinator.actors.values():
-            group = list_group(actor.group, request.states_filter, request.types_filter)
+        for actor in list(coordinator.actors.values()):
+            group = list_group(actor.group, states, types)
             if group is not None:
                 listed.append(group)
                 latest = later(latest, actor)
+            yield None
         # The deletion of a group that is not listed may not be durable yet.
         latest = later(latest, coordinator.absent())
         return respond_after(latest, context, ListGroupsResponse(groups=listed))

@@ -6,7 +6,8 @@ group. In Kafka, KafkaApis does the same before the coordinator gets the request
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.consumer.commits import fetch_refusal
@@ -15,6 +16,7 @@ from coordinatord.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.offsets.committed import fetch_offsets, find_offsets
 from coordinatord.group.states import DEAD
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import Slices, Steps
 from coordinatord.runtime.refusals import refuse
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
 from kafka_wire.api.offset_commit import (
@@ -48,8 +50,37 @@ from kafka_wire.schema import ZERO_UUID
 if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
 
+COMMITTED_AT_ONCE = 2_000
+"""Partitions that a group commits in one step, which takes some 7 ms."""
+
+MANY_BYTES = 16 * 1024
+"""A shorter request does not commit so many."""
+
 TOPIC_IDS_FROM = 10
 """OffsetCommit and OffsetFetch name topics by id from this version on."""
+
+
+T = TypeVar("T")
+
+
+class Merged(Generic[T]):
+    """Topics of a response that come from several places, each once: partitions of one that is there already are added
+    to it, as Kafka's builders do.
+    """
+
+    def __init__(self) -> None:
+        self.topics: list[T] = []
+        self._known: dict[Any, Any] = {}
+
+    def merge(self, more: Iterable[Any]) -> None:
+        """Add response topics, which have a name or a topic id, and partitions."""
+        for topic in more:
+            key = topic.name or topic.topic_id
+            if key in self._known:
+                self._known[key].partitions.extend(topic.partitions)
+            else:
+                self._known[key] = topic
+                self.topics.append(topic)
 
 
 class TopicNames(Protocol):
@@ -80,22 +111,44 @@ class Offsets:
         refused = self._resolve(request, version)
         if not request.topics:
             # No topic is known, or the commit is empty: the group is not involved.
-            return OffsetCommitResponse(topics=refused)
+            return OffsetCommitResponse(topics=refused.topics)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             response = refuse(request, version, actor)
+        elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > COMMITTED_AT_ONCE:
+            return Slices(self._commit_in_slices(context, request, refused), is_change=True)
         else:
             response = actor.tell(Commit.of(request, version))
-        if refused:
-            _merge(refused, written_out(request, response).topics)
-            response = OffsetCommitResponse(topics=refused)
+        if refused.topics:
+            refused.merge(written_out(request, response).topics)
+            response = OffsetCommitResponse(topics=refused.topics)
         elif response is ALL_COMMITTED:
             response = all_committed(request.topics, version)
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
-    def _resolve(self, request: OffsetCommitRequest, version: int) -> list[OffsetCommitResponseTopic]:
+    def _commit_in_slices(
+        self, context: RequestContext, request: OffsetCommitRequest, answered: Merged[OffsetCommitResponseTopic]
+    ) -> Steps:
+        """A commit of very many partitions, as several commits: the group may change in between, then the later ones
+        are refused. Answered when all are durable.
+        """
+        version = context.api_version
+        latest: GroupActor | None = None
+        for topics in _some_at_a_time(request.topics):
+            yield None
+            request.topics = topics
+            actor = self.coordinator.actor_for(request.group_id)
+            if isinstance(actor, ErrorCode):
+                answered.merge(refuse(request, version, actor).topics)
+                continue
+            latest = actor
+            answered.merge(written_out(request, actor.tell(Commit.of(request, version))).topics)
+        response = OffsetCommitResponse(topics=answered.topics)
+        return response if latest is None else latest.respond(context, response)
+
+    def _resolve(self, request: OffsetCommitRequest, version: int) -> Merged[OffsetCommitResponseTopic]:
         """Fill in names and ids, and remove unknown topics and partitions. Returns their errors."""
-        refused: list[OffsetCommitResponseTopic] = []
+        refused = Merged[OffsetCommitResponseTopic]()
         known: list[OffsetCommitRequestTopic] = []
         topics = self.topics
         for topic in request.topics:
@@ -194,22 +247,24 @@ class Offsets:
         if isinstance(actor, ErrorCode):
             return refuse(request, context.api_version, actor)
         response: OffsetDeleteResponse = actor.tell(request)
-        if refused and response.error_code == ErrorCode.NONE:
-            _merge(refused, response.topics)
-            response.topics = refused
+        if refused.topics and response.error_code == ErrorCode.NONE:
+            refused.merge(response.topics)
+            response.topics = refused.topics
         return actor.respond(context, response)
 
-    def _existing_only(self, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:
-        refused: list[OffsetDeleteResponseTopic] = []
+    def _existing_only(self, request: OffsetDeleteRequest) -> Merged[OffsetDeleteResponseTopic]:
+        refused = Merged[OffsetDeleteResponseTopic]()
         known: list[OffsetDeleteRequestTopic] = []
         for topic in request.topics:
-            there = [p for p in topic.partitions if self.topics.exists(topic.name, p.partition_index)]
-            if len(there) < len(topic.partitions) or self.topics.topic_id(topic.name) is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                gone = [
-                    OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions if p not in there
-                ]
-                _merge(refused, [OffsetDeleteResponseTopic(topic.name, gone)])
+            there, gone = [], []
+            for each in topic.partitions:
+                if self.topics.exists(topic.name, each.partition_index):
+                    there.append(each)
+                else:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    gone.append(OffsetDeleteResponsePartition(each.partition_index, error))
+            if gone or self.topics.topic_id(topic.name) is None:
+                refused.merge([OffsetDeleteResponseTopic(topic.name, gone)])
             if there:
                 topic.partitions = there
                 known.append(topic)
@@ -217,23 +272,34 @@ class Offsets:
         return refused
 
 
+def partition_count(request: OffsetCommitRequest) -> int:
+    """How many partitions are committed."""
+    return sum([len(topic.partitions) for topic in request.topics])
+
+
+def _some_at_a_time(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
+    """The same partitions, `COMMITTED_AT_ONCE` at a time."""
+    some: list[OffsetCommitRequestTopic] = []
+    room = COMMITTED_AT_ONCE
+    for topic in topics:
+        first = 0
+        while first < len(topic.partitions):
+            partitions = topic.partitions[first : first + room]
+            some.append(OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions))
+            first += len(partitions)
+            room -= len(partitions)
+            if room == 0:
+                yield some
+                some, room = [], COMMITTED_AT_ONCE
+    if some:
+        yield some
+
+
 def _refuse(
-    refused: list[OffsetCommitResponseTopic],
+    refused: Merged[OffsetCommitResponseTopic],
     topic: OffsetCommitRequestTopic,
     partitions: list[OffsetCommitRequestPartition],
     error: ErrorCode,
 ) -> None:
     answered = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in partitions]
-    _merge(refused, [OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
-
-
-def _merge(topics: list[Any], more: list[Any]) -> None:
-    """Add topics to `topics`; partitions of a topic in it are added to that one, as Kafka's builders do."""
-    known = {topic.name or topic.topic_id: topic for topic in topics}
-    for topic in more:
-        key = topic.name or topic.topic_id
-        if key in known:
-            known[key].partitions.extend(topic.partitions)
-        else:
-            known[key] = topic
-            topics.append(topic)
+    refused.merge([OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])

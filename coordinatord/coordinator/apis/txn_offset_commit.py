@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from coordinatord.coordinator.apis.offsets import Merged
 from coordinatord.group.events import TxnCommit
 from coordinatord.group.offsets.transactional import txn_commit_error
 from coordinatord.net.request import RequestContext
@@ -79,7 +80,7 @@ class TransactionalOffsets:
         """Answered when the offsets are durable."""
         refused = self._take_out_unknown(request, context.api_version)
         if not request.topics:
-            return TxnOffsetCommitResponse(topics=refused)
+            return TxnOffsetCommitResponse(topics=refused.topics)
         if not request.group_id:
             return self._answer(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID), refused, context)
         return self._commit(context, request, refused)
@@ -88,7 +89,7 @@ class TransactionalOffsets:
         self,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
-        refused: list[TxnOffsetCommitResponseTopic],
+        refused: Merged[TxnOffsetCommitResponseTopic],
         told: Told | None = None,
     ) -> Any:
         error, epoch, ask = self._participation(request, context.api_version, told)
@@ -118,7 +119,7 @@ class TransactionalOffsets:
         self,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
-        refused: list[TxnOffsetCommitResponseTopic],
+        refused: Merged[TxnOffsetCommitResponseTopic],
         told: Told | None = None,
     ) -> None:
         response = self._commit(context, request, refused, told)
@@ -153,9 +154,9 @@ class TransactionalOffsets:
             return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
         return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
 
-    def _take_out_unknown(self, request: TxnOffsetCommitRequest, version: int) -> list[TxnOffsetCommitResponseTopic]:
+    def _take_out_unknown(self, request: TxnOffsetCommitRequest, version: int) -> Merged[TxnOffsetCommitResponseTopic]:
         """Remove unknown topics and partitions, and name the others. Returns their errors."""
-        refused: list[TxnOffsetCommitResponseTopic] = []
+        refused = Merged[TxnOffsetCommitResponseTopic]()
         known: list[TxnOffsetCommitRequestTopic] = []
         for topic in request.topics:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -166,7 +167,7 @@ class TransactionalOffsets:
             gone = [each for each in topic.partitions if not self.topics.exists(topic.name, each.partition_index)]
             if gone:
                 answered = [TxnOffsetCommitResponsePartition(each.partition_index, error) for each in gone]
-                _merge(refused, [TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
+                refused.merge([TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
             if there:
                 topic.partitions = there
                 known.append(topic)
@@ -175,29 +176,17 @@ class TransactionalOffsets:
 
     @staticmethod
     def _answer(
-        response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic], context: RequestContext
+        response: TxnOffsetCommitResponse, refused: Merged[TxnOffsetCommitResponseTopic], context: RequestContext
     ) -> TxnOffsetCommitResponse:
-        if refused:
-            _merge(refused, response.topics)
-            response.topics = refused
+        if refused.topics:
+            refused.merge(response.topics)
+            response.topics = refused.topics
         if context.api_version < LOADING_KNOWN_FROM:
             for topic in response.topics:
                 for partition in topic.partitions:
                     if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                         partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return response
-
-
-def _merge(topics: list[TxnOffsetCommitResponseTopic], more: list[TxnOffsetCommitResponseTopic]) -> None:
-    """Add topics to `topics`; partitions of a topic in it are added to that one, as Kafka's builder does."""
-    known = {(topic.name, topic.topic_id): topic for topic in topics}
-    for topic in more:
-        key = topic.name, topic.topic_id
-        if key in known:
-            known[key].partitions.extend(topic.partitions)
-        else:
-            known[key] = topic
-            topics.append(topic)
 
 
 def _as_commit_error(error: ErrorCode, version: int) -> ErrorCode:

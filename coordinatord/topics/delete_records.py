@@ -1,0 +1,93 @@
+"""DeleteRecords v0-v2: move a partition's start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.log.errors import LogFailed
+from coordinatord.log.writer import LogWriter
+from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.names import RESERVED
+from coordinatord.topics.partition import Partition
+from kafka_wire.api.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.net.request import RequestContext
+
+HIGH_WATERMARK = -1
+"""`offset` in DeleteRecords: delete up to the high watermark."""
+
+
+class DeletingRecords:
+    """The handler."""
+
+    def __init__(self, catalogue: Catalogue, writer: LogWriter) -> None:
+        self.catalogue = catalogue
+        self.writer = writer
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {ApiKey.DELETE_RECORDS: self.delete_records}
+
+    def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
+        """The response waits until the deletion is durable: records reported as deleted must not come back."""
+        epoch = 0
+        topics = []
+        for topic in request.topics:
+            results = []
+            for asked in topic.partitions:
+                partition = self.catalogue.partition(topic.name, asked.partition_index)
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                low_watermark = -1
+                if partition is not None:
+                    error, low_watermark, written = self._delete_before(topic.name, partition, asked.offset)
+                    epoch = max(epoch, written)
+                results.append(DeleteRecordsPartitionResult(asked.partition_index, low_watermark, error))
+            topics.append(DeleteRecordsTopicResult(topic.name, results))
+        response = DeleteRecordsResponse(0, topics)
+        if epoch <= self.writer.flushed_epoch:
+            return response
+        context.answer_at(epoch, response, lambda: _storage_error(request))
+        return None
+
+    def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
+        """(error, new low watermark, log epoch that makes it durable)."""
+        log = partition.log
+        if name in RESERVED:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
+        if not partition.is_here:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0
+        if log.config.compacts and not log.config.deletes:
+            return ErrorCode.POLICY_VIOLATION, -1, 0
+        before = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= before <= log.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0
+        if before <= log.log_start_offset:
+            return ErrorCode.NONE, log.log_start_offset, 0
+        try:
+            return ErrorCode.NONE, before, self.writer.delete_records(log, before)
+        except (OSError, LogFailed):
+            return ErrorCode.KAFKA_STORAGE_ERROR, -1, 0
+
+
+def _storage_error(request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        0,
+        [
+            DeleteRecordsTopicResult(
+                topic.name,
+                [
+                    DeleteRecordsPartitionResult(asked.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
