@@ -23,7 +23,7 @@ endif
 # The codecs of the wire, from their declarations; nothing happens when they are what the declarations say.
 GENERATE := $(BIN)/python -m kafka_wire generate
 
-QUICK := not reference and not clients and not compose and not slow and not spark and not browser
+QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile
 
 .PHONY: help run demo test lint bench bench-quick compiled generate format clean
 

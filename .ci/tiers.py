@@ -44,7 +44,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 """
 
-SLOW = "slow and not reference and not clients and not compose and not spark and not browser"
+SLOW = "slow and not reference and not clients and not compose and not spark and not browser and not hostile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,12 @@ TIERS = (
         "long tests that need nothing else",
         [f"{PYTEST} -m '{SLOW}{{gate}}' --timeout 900 -n 2"],
         cores=0.5,
+        needs=["packages"],
+    ),
+    Tier(
+        "hostile",
+        "hostile neighbours: what others have to wait, and what one peer can make the daemon hold",
+        [f"{PYTEST} -m hostile --timeout 900 -n 2"],
         needs=["packages"],
     ),
     Tier(

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from coordinatord.net.answers import CLOSED, PEER, AnswerLine
 from coordinatord.net.door import Door
+from coordinatord.net.limits import MAX_LIST_BYTES, limit_of
 from coordinatord.net.strangers import stranger
 from coordinatord.security.principal import ANONYMOUS
 from kafka_wire.errors import DecodeError
@@ -33,7 +34,10 @@ TURN_REQUESTS: Final = 64
 clients that sent as fast as they could made turns of seconds, with all their requests in memory."""
 
 TURN_BYTES: Final = 32 * 1024
-"""The same in bytes, one request at least: lists of names take some 8 ms (split.LARGE_BYTES)."""
+"""The same in bytes, one request at least: lists of names take some 8 ms (limits.LARGE_BYTES)."""
+
+TURN_ANSWER_BYTES: Final = 16 * 1024
+"""The same in bytes of answers: small requests may have large ones."""
 
 
 class Connection(asyncio.Protocol):
@@ -93,6 +97,8 @@ class Connection(asyncio.Protocol):
             frames = self._splitter.feed(data)
         except DecodeError as error:
             self._refuse_frame(str(error))
+            return
+        if self._splitter.held_bytes > MAX_LIST_BYTES and not self._may_be_large():
             return
         if self._frames or line.stops:
             self._wait(frames, len(data))
@@ -162,6 +168,15 @@ class Connection(asyncio.Protocol):
         else:
             self.refuse(who.kind, who.reason, listener=self.listener, advice=who.advice)
 
+    def _may_be_large(self) -> bool:
+        """Whether the API of the incomplete frame may have such large requests; else refuse it before it is held."""
+        begun = self._splitter.begun
+        limit = limit_of(int.from_bytes(begun[4:6], "big"))
+        if self._splitter.held_bytes > limit:
+            self.refuse("oversized", f"a request of this kind may have {limit} bytes", api_key=begun[4:6].hex())
+            return False
+        return True
+
     # Turns and back-pressure
 
     def _serve(self) -> None:
@@ -171,7 +186,7 @@ class Connection(asyncio.Protocol):
         stop = len(frames) if len(frames) == 1 else _turn_of(frames)
         served = 0
         line.is_serving = True
-        while served < stop and not line.stops:
+        while served < stop and not line.stops and len(line.out) < TURN_ANSWER_BYTES:
             served += serve(self, frames, served, stop)
         line.is_serving = False
         if line.out:

@@ -19,21 +19,12 @@ from typing import Any, Final
 
 from coordinatord.net.api_versions import unsupported_version
 from coordinatord.net.connection import Connection
+from coordinatord.net.limits import LARGE_BYTES, is_large, limit_of
 from coordinatord.net.received import Body
 from coordinatord.net.request import RequestContext
 from coordinatord.net.routes import Handler, Route, Routes, ShortcutMaker
 from coordinatord.net.slices import Slices
-from coordinatord.net.split import (
-    LARGE_BYTES,
-    Encoded,
-    TooLarge,
-    decoded_aside,
-    encoded_aside,
-    in_parts,
-    is_large,
-    limit_of,
-    split_of,
-)
+from coordinatord.net.split import Encoded, TooLarge, decoded_aside, encoded_aside, in_parts, split_of
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from kafka_wire import registry

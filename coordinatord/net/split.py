@@ -6,7 +6,7 @@ holds the event loop for long, whatever it asks for, and what it holds is its an
 
 Requests of more than `LARGE_BYTES` are decoded on another thread, of every API. Those of more than `MAX_LIST_BYTES` are
 refused, unless most of their bytes are a client's own data (`CARRIERS`); and those of more than `MAX_ELEMENTS`, unless
-they are made in slices. Refusing closes the connection, with a line in the log.
+they are made in slices. Refusing closes the connection, with a line in the log. The figures are in limits.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
+from coordinatord.net.limits import IN_SLICES, MAX_ANSWER_BYTES, MAX_ELEMENTS
 from coordinatord.net.received import NO_BODY
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps, Wait
@@ -23,24 +24,6 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import read_uvarint, write_uvarint
 from kafka_wire.registry import Codec
 from kafka_wire.schema import schema_of
-
-LARGE_BYTES: Final = 12 * 1024
-"""Decoding and answering as much takes some 3 ms, if it is a list of short names."""
-
-LARGE_CARRIER_BYTES: Final = 128 * 1024
-"""The same for `CARRIERS`, which usually have few elements."""
-
-MAX_LIST_BYTES: Final = 2 * 1024 * 1024
-"""Ten thousand partitions (max.partitions) with names of 150 characters. Decoded it is at most some 120 MB."""
-
-MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
-"""The largest answer that is made of parts: as large as the largest request (socket.request.max.bytes)."""
-
-MAX_ELEMENTS: Final = 10_000
-"""How many partitions, names, … a request may list that is answered in one piece: as many as max.partitions."""
-
-CARRIERS: Final = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that carry records, subscriptions and assignments."""
 
 FEW: Final = 16
 """With so many elements a request is not split."""
@@ -72,15 +55,6 @@ SPLITS: Final[dict[int, Split]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: Split("transactional_ids", "transaction_states"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Split("group_ids", "groups"),
 }
-
-
-IN_SLICES: Final = frozenset(
-    {
-        ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    }
-)  # fmt: skip
-"""Requests whose handlers work in slices: these may have any number of elements."""
 
 
 class TooLarge(Exception):
@@ -118,16 +92,6 @@ def split_of(codec: Codec, request: Any) -> Split | None:
     if asked is None or len(asked) <= FEW:
         return None
     return split
-
-
-def limit_of(api_key: int) -> int:
-    """The largest request of an API; socket.request.max.bytes limits all of them."""
-    return 1 << 31 if api_key in CARRIERS else MAX_LIST_BYTES
-
-
-def is_large(api_key: int, size: int) -> bool:
-    """Whether a request of this size is decoded on another thread."""
-    return size > LARGE_BYTES and (size > LARGE_CARRIER_BYTES or api_key not in CARRIERS)
 
 
 def decoded_aside(context: RequestContext, handler: Callable[[Any, Any], Any]) -> Slices:

@@ -88,9 +88,11 @@ class Offsets:
                 else:
                     partitions[index] = self._list_one(topic.name, asked, request, version)
                 yield None
-        return ListOffsetsResponse(
-            0, [ListOffsetsTopicResponse(name, list(partitions.values())) for name, partitions in answered.items()]
-        )
+        topics = []
+        for name, partitions in answered.items():
+            topics.append(ListOffsetsTopicResponse(name, list(partitions.values())))
+            yield None
+        return ListOffsetsResponse(0, topics)
 
     def _list_one(
         self, name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int

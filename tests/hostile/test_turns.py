@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinatord.net import split
+from coordinatord.net import limits, split
 from kafka_wire import registry
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -55,10 +55,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Measured, 
 
 def sizes(api_key: int) -> list[int]:
     """The most that a connection's own turn decodes, and the most that there may be."""
-    return [split.LARGE_CARRIER_BYTES if api_key in split.CARRIERS else split.LARGE_BYTES, split.MAX_LIST_BYTES - 1000]
+    small = limits.LARGE_CARRIER_BYTES if api_key in limits.CARRIERS else limits.LARGE_BYTES
+    return [small, limits.MAX_LIST_BYTES - 1000]
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 @pytest.mark.rotating(3)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("api_key", [each.value for each in SERVED], ids=[each.name for each in SERVED])

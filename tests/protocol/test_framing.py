@@ -46,3 +46,16 @@ def test_a_size_out_of_bounds_is_refused_before_its_bytes_come(size: int) -> Non
 
 def test_a_frame_of_the_limit_passes() -> None:
     assert contents(FrameSplitter(3), b"\0\0\0\x03abc\0\0\0\0") == [b"abc", b""]
+
+
+def test_small_chunks_are_held_in_one_buffer() -> None:
+    """Two bytes at a time would cost an object each."""
+    content = bytes(range(256)) * 40
+    framed = len(content).to_bytes(4, "big") + content
+    splitter = FrameSplitter(1 << 20)
+    whole = []
+    for at in range(0, len(framed), 2):
+        whole += splitter.feed(framed[at : at + 2])
+        assert len(splitter._parts) <= 2
+    assert [bytes(buf[start:stop]) for buf, start, stop in whole] == [content]
+    assert isinstance(whole[0][0], bytes)

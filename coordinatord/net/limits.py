@@ -1,0 +1,43 @@
+"""What one request may have, beside socket.request.max.bytes: see split.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_wire.api_key import ApiKey
+
+LARGE_BYTES: Final = 12 * 1024
+"""Decoding and answering as much takes some 3 ms, if it is a list of short names."""
+
+LARGE_CARRIER_BYTES: Final = 128 * 1024
+"""The same for `CARRIERS`, which usually have few elements."""
+
+MAX_LIST_BYTES: Final = 2 * 1024 * 1024
+"""Ten thousand partitions (max.partitions) with names of 150 characters. Decoded it is at most some 120 MB."""
+
+MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
+"""The largest answer that is made of parts: as large as the largest request (socket.request.max.bytes)."""
+
+MAX_ELEMENTS: Final = 10_000
+"""How many partitions, names, … a request may list that is answered in one piece: as many as max.partitions."""
+
+CARRIERS: Final = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""Requests that carry records, subscriptions and assignments."""
+
+IN_SLICES: Final = frozenset(
+    {
+        ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    }
+)  # fmt: skip
+"""Requests whose handlers work in slices: these may have any number of elements."""
+
+
+def limit_of(api_key: int) -> int:
+    """The largest request of an API; socket.request.max.bytes limits all of them."""
+    return 1 << 31 if api_key in CARRIERS else MAX_LIST_BYTES
+
+
+def is_large(api_key: int, size: int) -> bool:
+    """Whether a request of this size is decoded on another thread."""
+    return size > LARGE_BYTES and (size > LARGE_CARRIER_BYTES or api_key not in CARRIERS)

@@ -1,0 +1,265 @@
+"""Programs of a hostile neighbour: each may send anything that the protocol allows, and does so for some seconds.
+
+    python -m tests.hostile.attacks NAME PORT SECONDS
+
+They run in a process of their own. Each makes its topics itself, and prints how often it did what it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.compression import Compression
+from kafka_wire.schema import ZERO_UUID
+from tests.hostile.turns import Peer
+from tests.shell import request_frame
+
+TOPIC, GROUP, BROKER = 2, 32, 4
+"""`resource_type`."""
+
+Attack = Callable[[int], Iterator[None]]
+"""Of a port; yields after each stroke."""
+
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(function: Attack) -> Attack:
+    """Name an attack by its function."""
+    ATTACKS[function.__name__] = function
+    return function
+
+
+def _topics(peer: Peer, *names: str, partitions: int = 1) -> None:
+    peer.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names], timeout_ms=10_000), 5)
+
+
+@attack
+def settings_of_3000_topics(port: int) -> Iterator[None]:
+    """Each of them is changed, again and again."""
+    peer = Peer(port)
+    names = [f"settings-{number}" for number in range(3_000)]
+    _topics(peer, *names)
+    for value in range(1_000, 1_000_000):
+        config = [AlterableConfig("retention.ms", 0, str(value))]
+        peer.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, name, config) for name in names]), 1)
+        yield
+
+
+@attack
+def settings_of_3000_groups(port: int) -> Iterator[None]:
+    """The same with groups, which need not exist."""
+    peer = Peer(port)
+    for value in range(45_001, 60_000):
+        config = [AlterableConfig("consumer.session.timeout.ms", 0, str(value))]
+        changes = [AlterConfigsResource(GROUP, f"settings-{number}", config) for number in range(3_000)]
+        peer.ask(IncrementalAlterConfigsRequest(changes), 1)
+        yield
+
+
+@attack
+def topics_that_come_and_go(port: int) -> Iterator[None]:
+    """Two thousand at a time, and one of five thousand partitions."""
+    peer = Peer(port)
+    while True:
+        names = [f"fleeting-{number}" for number in range(2_000)]
+        _topics(peer, *names)
+        _topics(peer, "wide", partitions=5_000)
+        peer.ask(DeleteTopicsRequest([DeleteTopicState(name) for name in (*names, "wide")], timeout_ms=10_000), 6)
+        yield
+
+
+@attack
+def topics_made_by_asking(port: int) -> Iterator[None]:
+    """Metadata of two thousand names that nobody has: auto.create.topics.enable."""
+    peer = Peer(port)
+    while True:
+        names = [f"asked-{number}" for number in range(2_000)]
+        peer.ask(MetadataRequest([MetadataRequestTopic(name=name) for name in names]), 8)
+        peer.ask(DeleteTopicsRequest([DeleteTopicState(name) for name in names], timeout_ms=10_000), 6)
+        yield
+
+
+@attack
+def one_group_a_thousand_times(port: int) -> Iterator[None]:
+    """OffsetFetch of 12 KB whose answer would have 150 MB."""
+    peer = Peer(port)
+    _topics(peer, "much", partitions=5_000)
+    partitions = [OffsetCommitRequestPartition(number, 1, -1, "x" * 10) for number in range(5_000)]
+    peer.ask(OffsetCommitRequest("much", topics=[OffsetCommitRequestTopic("much", partitions=partitions)]), 8)
+    while True:
+        peer = Peer(port)
+        peer.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("much", topics=None)] * 1_000), 8)
+        peer.receive()
+        yield
+
+
+@attack
+def all_settings_of_the_broker(port: int) -> Iterator[None]:
+    """DescribeConfigs of 25 KB, for an answer of 19 MB."""
+    peer = Peer(port)
+    resources = [DescribeConfigsResource(BROKER, "1", None)] * 800
+    while True:
+        peer.ask(DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True), 4)
+        yield
+
+
+@attack
+def names_that_nobody_has(port: int) -> Iterator[None]:
+    """The largest lists that a request may have."""
+    peer = Peer(port)
+    groups = [f"none-{number:06d}" for number in range(100_000)]
+    topics = [ListOffsetsTopic(f"none-{number:05d}", [ListOffsetsPartition(0, -1, -1)]) for number in range(40_000)]
+    while True:
+        peer.ask(DescribeGroupsRequest(groups), 5)
+        peer.ask(ListOffsetsRequest(-1, 0, topics), 6)
+        yield
+
+
+@attack
+def bombs(port: int) -> Iterator[None]:
+    """A hundred batches in one Produce request, each of 120 MB when it is decompressed."""
+    peer = Peer(port)
+    _topics(peer, "bombed", partitions=100)
+    batch = build_batch([(None, bytes(120 << 20))], 1_700_000_000_000, compression=Compression.ZSTD)
+    data = [PartitionProduceData(index, batch) for index in range(100)]
+    while True:
+        peer.ask(ProduceRequest(None, -1, 10_000, [TopicProduceData("bombed", ZERO_UUID, data)]), 9)
+        yield
+
+
+@attack
+def flood_without_answers(port: int) -> Iterator[None]:
+    """acks=0 on four connections, as fast as it goes."""
+    peers = [Peer(port) for _ in range(4)]
+    _topics(peers[0], "flooded")
+    batch = build_batch([(None, bytes(900_000))], 1_700_000_000_000)
+    data = [TopicProduceData("flooded", ZERO_UUID, [PartitionProduceData(0, batch)])]
+    frame = request_frame(ProduceRequest(None, 0, 1000, data), 9, 1)
+    while True:
+        for peer in peers:
+            peer.socket.sendall(frame)
+        yield
+
+
+def _pile_up(peer: Peer, frame: bytes) -> None:
+    """Send until nothing more is taken."""
+    peer.socket.settimeout(0.2)
+    with contextlib.suppress(TimeoutError, BlockingIOError, ConnectionError):
+        for _ in range(2_000):
+            peer.socket.sendall(frame)
+
+
+@attack
+def answers_never_read(port: int) -> Iterator[None]:
+    """Sixteen connections ask for large answers and read none."""
+    peers = []
+    resources = [DescribeConfigsResource(BROKER, "1", None)] * 100
+    frames = [
+        request_frame(DescribeConfigsRequest(resources, include_documentation=True), 4, 1),
+        request_frame(MetadataRequest(None), 8, 1),
+    ]
+    for number in range(16):
+        peers.append(Peer(port))
+        _pile_up(peers[-1], frames[number % 2])
+        yield
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+@attack
+def requests_behind_a_wait(port: int) -> Iterator[None]:
+    """Sixteen connections wait for records, and send more and more requests behind that."""
+    peers = []
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)
+    for _ in range(16):
+        peer = Peer(port)
+        peers.append(peer)
+        _topics(peer, "silent")
+        fetch = FetchRequest(
+            max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=[FetchTopic("silent", partitions=[partition])]
+        )
+        peer.send(fetch, 11)
+        _pile_up(peer, request_frame(DescribeGroupsRequest(["g" * 100] * 50), 5, 1))
+        yield
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+@attack
+def half_sent_frames(port: int) -> Iterator[None]:
+    """A hundred connections announce a list of 90 MB, and send it two bytes at a time, or at once."""
+    peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    head = (90 << 20).to_bytes(4, "big") + b"\x00\x03\x00\x08\x00\x00\x00\x01\x00\x01c"  # Metadata v8
+    for number, peer in enumerate(peers):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.settimeout(0.5)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            peer.sendall(head)
+            if number % 2:
+                peer.sendall(bytes(8 << 20))
+        yield
+    while True:
+        for peer in peers[::2]:
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                peer.sendall(b"\0\0")
+        yield
+
+
+@attack
+def sessions_of_what_is_not_there(port: int) -> Iterator[None]:
+    """Fetch sessions of ten thousand partitions."""
+    peer = Peer(port)
+    partitions = [FetchPartition(number, partition_max_bytes=1) for number in range(10_000)]
+    topics = [FetchTopic("nowhere", partitions=partitions)]
+    while True:
+        peer.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=topics), 11)
+        yield
+
+
+@attack
+def members_that_never_come_back(port: int) -> Iterator[None]:
+    """Joins that get a member id, in many groups; each with a subscription of 100 KB."""
+    peer = Peer(port)
+    protocols = [JoinGroupRequestProtocol("range", bytes(100_000))]
+    for number in range(1_000_000):
+        peer.ask(JoinGroupRequest(f"lost-{number % 100}", 30_000, 30_000, "", None, "consumer", protocols), 7)
+        yield
+
+
+def main(name: str, port: int, seconds: float) -> int:
+    """Attack for some time. Returns how many strokes there were."""
+    end_s = time.monotonic() + seconds
+    strokes = 0
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        for _ in ATTACKS[name](port):
+            strokes += 1
+            if time.monotonic() > end_s:
+                break
+    return strokes
+
+
+if __name__ == "__main__":
+    print(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
