@@ -32,6 +32,7 @@ from kafka_wire.records.batch import KeyValues, Records
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey
 from tests.simulation.agreed import Agreed
+from tests.simulation.gate import WatchedConnection
 from tests.simulation.history import NOTHING_COMMITTED, Entry, History, Register
 from tests.simulation.remembered import watch_heartbeats
 from tests.simulation.sharing import Shares, Sharing
@@ -92,6 +93,7 @@ class Watch:
         self.commits: dict[Send, list[tuple[Register, Entry]]] = {}
         self.sharing: dict[str, Sharing] = {}
         self.unheard = Unheard(self)
+        self.stopped: set[Any] = set()  # requests that no group knows yet, or ever will: faulty.py
         self.checks = 0
         self.rebalances = 0
         self.expelled = 0
@@ -409,7 +411,7 @@ class Watch:
                 continue
             self.checks += 1
             now_ms = node.clock()
-            remembered = set()
+            remembered: set[Any] = set(self.stopped)
             for actor in daemon.coordinator.actors.values():
                 group = actor.group
                 for member in group.members.values():
@@ -428,6 +430,8 @@ class Watch:
                 if epoch <= daemon.writer.flushed_epoch:
                     self.fail(f"{node.name} holds {len(held.replies)} answers that are durable")
             for connection in daemon.connections.open:
+                if not isinstance(connection, WatchedConnection):
+                    continue  # of a request whose answer is lost
                 connection.look()
                 parked = connection.line.parked
                 if parked is None or parked.done or parked.codec.api_key not in (11, 14):

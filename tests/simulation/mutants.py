@@ -44,7 +44,7 @@ class Mutant:
     invariant: str = ""  # that is to notice it: how the violation begins
 
 
-GROUP, LOG = "coordinatord.group.", "coordinatord.log."
+GROUP, LOG, CONTROL = "coordinatord.group.", "coordinatord.log.", "coordinatord.control."
 
 MUTANTS = (
     Mutant("no-fsync", LOG + "journal:Journal.flush", "self._file.datasync()", "pass",
@@ -145,6 +145,20 @@ MUTANTS = (
     Mutant("sticks-to-nothing", "coordinatord.member.assignors.sticky:AbstractStickyAssignor.assign_partitions",
            "self.owned(subscription) for", "((), None) for",
            "a sticky assignor ignores which member owns which partition"),
+    Mutant("refused-and-done", CONTROL + "requests:Requests._strike",
+           "response = answer(context.codec, decoded(), fault.error)",
+           "self._pass(self._nowhere.like(connection), frame); "
+           "response = answer(context.codec, decoded(), fault.error)",
+           "a request that `fail` answers with an error is processed as well", protocol="faulty"),
+    Mutant("duplicate-answered-twice", CONTROL + "requests:Requests._strike",
+           "self._pass(self._nowhere.like(connection), frame)", "self._pass(connection, frame)",
+           "the client gets the answer to the first copy of a duplicate, too", protocol="faulty"),
+    Mutant("released-and-lost", CONTROL + "requests:Requests._go_on",
+           "self._pass(connection, stopped.frame)", "pass",
+           "a request that was held is not processed when it is released", protocol="faulty"),
+    Mutant("first-join-counts", GROUP + "classic.members:update_member",
+           "member.join_reply_to = join_reply_to", "member.join_reply_to = member.join_reply_to or join_reply_to",
+           "of two JoinGroups of a member the first one is answered, and the second one never", protocol="faulty"),
     Mutant("active-groups-expire", GROUP + "offsets.committed:expired_offsets",
            "if group.is_subscribed_to(topic):", "if False:",
            "offsets of topics that members subscribe to expire"),
@@ -223,6 +237,10 @@ NOTICED_BY = {
     "next-answer-for-the-dropped": 2,
     "gives-up-everything": 2,
     "sticks-to-nothing": 2,
+    "refused-and-done": 1,
+    "duplicate-answered-twice": 0,
+    "released-and-lost": 1,
+    "first-join-counts": 6,
     "active-groups-expire": 11,
     "timers-get-lost": 0,
     "wakes-too-late": 1,

@@ -77,7 +77,8 @@ class SimulatedDaemon(Daemon):
 
     def __init__(self, node: Node, settings: Settings, part: Part | None, loop: NodeLoop) -> None:
         self.node = node
-        super().__init__(settings, loop, loop.clock, log_worker=node.worker, part=part)
+        world = node.machine.world
+        super().__init__(settings, loop, loop.clock, log_worker=node.worker, part=part, guest=world.guest)
         self.coordinator.new_id = node.machine.new_id
 
     def _open_data(self) -> DataDirectory:

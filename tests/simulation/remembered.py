@@ -55,8 +55,9 @@ class Watched:
 
 def watch_heartbeats(watch: Watch, node: Node, daemon: SimulatedDaemon) -> None:
     """A process has started; nobody has asked for anything."""
+    router: Any = daemon.door.router if daemon.control is None else daemon.control.requests._router
     versions = registry.versions_of(ApiKey.HEARTBEAT)
     for version in range(versions.first, versions.last + 1):
-        route = daemon.door.router.routes[(ApiKey.HEARTBEAT << 16 | version).to_bytes(4, "big")]
+        route = router.routes[(ApiKey.HEARTBEAT << 16 | version).to_bytes(4, "big")]
         assert route.shortcut is not None
         route.shortcut = Watched(route.shortcut, watch, node, daemon, route)

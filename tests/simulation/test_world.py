@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
+from coordinatord.control.faults import Kind
 from tests.shares import in_full, turn
+from tests.simulation.faulty import FaultyWorld
 from tests.simulation.run import SHORT_QUIET_HOURS, command, play, sweep
 
 pytestmark = pytest.mark.interpreted
@@ -35,6 +38,9 @@ heartbeat (Membership.claimed); 28 and 37 are upgrades in the middle of a classi
 
 CONSUMER_SWEEP_S = 10.0
 
+FAULTY_SEEDS = (7, 9)
+"""Requests meet the faults of coordinatord.testing, of all kinds."""
+
 OTHERS = (7, 10, 20)
 """One and several nodes, each way to flush, static members, cooperative ones, drifting clocks."""
 
@@ -57,11 +63,24 @@ def test_everything_holds_with_the_consumer_protocol(seed: int) -> None:
     assert world.counts.checks > 1_000
 
 
+def test_everything_holds_while_requests_meet_faults() -> None:
+    """And all kinds of faults hit something."""
+    hits: Counter[str] = Counter()
+    for seed in FAULTY_SEEDS:
+        world, error = play(seed, quiet_hours=SHORT_QUIET_HOURS, protocol="faulty")
+        again = command(seed, SHORT_QUIET_HOURS, "faulty")
+        assert error is None, "\n".join([*world.story.told(), f"{error!r}", again])
+        assert isinstance(world, FaultyWorld)
+        hits.update(world.meddling.hits)
+    assert {name for name, count in hits.items() if count} == {*map(str, Kind), "blackhole"}
+
+
 @pytest.mark.slow
-def test_many_worlds_of_the_consumer_protocol() -> None:
-    """Ten seconds of a core, with other seeds for each share."""
+@pytest.mark.parametrize("protocol", ["consumer", "faulty"])
+def test_many_other_worlds(protocol: str) -> None:
+    """Ten seconds of a core for each, with other seeds for each share."""
     first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + (0 if in_full() else turn() % SHARES * WORLDS)
-    swept = sweep(first, WORLDS, CONSUMER_SWEEP_S, "consumer")
+    swept = sweep(first, WORLDS, CONSUMER_SWEEP_S, protocol)
     print(f"{swept.worlds} worlds, {swept.troubles} troubles, {swept.rebalances} rebalances in {swept.seconds:.0f} s")
     assert swept.broken == ()
     assert swept.worlds > 0

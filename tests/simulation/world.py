@@ -20,6 +20,7 @@ from typing import Any
 from coordinatord.cluster.placement import partition_for
 from coordinatord.config import Settings
 from coordinatord.coordinator.groups import GroupActor
+from coordinatord.daemon.guest import Guest
 from coordinatord.group.states import STABLE
 from coordinatord.log.errors import LogFailed
 from coordinatord.member.send import ANY_NODE, Send
@@ -66,6 +67,7 @@ class World:
     """See the module; `run` once."""
 
     watch_type = Watch
+    guest: Guest | None = None  # with faults for requests: faulty.py
 
     def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
         self.seed = seed
