@@ -1,4 +1,8 @@
-"""A broker that is not ours: what can be read of it over Kafka's protocol, and a reason for what cannot be done."""
+"""A broker that is not ours: what can be read of it and done to it over Kafka's protocol, and a reason for the rest.
+
+The generation of a classic group, which no API tells, is read from `__consumer_offsets`: a rebalance that has ended is
+logged there with its number.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from coordinatord.cluster.placement import partition_for
 from coordinatord.control.commands import BY_NAME
 from coordinatord.member.subscription import decode_assignment
-from coordinatord.testing.problems import OnlyHere
+from coordinatord.testing.problems import KafkaError, OnlyHere
+from coordinatord.testing.views import Record
 from coordinatord.testing.wire import Wire, check
+from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.keys import decode_key, decode_value
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
+
+TRANSACTION_KEY = 1
+"""The key type of FindCoordinator for transactional ids."""
+
+FENCING_TIMEOUT_MS = 60_000
+"""transaction.timeout.ms of whoever gets the id: nobody uses it."""
 
 LOOK_S = 0.05
 """How often a wait looks: nobody wakes it."""
@@ -24,14 +42,22 @@ class ElsewhereLink:
 
     def __init__(self, find: Callable[[], tuple[str, int]]) -> None:
         self._wire = Wire(find)
+        self._logs: dict[int, _GroupLog] = {}
+        self._can: dict[str, Callable[..., dict[str, Any]]] = {
+            "group": self._group,
+            "kick": self._kick,
+            "transaction": self._transaction,
+            "expire_transaction": self._expire_transaction,
+        }
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """See links.Link. Raises OnlyHere for what only coordinatord can do."""
         if name == "changed":
             time.sleep(min(LOOK_S, arguments["timeout_ms"] / 1000))
             return {"version": 0}
-        if name == "group":
-            return self._group(arguments["group"])
+        can = self._can.get(name)
+        if can is not None:
+            return can(**arguments)
         about = BY_NAME[name].about.rstrip(".")
         raise OnlyHere(f"Only coordinatord can do this, and the broker is another one: {about[0].lower()}{about[1:]}.")
 
@@ -39,7 +65,8 @@ class ElsewhereLink:
         """See links.Link."""
         return await asyncio.to_thread(self.call, name, **arguments)
 
-    def _group(self, group_id: str) -> dict[str, Any]:
+    def _group(self, group: str) -> dict[str, Any]:
+        group_id = group
         told: dict[str, Any] = {
             "version": 0,
             "group": group_id,
@@ -78,7 +105,12 @@ class ElsewhereLink:
             }
             for each in classic.members
         ]
-        return told | {"protocol": "classic" * bool(members), "state": classic.group_state, "members": members}
+        return told | {
+            "protocol": "classic" * bool(members),
+            "state": classic.group_state,
+            "generation": self._generation(group_id) if members else 0,
+            "members": members,
+        }
 
     def _described(self, group_id: str) -> tuple[Any, Any]:
         """A group as a consumer group, or as a classic one."""
@@ -90,6 +122,72 @@ class ElsewhereLink:
         (classic,) = self._wire.ask(DescribeGroupsRequest([group_id]), 5, to).groups
         check(classic.error_code, what)
         return None, classic
+
+    def _generation(self, group_id: str) -> int:
+        """Of a classic group, when its last rebalance ended; 0 if none has."""
+        partition = partition_for(group_id, len(self._wire.leaders(OFFSETS_TOPIC)))
+        log = self._logs.setdefault(partition, _GroupLog())
+        for each in self._wire.records_from(OFFSETS_TOPIC, partition, log.offset):
+            log.add(each)
+        return log.generations.get(group_id, 0)
+
+    def _kick(self, group: str, member: str) -> dict[str, Any]:
+        """removeMembersFromConsumerGroup."""
+        known = self._group(group)["members"]
+        found = [each for each in known if member in (each["member_id"], each["client_id"], each["instance_id"])]
+        if len(found) != 1:
+            names = ", ".join(f"{each['client_id']} ({each['member_id']})" for each in known)
+            raise KafkaError(
+                f"Group {group} has {len(found)} members called {member!r}. It has {names or 'no members'}."
+            )
+        member_id = found[0]["member_id"]
+        request = LeaveGroupRequest(group, "", [MemberIdentity(member_id, None, "removed by a test")])
+
+        def leave() -> None:
+            told = self._wire.ask(request, 5, self._wire.coordinator(group))
+            check(told.error_code or told.members[0].error_code, f"member {member} of group {group}")
+
+        self._wire.patiently(leave)
+        return {"member_id": member_id}
+
+    def _transaction(self, transactional_id: str) -> dict[str, Any]:
+        def look() -> dict[str, Any]:
+            to = self._wire.coordinator(transactional_id, TRANSACTION_KEY)
+            (told,) = self._wire.ask(DescribeTransactionsRequest([transactional_id]), 0, to).transaction_states
+            check(told.error_code, f"transactional id {transactional_id}")
+            return {"transactional_id": transactional_id, "state": told.transaction_state}
+
+        found: dict[str, Any] = self._wire.patiently(look)
+        return found
+
+    def _expire_transaction(self, transactional_id: str) -> dict[str, Any]:
+        """fenceProducers: it gives the id to somebody else, which aborts the open transaction."""
+        state = self._transaction(transactional_id)["state"]
+        if state != "Ongoing":
+            raise KafkaError(f"Transactional id {transactional_id} has no open transaction: its state is {state}.")
+        request = InitProducerIdRequest(transactional_id, FENCING_TIMEOUT_MS)
+
+        def fence() -> None:
+            told = self._wire.ask(request, 4, self._wire.coordinator(transactional_id, TRANSACTION_KEY))
+            check(told.error_code, f"transactional id {transactional_id}")
+
+        self._wire.patiently(fence)
+        return {}
+
+
+class _GroupLog:
+    """A partition of `__consumer_offsets`, as far as it has been read."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.generations: dict[str, int] = {}
+
+    def add(self, record: Record) -> None:
+        self.offset = record.offset + 1
+        key = decode_key(record.key) if record.key is not None else None
+        if isinstance(key, GroupMetadataKey):
+            value = None if record.value is None else decode_value(key, record.value)
+            self.generations[key.group] = value.generation if isinstance(value, GroupMetadataValue) else 0
 
 
 def _assigned(assignment: bytes) -> dict[str, list[int]]:

@@ -192,7 +192,6 @@ class NoRebalance:
         self._before: GroupView | None = None
 
     def __enter__(self) -> Self:
-        self._group.rebalances  # noqa: B018  # another broker has no ledger
         self._before = self._group.view
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -49,6 +50,8 @@ class Kafka:
         self._server = server_for(where, dict(settings or {}), seed, directory)
         self._wire = Wire(lambda: self._server.own_address)
         self._made: list[str] = []
+        self._before: set[str] = set()
+        self._used: set[str] = set()
         self._used_groups: dict[str, None] = {}
         self._skip: Callable[[str], NoReturn] | None = None
 
@@ -58,6 +61,8 @@ class Kafka:
         """Returns when clients can connect and the topics are there."""
         self._server.start()
         try:
+            if self.is_elsewhere:
+                self._before = self._wire.topics()
             for name, partitions in self._topics.items():
                 self.create_topic(name, partitions)
         except BaseException:
@@ -68,14 +73,32 @@ class Kafka:
     def stop(self) -> None:
         """Stop the server. On a broker elsewhere, what the test has made is deleted."""
         try:
-            if self.is_elsewhere and self._made:
-                self._wire.delete_topics(self._made)
-                _DELETED.update((self._server.address, name) for name in self._made)
-                self._wire.delete_groups(list(self._used_groups))
+            if self.is_elsewhere:
+                self._clean_up()
         finally:
             self._made.clear()
+            self._used.clear()
             self._wire.close()
             self._server.stop()
+
+    def _clean_up(self) -> None:
+        """Delete what the test has made. A topic that it has read and that was not there before was made by a client of
+        its own: brokers create topics on demand.
+        """
+        made = sorted({*self._made, *(self._used - self._before)})
+        if made:
+            self._wire.delete_topics(made)
+            _DELETED.update((self._server.address, name) for name in made)
+        for group_id in self._used_groups:
+            self._empty(Group(self._server.link, group_id))
+        self._wire.delete_groups(list(self._used_groups))
+
+    @staticmethod
+    def _empty(group: Group) -> None:
+        """Static members do not leave when they are closed: the next test would wait for them."""
+        with contextlib.suppress(KafkaError):  # one may have left meanwhile
+            for each in group.members:
+                group.kick(each.member_id)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -131,6 +154,8 @@ class Kafka:
                 self._wire.delete_topics([name])
             time.sleep(0.05)
         self._made.append(name)
+        if self.is_elsewhere:
+            self._wire.ends(name)  # until each partition's leader knows that it is one: aiokafka may wait for ever else
 
     def put(
         self,
@@ -155,6 +180,7 @@ class Kafka:
         """All records of a topic, by offset and then by partition: in the order of one `put`. `committed`: those that a
         consumer with isolation.level=read_committed gets.
         """
+        self._used.add(topic)
         found = self._wire.records(topic, committed=committed)
         return sorted(found, key=lambda each: (each.offset, each.partition))
 
@@ -173,6 +199,7 @@ class Kafka:
 
     def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """The next offset of each partition."""
+        self._used.add(topic)
         return {(topic, index): offset for index, offset in self._wire.ends(topic).items()}
 
     # Groups and transactions

@@ -55,7 +55,7 @@ RETRIED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR,
-        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )  # fmt: skip
 """A broker that has just been asked to make a topic, or to find a coordinator, may answer so for a moment."""
@@ -159,6 +159,10 @@ class Wire:
             )
         return found
 
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return {each.name for each in self.ask(MetadataRequest(None)).topics}
+
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> ErrorCode:
         """Returns the error, and waits until the topic is there."""
         wanted = CreatableTopic(name, partitions, -1, [], [CreatableTopicConfig(*each) for each in configs.items()])
@@ -211,10 +215,14 @@ class Wire:
 
             self.patiently(send)
 
-    def ends(self, topic: str, timestamp: int = LATEST, *, committed: bool = False) -> dict[int, int]:
+    def ends(
+        self, topic: str, timestamp: int = LATEST, *, committed: bool = False, only: int | None = None
+    ) -> dict[int, int]:
         """The first or the next offset of each partition."""
         found = {}
         for index, leader in self.leaders(topic).items():
+            if only not in (None, index):
+                continue
             asked = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=timestamp)])
 
             def look(asked: ListOffsetsTopic = asked, leader: tuple[str, int] = leader, index: int = index) -> int:
@@ -231,29 +239,38 @@ class Wire:
         """All records, partition by partition."""
         first, ends, leaders = self.ends(topic, EARLIEST), self.ends(topic, committed=committed), self.leaders(topic)
         for index, end in ends.items():
-            offset = first[index]
-            while offset < end:
-                asked = FetchTopic(topic, partitions=[FetchPartition(index, -1, offset, -1, -1, MAX_BYTES)])
-                request = FetchRequest(
-                    max_wait_ms=0, min_bytes=0, isolation_level=READ_COMMITTED if committed else 0, topics=[asked]
-                )
-                told = self.ask(request, to=leaders[index])
-                data = told.responses[0].partitions[0]
-                check(data.error_code, f"{topic}-{index}")
-                found, after = _read(topic, index, data.records or b"", data.aborted_transactions or ())
-                if after <= offset:
-                    break  # nothing but the empty rest of a compacted log
-                yield from (each for each in found if offset <= each.offset < end)
-                offset = after
+            yield from self._read(topic, index, leaders[index], first[index], end, committed)
+
+    def records_from(self, topic: str, index: int, offset: int) -> Iterator[Record]:
+        """The records of one partition from an offset on, those of compacted topics too."""
+        leader = self.leaders(topic)[index]
+        yield from self._read(topic, index, leader, offset, self.ends(topic, only=index)[index], False)
+
+    def _read(
+        self, topic: str, index: int, leader: tuple[str, int], offset: int, end: int, committed: bool
+    ) -> Iterator[Record]:
+        while offset < end:
+            asked = FetchTopic(topic, partitions=[FetchPartition(index, -1, offset, -1, -1, MAX_BYTES)])
+            request = FetchRequest(
+                max_wait_ms=0, min_bytes=0, isolation_level=READ_COMMITTED if committed else 0, topics=[asked]
+            )
+            told = self.ask(request, to=leader)
+            data = told.responses[0].partitions[0]
+            check(data.error_code, f"{topic}-{index}")
+            found, after = _read(topic, index, data.records or b"", data.aborted_transactions or ())
+            if after <= offset:
+                break  # nothing but the empty rest of a compacted log
+            yield from (each for each in found if offset <= each.offset < end)
+            offset = after
 
     # Groups
 
-    def coordinator(self, group_id: str) -> tuple[str, int]:
-        """The address of a group's coordinator."""
+    def coordinator(self, name: str, key_type: int = 0) -> tuple[str, int]:
+        """The address of the coordinator of a group, or of a transactional id (1)."""
 
         def look() -> tuple[str, int]:
-            (found,) = self.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])).coordinators
-            check(found.error_code, f"the coordinator of group {group_id}")
+            (found,) = self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])).coordinators
+            check(found.error_code, f"the coordinator of {name}")
             return found.host, found.port
 
         address: tuple[str, int] = self.patiently(look)

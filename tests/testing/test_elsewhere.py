@@ -1,0 +1,77 @@
+"""A broker that is not ours to control, which here is a coordinatord that nobody controls."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError as ClientError
+
+from coordinatord.testing import Kafka, KafkaError
+from tests.control.world import GROUP, TOPIC, Client
+
+
+@pytest.fixture
+def broker() -> Iterator[Kafka]:
+    with Kafka(topics={"theirs": 1}) as started:
+        started.put("theirs", ["precious"])
+        yield started
+
+
+@pytest.fixture
+def kafka(broker: Kafka) -> Iterator[Kafka]:
+    with Kafka(broker.bootstrap_servers, topics={TOPIC: 1}) as started:
+        yield started
+
+
+def test_the_generation_of_a_classic_group_is_that_of_its_log(broker: Kafka, kafka: Kafka) -> None:
+    a = Client(kafka, "a").join()
+    view = kafka.group(GROUP).until_stable(members=1).result
+    assert (view.protocol, view.generation) == ("classic", a.generation)
+    with kafka.group(GROUP).no_rebalance():
+        a.heartbeat()
+    with pytest.raises(AssertionError, match="Group g has rebalanced"), kafka.group(GROUP).no_rebalance():
+        a.join()
+    assert kafka.group(GROUP).view.generation == broker.group(GROUP).view.generation == a.generation
+
+
+def test_a_member_is_kicked(kafka: Kafka) -> None:
+    a = Client(kafka, "a").join()
+    assert kafka.group(GROUP).kick("a") == a.member_id
+    kafka.group(GROUP).until_empty()
+    with pytest.raises(KafkaError, match=r"Group g has 0 members called 'a'\. It has no members\."):
+        kafka.group(GROUP).kick("a")
+
+
+def test_a_transaction_expires(kafka: Kafka) -> None:
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="t1", api_version=(4, 0))
+    with contextlib.closing(producer):
+        producer.init_transactions()
+        with pytest.raises(KafkaError, match="has no open transaction: its state is Empty"):
+            kafka.transaction("t1").expire()
+        producer.begin_transaction()
+        producer.send(TOPIC, b"coffee").get(timeout=10)
+        assert kafka.transaction("t1").state == "Ongoing"
+        kafka.transaction("t1").expire()
+        with pytest.raises(ClientError):
+            producer.commit_transaction()
+    assert kafka.records(TOPIC, committed=True) == []
+    assert kafka.transaction("t1").state == "Empty"  # the id belongs to somebody else now
+
+
+def test_what_a_test_has_made_is_deleted(broker: Kafka) -> None:
+    """Also a topic that its client has made, and a group whose static member is closed and has not left."""
+    with Kafka(broker.bootstrap_servers, topics={TOPIC: 1}) as kafka:
+        with contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, api_version=(4, 0))) as client:
+            client.send("made-by-a-client", b"x").get(timeout=10)
+        assert kafka.records("made-by-a-client") == [b"x"]
+        assert kafka.records("theirs") == [b"precious"]
+        Client(kafka, "a").join()
+        kafka.group(GROUP).until_stable(members=1)
+    assert broker.group(GROUP).state == "Dead"
+    assert broker.records("theirs") == [b"precious"]
+    for topic in (TOPIC, "made-by-a-client"):
+        with pytest.raises(KafkaError, match="There is no topic"):
+            broker.records(topic)
