@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
-from coordinatord.daemon.watches import watch
+from coordinatord.daemon.watches import MAX_ENDED, put_watched, watch
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
@@ -102,6 +103,8 @@ class Daemon:
         self.part = part
         self.failed: BaseException | None = None
         self.bound: list[tuple[str, str, int]] = []
+        self.ended: deque[Any] = deque(maxlen=MAX_ENDED)
+        """Rebalances and epochs that have ended, for who watches; none without an admin port."""
         self._stopping = asyncio.Event()
         self.secured: SecuredListeners | None = None
         self._servers: list[Listening] = []
@@ -179,7 +182,8 @@ class Daemon:
             settings.rebalance_ledger_topic_enable,
         )
         if settings.rebalance_ledger_enable:
-            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
+            tell = ledger.lines() if settings.admin is None else ledger.both(ledger.lines(), self.ended.append)
+            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, tell)
         self.surroundings = surroundings(settings, self.topics, self.nodes)
         self.coordinator = Coordinator(
             self.runtime,
@@ -266,6 +270,7 @@ class Daemon:
             )
             if self.ledger is not None:
                 self.admin.add_page("/rebalances", "rebalances", self._rebalances)
+            put_watched(self)
         self.control: Control | None = None
         if self.settings.test_control_enable:
             from coordinatord.daemon.guest import put_control

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coordinatord.daemon.watched import Watched
+
+MAX_ENDED = 20_000
+"""Rebalances that have ended since the last look of who watches; of more, the last ones are counted."""
 
 
 def watch(daemon: Any) -> None:
@@ -34,3 +41,18 @@ def watch(daemon: Any) -> None:
 def _group_counts(coordinator: Any) -> dict[str, float]:
     consumer = sum(coordinator.consumer_state_counts().values())
     return {"classic": len(coordinator.actors) - consumer, "consumer": consumer}
+
+
+def put_watched(daemon: Any) -> None:
+    """Serve the series and the page of watching/ on the admin port. Its thread imports them, not the daemon's start."""
+    admin = daemon.admin
+
+    @cache
+    def watched() -> Watched:
+        from coordinatord.daemon.watched import Watched
+
+        return Watched(daemon)
+
+    admin.add_collector(lambda: watched().collector())
+    admin.add_part("/groups", lambda *request: watched().part(*request))
+    admin.list_page("/groups/", "who is behind and why, live")

@@ -30,11 +30,9 @@ from coordinatord.pipeline.decode.chunk import decode
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import KINDS, Fold, Known, Written
-from coordinatord.watching.view import Deadline, Ending, GroupView, Limits, View
+from coordinatord.watching.view import Deadline, Ending, GroupView, Limits, View, add_point
 from kafka_wire.records.batch import iterate_batches
 
-KEEP_POINTS = 128
-"""The known ends of a partition that are kept; of older ones, ever fewer."""
 Batches = list[tuple[str, pa.RecordBatch]]
 
 
@@ -155,15 +153,7 @@ class Reading:
     def ended(self, bounds: Mapping[TopicPartition, tuple[int, int]], at_ms: int) -> None:
         """Where partitions began and ended at that time. Others do not exist, or have no leader."""
         for place, (_start, end) in bounds.items():
-            points = self._points.setdefault(place, [])
-            if points and end < points[-1].offset:
-                points.clear()  # made anew, or cut
-            if len(points) > 1 and points[-1].offset == points[-2].offset == end:
-                points.pop()
-            points.append(Point(end, at_ms))
-            if len(points) > KEEP_POINTS:
-                half = KEEP_POINTS // 2
-                points[:half] = points[:half:2]
+            add_point(self._points.setdefault(place, []), Point(end, at_ms))
         self._bounds = {place: (start, end, at_ms) for place, (start, end) in bounds.items()}
         for place in self._points.keys() - bounds.keys():
             del self._points[place]

@@ -385,6 +385,16 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
     return told
 
 
+def both(first: Tell, second: Tell) -> Tell:
+    """Tells two."""
+
+    def tell(rebalance: Rebalance | EndedEpoch) -> None:
+        first(rebalance)
+        second(rebalance)
+
+    return tell
+
+
 def lines() -> Tell:
     """Logs each rebalance in one line. Create it after logging is configured."""
     teller = Teller("coordinatord.ledger", "rebalance")

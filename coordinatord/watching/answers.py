@@ -43,11 +43,14 @@ class Answers:
         cluster: Callable[[], str],
         now_ms: Callable[[], int],
         state: Callable[[], str | None],
+        whole: Callable[[GroupView], GroupView] = lambda group: group,
     ) -> None:
+        """`whole` adds what is only told of the one group that somebody looks at."""
         self._view = view
         self._cluster = cluster
         self._now_ms = now_ms
         self._state = state
+        self._add = whole
 
     def part(self, method: str, path: str, query: Mapping[str, str], _token: str) -> tuple[int, object]:
         """See observe.part.Part."""
@@ -83,7 +86,7 @@ class Answers:
             "page": number,
             "pages": pages,
             "list": [_row(*each) for each in found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
-            "group": None if group is None else _whole(group),
+            "group": None if group is None else _whole(self._add(group)),
         }
 
 

@@ -143,7 +143,8 @@ def _of_group(group: GroupView, word: str) -> Iterator[Row]:
             yield "coordinatord_group_last_commit_timestamp_seconds", name, now.last_commit_ms / 1000
     if group.members is not None:
         yield "kminion_kafka_consumer_group_members", name, group.members
-    yield "kminion_kafka_consumer_group_offset_commits_total", name, group.commits
+    if group.commits is not None:
+        yield "kminion_kafka_consumer_group_offset_commits_total", name, group.commits
     yield "coordinatord_group_status", (*name, word), 1
     yield "coordinatord_group_alarming_partitions", name, sum(row.alarming for row in group.rows)
     yield "coordinatord_group_stuck_partitions", name, sum(row.status == STUCK for row in group.rows)

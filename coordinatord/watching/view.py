@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from coordinatord.pipeline.analysis import urgent
+from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.groups import GroupNow
 from coordinatord.pipeline.analysis.members import STORM, Event, Life
 from coordinatord.pipeline.analysis.now import Now
@@ -37,6 +38,22 @@ class Deadline(NamedTuple):
     """How long it is, each time that it begins anew."""
 
 
+KEEP_POINTS = 128
+"""The known ends of a partition that are kept; of older ones, ever fewer."""
+
+
+def add_point(points: list[Point], point: Point) -> None:
+    """Note where a partition ends now. Points of a topic that was made anew, or cut, are dropped."""
+    if points and point.offset < points[-1].offset:
+        points.clear()
+    if len(points) > 1 and points[-1].offset == points[-2].offset == point.offset:
+        points.pop()
+    points.append(point)
+    if len(points) > KEEP_POINTS:
+        half = KEEP_POINTS // 2
+        points[:half] = points[:half:2]
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much is watched, at most; what is beyond is counted and left out."""
@@ -54,7 +71,8 @@ class GroupView:
     now: GroupNow | None
     rows: Sequence[Now]
     members: int | None
-    commits: int
+    commits: int | None
+    """Since the watcher started; None if it does not count them."""
     causes: Mapping[str, int]
     """Rebalances by what triggered them, since the watcher started."""
     trouble: Sequence[Event] = ()
