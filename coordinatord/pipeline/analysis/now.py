@@ -81,11 +81,12 @@ def standing(
     if trail.last is None:
         return _never_committed(group_id, partition, now_ms, rules)
     ends, points, last = partition.ends, partition.points, trail.last
-    marks = with_lags(trail.window(now_ms - rules.window_ms), points)
+    window = trail.window(now_ms - rules.window_ms)
     record_ms = None
     if ends is not None and ends.log_start_offset is not None and last.offset < ends.end_offset:
         record_ms = record_time(partition.topic, partition.number, max(last.offset, ends.log_start_offset))
-    lag = lag_now(marks, ends, points, now_ms, rules.window_ms, record_ms)
+    lag = lag_now(window, ends, points, now_ms, rules.window_ms, record_ms)
+    marks = with_lags(window, points) if lag.lag else window  # no rule asks for earlier lags where there is none now
     found = status.partition_status(trail, marks, lag.lag, lag.waited_ms, now_ms, members=members, rules=rules)
     if ends is not None and ends.is_of_another_log(last):
         why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
@@ -124,7 +125,8 @@ def _burrow(trail: Trail, partition: Partition, lag: int | None, now_ms: int) ->
     if partition.ends is None:
         return None
     seen = [point.offset for point in partition.points[-burrow.WINDOW :]]
-    return burrow.partition_status(with_lags(trail.recent, partition.points), seen, lag or 0, now_ms // 1000)
+    recent = with_lags(trail.recent, partition.points) if lag else trail.recent
+    return burrow.partition_status(recent, seen, lag or 0, now_ms // 1000)
 
 
 def _stood(trail: Trail, partition: Partition, now_ms: int, rules: Rules) -> tuple[int | None, int | None]:

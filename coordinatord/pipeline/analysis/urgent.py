@@ -14,6 +14,8 @@ NO_OFFSETS = "no offsets"
 ORDER = (*SEVERITY[: SEVERITY.index(REWOUND)], CRASH_LOOP, STORM, *SEVERITY[SEVERITY.index(REWOUND) :], NO_OFFSETS)
 """What may be said of a group, the worst first."""
 
+_PLACES = {word: place for place, word in enumerate(ORDER)}
+
 URGENT = ALARMING | {CRASH_LOOP, STORM}
 """Of these, what needs somebody."""
 
@@ -34,4 +36,4 @@ def verdict(status: str | None, why: str, trouble: Sequence[Event]) -> tuple[str
 
 def severity(word: str) -> int:
     """Sorts what is said of groups, the worst first."""
-    return ORDER.index(word) if word in ORDER else len(ORDER)
+    return _PLACES.get(word, len(ORDER))
