@@ -1,5 +1,6 @@
 # One small image that runs the daemon:      docker build -t coordinatord .
 # The clients of deploy/compose.yaml:        docker build -t coordinatord-clients --target clients .
+# The exporter, for any Kafka cluster:       docker build -t coordinatord-exporter --target exporter .
 #
 # Packages come from deploy/wheelhouse when it holds wheels (no network is used then: see the README there), from the package
 # index otherwise. BASE_IMAGE is any image with Python 3.11 or later, its venv module, useradd and a shell.
@@ -35,6 +36,21 @@ USER 10001:10001
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/opt/clients/bin/python3"]
 CMD ["/opt/examples/consumer.py"]
+
+FROM daemon-build AS exporter-build
+RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lag"], sep="\n")' \
+    >lag.txt \
+ && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r lag.txt
+
+FROM ${BASE_IMAGE} AS exporter
+COPY --from=exporter-build /opt/coordinatord /opt/coordinatord
+# numba keeps what it has compiled where it can write.
+ENV PATH=/opt/coordinatord/bin:$PATH \
+    NUMBA_CACHE_DIR=/tmp/numba
+USER 10001:10001
+EXPOSE 9308
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["coordinatord", "exporter", "--listen", "0.0.0.0:9308"]
 
 FROM ${BASE_IMAGE} AS daemon
 RUN groupadd --gid 10001 coordinatord \

@@ -18,11 +18,12 @@ CLIENTS = ("kafka-python",)
 MANYLINUX = ("2_34", "2_28", "2_27", "2_26", "2_24", "2_17", "2014", "2_12", "2010", "2_5", "1")
 
 
-def requirements(project: Path) -> list[str]:
+def requirements(project: Path, *, exporter: bool = False) -> list[str]:
     """What the Dockerfile installs: our dependencies, what builds our own wheel, and the example clients'."""
     with (project / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)
-    return [*table["project"]["dependencies"], *table["build-system"]["requires"], *CLIENTS]
+    more = table["project"]["optional-dependencies"]["lag"] if exporter else []
+    return [*table["project"]["dependencies"], *table["build-system"]["requires"], *CLIENTS, *more]
 
 
 def platforms(machine: str) -> list[str]:
@@ -30,7 +31,9 @@ def platforms(machine: str) -> list[str]:
     return [f"{tag}_{machine}" for tag in (*tags, "linux")]
 
 
-def command(project: Path, destination: Path, python_version: str, machine: str) -> list[str]:
+def command(
+    project: Path, destination: Path, python_version: str, machine: str, *, exporter: bool = False
+) -> list[str]:
     """The pip command. Only wheels: what had to be compiled would be compiled for this machine, not for the image."""
     abi = "cp" + python_version.replace(".", "")
     return [
@@ -38,7 +41,7 @@ def command(project: Path, destination: Path, python_version: str, machine: str)
         *("--python-version", python_version, "--implementation", "cp"),
         *(word for tag in (abi, "abi3", "none") for word in ("--abi", tag)),
         *(word for tag in platforms(machine) for word in ("--platform", tag)),
-        *requirements(project),
+        *requirements(project, exporter=exporter),
     ]
 
 
@@ -51,8 +54,10 @@ def main() -> int:
         "--machine", default=platform.machine(), help="its processor, as uname -m says (default: %(default)s)"
     )
     parser.add_argument("--dest", type=Path, default=HERE, help="where to put the wheels (default: this directory)")
+    parser.add_argument("--exporter", action="store_true", help="also what its image needs: 300 MB")
     arguments = parser.parse_args()
-    return subprocess.call(command(PROJECT, arguments.dest, arguments.python, arguments.machine))
+    wanted = command(PROJECT, arguments.dest, arguments.python, arguments.machine, exporter=arguments.exporter)
+    return subprocess.call(wanted)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from coordinatord.cli import cli
 from coordinatord.config.load import from_environment, load
 from tests.compose.images import NEEDED, PROJECT
 
@@ -114,9 +117,31 @@ def test_kubernetes_agrees_with_the_image() -> None:
 
 def test_prometheus_scrapes_the_admin_port() -> None:
     (configuration,) = parsed("prometheus/prometheus.yml")
-    (job,) = configuration["scrape_configs"]
+    job, exporter = configuration["scrape_configs"]
     assert job["metrics_path"] == "/metrics"
     assert job["static_configs"] == [{"targets": [f"coordinator:{ADMIN_PORT}"]}]
+    assert exporter["static_configs"] == [{"targets": ["exporter:9308"]}]
+    assert [(DEPLOY / "prometheus" / name).is_file() for name in configuration["rule_files"]] == [True]
+
+
+def test_the_exporter_of_compose_takes_what_it_is_given() -> None:
+    (compose,) = parsed("compose.yaml")
+    service = compose["services"]["exporter"]
+    entry = re.findall(r"^ENTRYPOINT (\[.*\])$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    (ours,) = [json.loads(each) for each in entry if '"exporter"' in each]
+    command = cli.get_command(click.Context(cli), ours[1])
+    assert command is not None
+    given = command.make_context("exporter", [*ours[2:], *service["command"]]).params
+    assert (given["bootstrap"], given["listen"]) == (f"coordinator:{PORT}", "0.0.0.0:9308")
+    assert [_default(each) for each in service["ports"]] == ["127.0.0.1:9308:9308"]
+    for watcher in ("exporter", "prometheus", "grafana"):
+        assert compose["services"][watcher]["profiles"] == ["watch"]
+    mounted = [each for name in ("prometheus", "grafana") for each in compose["services"][name]["volumes"]]
+    assert all((DEPLOY / each.split(":")[0]).exists() for each in mounted)
+    source = parsed("grafana/provisioning/datasources/prometheus.yaml")[0]["datasources"][0]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = parsed("grafana/provisioning/dashboards/dashboards.yaml")[0]["providers"]
+    assert all(provider["options"]["path"] in each for each in mounted if "consumer-groups.json" in each)
 
 
 def test_the_unit_gives_the_daemon_settings_that_it_takes() -> None:
