@@ -20,6 +20,8 @@ MAX_BANDS = 300
 """The most rebalances in one timeline; the last ones are shown."""
 CURVES = ("#3f7fbf", "#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
 HOUR_MS = 3_600_000
+STEPS_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000)
+"""Steps for a log that is shorter than a few hours."""
 FEW_MOMENTS = 20
 """A curve with up to this many points shows each of them."""
 MAX_CURVES = len(CURVES)
@@ -236,27 +238,27 @@ def _mode(times: Sequence[int]) -> str:
     return "lines+markers" if len(times) <= FEW_MOMENTS else "lines"
 
 
-def churn(rows: Sequence[Row]) -> Plot:
-    """Members that joined and left in each hour."""
+def churn(rows: Sequence[Row], step_ms: int = HOUR_MS, title: str = "Members that joined and left, by hour") -> Plot:
+    """Members that joined and left in each step, which is an hour in the table `churn`."""
     from plotly import graph_objects
 
-    hours: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    steps: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
-        hours[row["hour_ms"]][0] += row["added"] or 0
-        hours[row["hour_ms"]][1] -= row["removed"] or 0
-    times = sorted(hours)
+        steps[row["hour_ms"]][0] += row["added"] or 0
+        steps[row["hour_ms"]][1] -= row["removed"] or 0
+    times = sorted(steps)
     x = [_date(at_ms) for at_ms in times]
     figure = graph_objects.Figure()
-    # A bar's width is its hour; by default plotly draws a single bar one millisecond wide.
-    hour = {"width": HOUR_MS, "offset": 0}
-    figure.add_bar(name="came", x=x, y=[hours[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"}, **hour)
-    figure.add_bar(name="went", x=x, y=[hours[at_ms][1] for at_ms in times], marker={"color": "#d1495b"}, **hour)
+    # A bar's width is its step; by default plotly draws a single bar one millisecond wide.
+    wide = {"width": step_ms, "offset": 0}
+    figure.add_bar(name="came", x=x, y=[steps[at_ms][0] for at_ms in times], marker={"color": "#3f7fbf"}, **wide)
+    figure.add_bar(name="went", x=x, y=[steps[at_ms][1] for at_ms in times], marker={"color": "#d1495b"}, **wide)
     figure = _laid_out(figure, 260, barmode="relative")
     figure.update_xaxes(type="date")
     if len(times) == 1:  # a single bar would be as wide as the plot
-        figure.update_xaxes(range=[_date(times[0] - 6 * HOUR_MS), _date(times[0] + 6 * HOUR_MS)])
+        figure.update_xaxes(range=[_date(times[0] - 6 * step_ms), _date(times[0] + 6 * step_ms)])
     legend = (("came", "#3f7fbf", 1.0), ("went", "#d1495b", 1.0))
-    return Plot("Members that joined and left, by hour", figure, 260, legend)
+    return Plot(title, figure, 260, legend)
 
 
 def cost(rebalances: Sequence[Row]) -> Plot:

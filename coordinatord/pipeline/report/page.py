@@ -101,7 +101,7 @@ def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]
 
 def _tiles(tables: Tables) -> Iterator[str]:
     groups = tables.rows["group_status"]
-    alarming = sum(row["status"] in URGENT for row in groups)
+    alarming = sum(tables.verdict(row)[0] in URGENT for row in groups)
     lags = [row["lag"] for row in groups if row["lag"] is not None]
     churn = tables.rows["churn"]
     tiles = [
@@ -131,8 +131,9 @@ def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell
     name = html.escape(row["group_id"])
     is_shown = row["group_id"] in links
     yield (f"<a href='#g{links[row['group_id']]}'>{name}</a>" if is_shown else name, "w")
-    yield _badge(row["status"])
-    yield html.escape(row["why"] or ""), "t"
+    word, why = tables.verdict(row)
+    yield _badge(word)
+    yield html.escape(why), "t"
     yield _number(row["lag"]), "n"
     at_least = "≥ " if row.get("max_time_lag_method") == "at least" else ""
     yield at_least + _duration(row["max_time_lag_ms"]), "n"
@@ -181,10 +182,23 @@ def _overview(tables: Tables) -> Iterator[str]:
     if not tables.rows["churn"]:
         return
     yield "<h2>Rebalances of all groups</h2><div class=plots>"
-    yield figures.churn(tables.rows["churn"]).html()
+    yield _churn(tables).html()
     if tables.rows["rebalances"]:
         yield figures.cost(tables.rows["rebalances"]).html()
     yield "</div>"
+
+
+def _churn(tables: Tables) -> figures.Plot:
+    """By the hour; of a log of an hour or two in smaller steps, which only the groups below have."""
+    hours = {row["hour_ms"] for row in tables.rows["churn"]}
+    ended = [row for row in tables.rows["rebalances"] if row["ended_ms"] is not None]
+    if not ended or max(hours) - min(hours) > figures.HOUR_MS:
+        return figures.churn(tables.rows["churn"])
+    span_ms = max(row["ended_ms"] for row in ended) - min(row["ended_ms"] for row in ended)
+    step_ms = next((each for each in figures.STEPS_MS if span_ms <= 40 * each), figures.HOUR_MS)
+    rows = [{**row, "hour_ms": row["ended_ms"] // step_ms * step_ms} for row in ended]
+    title = f"Members that joined and left the groups below, in steps of {_duration(step_ms)}"
+    return figures.churn(rows, step_ms, title)
 
 
 def _events(tables: Tables) -> Iterator[str]:
@@ -199,23 +213,30 @@ def _events(tables: Tables) -> Iterator[str]:
 
 
 def _slo(tables: Tables) -> Iterator[str]:
-    rows = [row for row in tables.rows["slo"] if row["budget_left"] is not None and row["budget_left"] < 1]
-    rows.sort(key=lambda row: row["budget_left"])
+    """The budget is that of a whole day, however little of the day is known: a share of seven minutes says nothing."""
+    rows = [row for row in tables.rows["slo"] if row["bad_minutes"]]
+    rows.sort(key=lambda row: (-row["bad_minutes"], row["group_id"]))
     if rows:
-        yield f"<h2>Lag target: up to {rows[0]['lag_target']:,} records</h2>"
+        first = rows[0]
+        day = 1_440 * first["budget_minutes"] / (first["good_minutes"] + first["bad_minutes"])
+        yield f"<h2>Lag target: up to {first['lag_target']:,} records</h2>"
+        yield f"<p class=soft>{day:,.1f} minutes of a day may be bad: in them some partition has a larger lag.</p>"
         cells = (
             [
                 _text(row["group_id"]),
                 (f"{row['day']}", "w"),
-                (f"{row['good_share']:.2%}", "n"),
-                (f"{row['bad_minutes']:,.0f}", "n"),
-                (f"{row['budget_minutes']:,.1f}", "n"),
-                (f"<span class={'bad' if row['budget_left'] < 0 else 'calm'}>{row['budget_left']:.0%}</span>", "n"),
+                (f"{row['bad_minutes']:,.0f} of {row['good_minutes'] + row['bad_minutes']:,.0f}", "n"),
+                (_spent(row["bad_minutes"] / day), "w"),
             ]
             for row in rows
         )
-        head = ["group", "day", "n:good", "n:bad minutes", "n:budget, minutes", "n:budget left"]
-        yield from _table(head, cells, len(rows))
+        yield from _table(["group", "day", "n:bad minutes", "of the day's budget"], cells, len(rows), "slo")
+
+
+def _spent(share: float) -> str:
+    if share <= 1:
+        return f"<span class=calm>{share:.0%} spent</span>"
+    return f"<span class=bad>spent {share:,.1f} times</span>"
 
 
 def _expiring(tables: Tables) -> Iterator[str]:
@@ -246,7 +267,8 @@ def _section(tables: Tables, group: str) -> Iterator[str]:
     status = next((row for row in tables.rows["group_status"] if row["group_id"] == group), None)
     yield f"<section id=g{tables.shown.index(group)}><h2>{html.escape(group)}"
     if status is not None:
-        yield f" · {_badge(status['status'])[0]}</h2><p>{html.escape(status['why'] or '')}</p>"
+        word, why = tables.verdict(status)
+        yield f" · {_badge(word)[0]}</h2><p>{html.escape(why)}</p>"
     else:
         yield " · <span class='badge calm'>no offsets</span></h2>"
     rebalances = sorted(tables.of("rebalances", group), key=lambda row: row["ended_ms"] or 0)

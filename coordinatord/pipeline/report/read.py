@@ -4,11 +4,12 @@ history of lag, of which only the shown groups are read."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinatord.pipeline.analysis.groups import SEVERITY
+from coordinatord.pipeline.analysis import urgent
+from coordinatord.pipeline.analysis.members import Event
 from coordinatord.pipeline.run.state import find_state
 from coordinatord.pipeline.source.segments import SourceError
 
@@ -53,6 +54,12 @@ class Tables:
     held: dict[str, list[Held]] = field(default_factory=dict)
     events: list[Row] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
+    trouble: dict[str, list[Event]] = field(default_factory=dict)
+    """Crash loops and storms that were not over at `at_ms`."""
+
+    def verdict(self, row: Row) -> tuple[str, str]:
+        """The worst that is to be said of a group with a row of group_status, and why."""
+        return urgent.verdict(row["status"], row["why"] or "", self.trouble.get(row["group_id"], ()))
 
     def of(self, table: str, group_id: str) -> list[Row]:
         return [row for row in self.rows.get(table, []) if row["group_id"] == group_id]
@@ -74,9 +81,10 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     counts: dict[str, int] = {}
     for row in rebalances:
         counts[row["group_id"]] = counts.get(row["group_id"], 0) + 1
-    tables.rows["group_status"].sort(key=lambda row: _urgency(row, counts))
+    tables.trouble = _trouble(out, tables.at_ms)
+    tables.rows["group_status"].sort(key=lambda row: _urgency(row, tables.verdict(row)[0], counts))
     known = [row["group_id"] for row in tables.rows["group_status"]]
-    known += sorted(counts.keys() - set(known), key=lambda group: (-counts[group], group))
+    known += sorted(counts.keys() - set(known), key=lambda group: (group not in tables.trouble, -counts[group], group))
     for group in only:
         if group not in known:
             raise SourceError(f"{out} has no group {group}")
@@ -88,9 +96,17 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     return tables
 
 
-def _urgency(row: Row, rebalances: dict[str, int]) -> tuple[Any, ...]:
-    status = SEVERITY.index(row["status"]) if row["status"] in SEVERITY else len(SEVERITY)
-    return status, -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
+def _trouble(out: Path, at_ms: int) -> dict[str, list[Event]]:
+    columns = [each.name for each in fields(Event)]
+    found: dict[str, list[Event]] = {}
+    for row in _rows(out, "member_events", ("group_id", *columns)):
+        found.setdefault(row["group_id"], []).append(Event(*(row[name] for name in columns)))
+    under_way = {group: urgent.under_way(events, at_ms) for group, events in found.items()}
+    return {group: events for group, events in under_way.items() if events}
+
+
+def _urgency(row: Row, word: str, rebalances: dict[str, int]) -> tuple[Any, ...]:
+    return urgent.severity(word), -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
 
 
 def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:

@@ -284,6 +284,62 @@ def test_a_young_history_is_seen() -> None:
     assert [bar.width for bar in hour.data] == [3_600_000, 3_600_000]
 
 
+def test_a_log_of_minutes_is_told_in_minutes(tmp_path: Path) -> None:
+    """Seven minutes are no hour, and a share of them is no day's budget."""
+    minute = 60_000
+    moved = {"began_ms": NOW_MS - 9 * minute, "ended_ms": NOW_MS - 9 * minute}
+    rows = {
+        "group_status": [status("pay", "falling", 9_000)],
+        "rebalances": [
+            {**rebalance("pay", n, "new member"), **moved, "ended_ms": NOW_MS - (9 - n) * minute, "added": 1}
+            for n in range(7)
+        ],
+        "churn": [
+            {"group_id": "pay", "hour_ms": NOW_MS // HOUR_MS * HOUR_MS, "rebalances": 7, "added": 7, "removed": 0,
+             "members": 3.0, "partitions_moved": 1, "missed_commit_ms": None}
+        ],
+        "slo": [
+            {"group_id": "pay", "day": "2026-11-20", "lag_target": 1_000, "moments": 7, "good_moments": 1,
+             "good_minutes": 1.0, "bad_minutes": 6.0, "good_share": 1 / 7, "budget_minutes": 0.07,
+             "budget_left": -84.71}
+        ],
+    }  # fmt: skip
+    write(tmp_path / "out", rows)
+    text = page(read(tmp_path / "out", 1))
+    assert "Members that joined and left the groups below, in steps of 10.0 s" in text
+    assert "by hour" not in text
+    assert "14.4 minutes of a day may be bad" in text
+    assert "<td class='n'>6 of 7</td><td class='w'><span class=calm>42% spent</span></td>" in text
+    assert "-8471%" not in text
+    rows["slo"][0] |= {"good_minutes": 1_400.0, "bad_minutes": 40.0, "budget_minutes": 14.4}
+    write(tmp_path / "out", rows)
+    assert "<span class=bad>spent 2.8 times</span>" in page(read(tmp_path / "out", 1))
+
+
+def test_crash_loops_and_storms_are_urgent(tmp_path: Path) -> None:
+    """Nothing is unread, and somebody has to look all the same; not so when it is over for long."""
+
+    def loop(group: str, kind: str, minutes: int) -> dict[str, Any]:
+        return {"group_id": group, "kind": kind, "began_ms": NOW_MS - HOUR_MS, "ended_ms": NOW_MS - minutes * 60_000,
+                "client_id": "c", "host": "/h", "count": 5, "text": f"{group} came and went"}  # fmt: skip
+
+    rows = {
+        "group_status": [status(group, "ok", 0) for group in ("a-well", "looping", "once")]
+        + [status("late", "behind", 5), status("stuck", "stuck", 5)],
+        "member_events": [
+            loop("looping", "storm", 1),
+            loop("looping", "crash loop", 2),
+            loop("once", "crash loop", 30),
+        ],
+    }
+    write(tmp_path / "out", rows)
+    tables = read(tmp_path / "out", 5)
+    assert tables.shown == ["stuck", "looping", "late", "a-well", "once"]
+    text = page(tables)
+    assert "<span class='badge bad'>crash loop</span></td><td class='t'>looping came and went</td>" in text
+    assert "<div class='tile bad'><b>2</b>need attention</div>" in text
+
+
 def test_a_members_first_assignment_is_shown_though_its_generation_was_stable_before_its_record() -> None:
     life = {"member_id": "m", "client_id": "c", "host": "/h", "since_ms": 1_006, "until_ms": 9_000,
             "generations": 2, "partitions": 1}  # fmt: skip
