@@ -11,7 +11,6 @@ import asyncio
 import secrets
 import socket
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
-from coordinatord.daemon.watches import MAX_ENDED, put_watched, watch
+from coordinatord.daemon.watches import put_pages, watch
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
 from coordinatord.log.shares import Share as DataShare
@@ -103,8 +102,6 @@ class Daemon:
         self.part = part
         self.failed: BaseException | None = None
         self.bound: list[tuple[str, str, int]] = []
-        self.ended: deque[Any] = deque(maxlen=MAX_ENDED)
-        """Rebalances and epochs that have ended, for who watches; none without an admin port."""
         self._stopping = asyncio.Event()
         self.secured: SecuredListeners | None = None
         self._servers: list[Listening] = []
@@ -182,8 +179,7 @@ class Daemon:
             settings.rebalance_ledger_topic_enable,
         )
         if settings.rebalance_ledger_enable:
-            tell = ledger.lines() if settings.admin is None else ledger.both(ledger.lines(), self.ended.append)
-            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, tell)
+            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
         self.surroundings = surroundings(settings, self.topics, self.nodes)
         self.coordinator = Coordinator(
             self.runtime,
@@ -268,9 +264,7 @@ class Daemon:
             self.admin = AdminServer(
                 self.settings.admin, self.metrics, self.health, loop=self.loop, allowed_hosts=hosts
             )
-            if self.ledger is not None:
-                self.admin.add_page("/rebalances", "rebalances", self._rebalances)
-            put_watched(self)
+            put_pages(self)
         self.control: Control | None = None
         if self.settings.test_control_enable:
             from coordinatord.daemon.guest import put_control
@@ -457,17 +451,6 @@ class Daemon:
 
     def _partitions_of(self, topic: str, count: int) -> Partitions:
         return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
-
-    def _rebalances(self, query: dict[str, list[str]]) -> object:
-        """The ledger's admin page: rebalances under way, and ended ones, newest first. Called on the admin thread."""
-        assert self.ledger is not None
-        group_id = query.get("group", [None])[0]
-        actors = list(self.coordinator.actors.values())
-        opened = [self.ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
-        return {
-            "under_way": [each for each in opened if each is not None],
-            "recent": self.ledger.recent(group_id),
-        }
 
     def _timed_out(self, key: Any) -> None:
         began_s, longest = time.perf_counter(), self.metrics.longest_turn

@@ -73,8 +73,9 @@ class Watched:
             return self._view
 
     def _look(self, now_ms: int) -> View:
-        while self._daemon.ended:
-            record = self._daemon.ended.popleft().whole()
+        ledger = self._daemon.ledger
+        while ledger is not None and ledger.watched:
+            record = ledger.watched.popleft().whole()
             self._history(record["group"]).observed(record)
         actors = list(self._daemon.coordinator.actors.values())
         found: dict[str, GroupView] = {}

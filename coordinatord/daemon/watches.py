@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,14 @@ def _group_counts(coordinator: Any) -> dict[str, float]:
     return {"classic": len(coordinator.actors) - consumer, "consumer": consumer}
 
 
-def put_watched(daemon: Any) -> None:
-    """Serve the series and the page of watching/ on the admin port. Its thread imports them, not the daemon's start."""
-    admin = daemon.admin
+def put_pages(daemon: Any) -> None:
+    """Serve the ledger's page, and the series and the live page of watching/, on the admin port. Its thread imports
+    what these need, not the daemon's start.
+    """
+    admin, ledger = daemon.admin, daemon.ledger
+    if ledger is not None:
+        ledger.watched = deque(maxlen=MAX_ENDED)
+        admin.add_page("/rebalances", "rebalances", lambda query: _rebalances(daemon, query))
 
     @cache
     def watched() -> Watched:
@@ -56,3 +62,11 @@ def put_watched(daemon: Any) -> None:
     admin.add_collector(lambda: watched().collector())
     admin.add_part("/groups", lambda *request: watched().part(*request))
     admin.list_page("/groups/", "who is behind and why, live")
+
+
+def _rebalances(daemon: Any, query: dict[str, list[str]]) -> object:
+    """Rebalances under way, and ended ones, newest first. Called on the admin thread."""
+    ledger, group_id = daemon.ledger, query.get("group", [None])[0]
+    actors = list(daemon.coordinator.actors.values())
+    opened = [ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
+    return {"under_way": [each for each in opened if each is not None], "recent": ledger.recent(group_id)}

@@ -238,6 +238,8 @@ class Ledger:
         self._ended: dict[Rebalance | EndedEpoch, None] = {}  # but not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
+        self.watched: deque[Rebalance | EndedEpoch] | None = None
+        """If it is there: what has ended, for who watches the groups."""
 
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
         """A step has changed states or members, or ended epochs."""
@@ -320,6 +322,8 @@ class Ledger:
         self._ended[ended] = None
         self._write(group, partial(self._finish, ended))
         self._tell(ended)
+        if self.watched is not None:
+            self.watched.append(ended)
 
     def _finish(self, rebalance: Rebalance | EndedEpoch) -> bytes:
         """Encode a record as JSON."""
@@ -383,16 +387,6 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
     if instance is not None:
         told["instance"] = instance
     return told
-
-
-def both(first: Tell, second: Tell) -> Tell:
-    """Tells two."""
-
-    def tell(rebalance: Rebalance | EndedEpoch) -> None:
-        first(rebalance)
-        second(rebalance)
-
-    return tell
 
 
 def lines() -> Tell:

@@ -1,4 +1,4 @@
-"""docs/monitoring.md has every series with its labels and meaning, and every option of the exporter, as the code has."""
+"""docs/monitoring.md has every series with its labels and meaning, and every option of the exporter, as the code."""
 
 from __future__ import annotations
 
