@@ -12,6 +12,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.clock import Clock
@@ -24,6 +25,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
+from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.daemon.watches import put_pages, watch
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
@@ -146,6 +148,7 @@ class Daemon:
         )
         shared = None if self.part is None else self.part.shared
         self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
+        self.scram_users = ScramUsers(self.metadata)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
@@ -234,6 +237,7 @@ class Daemon:
             self.participants,
             self.markers,
         )
+        handlers = self.scram_users.handlers(handlers)
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}

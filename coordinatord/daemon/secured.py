@@ -13,6 +13,7 @@ from coordinatord.clocks.timers import Timers
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Listener, Settings
 from coordinatord.config.security import is_overridden
+from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
@@ -41,6 +42,7 @@ class Daemon(Protocol):
     api_versions: ApiVersions
     metrics: Metrics
     timers: Timers
+    scram_users: ScramUsers
     now_ms: Callable[[], int]
 
 
@@ -108,11 +110,15 @@ class SecuredListeners:
         self._doors[name] = door
         return door
 
+    def _stored(self, mechanism: str, user: str) -> Any:
+        """A credential of the metadata log."""
+        return self._daemon.scram_users.credentials.find(mechanism, user)
+
     def _gate(self, name: str, protocol: str) -> Door:
         daemon = self._daemon
         settings = daemon.settings.of_listener(name)
         gate = SaslGate(
-            Mechanisms(daemon.settings, name, daemon.loop).by_name,
+            Mechanisms(daemon.settings, name, daemon.loop, self._stored).by_name,
             daemon.api_versions,
             daemon.metrics,
             protocol=protocol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinatord.config import Settings
 from coordinatord.config.security import SecuritySettings
@@ -18,12 +18,17 @@ FOR_TESTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Mechanisms:
-    """`by_name` is what the gate offers. Raises SecurityError."""
+    """`by_name` is what the gate offers. `stored(mechanism, user)` finds a SCRAM credential in the metadata log, which
+    counts more than one of the settings. Raises SecurityError.
+    """
 
-    def __init__(self, settings: Settings, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, settings: Settings, listener: str, loop: asyncio.AbstractEventLoop, stored: Callable[[str, str], Any]
+    ) -> None:
         self._settings = settings
         self._listener = listener
         self._loop = loop
+        self._stored = stored
         own = settings.of_listener(listener)
         enabled = own.sasl_enabled_mechanisms or FOR_TESTS
         self.by_name: Mapping[str, Mechanism] = {name: self._mechanism(name) for name in enabled}
@@ -65,8 +70,10 @@ class Mechanisms:
             raise SecurityError(MISSING.format(what=f"{name} needs", package="scramp")) from None
         known = {user: credential_of(name, password) for user, password in self._users(name).items()}
 
+        stored = self._stored
+
         def find(user: str) -> Credential | None:
-            return known.get(user)
+            return stored(name, user) or known.get(user)
 
         return lambda: Scram(name, find)
 

@@ -1,0 +1,43 @@
+"""Users' SCRAM credentials in the metadata log. A start without them imports nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinatord.metadata.log import MetadataLog
+from coordinatord.net.by_need import Handlers, by_need
+from kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:
+    from coordinatord.metadata.scram import ScramCredentials
+
+SCRAM_APIS: Final = (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+SCRAM_RECORDS: Final = (11, 22)
+"""Types of the records that put and remove a credential."""
+
+
+class ScramUsers:
+    """Keeps the credentials."""
+
+    def __init__(self, metadata: MetadataLog) -> None:
+        self._metadata = metadata
+        metadata.keep(lambda: self.credentials, *SCRAM_RECORDS)
+
+    @cached_property
+    def credentials(self) -> ScramCredentials:
+        """They are read when the first of them is, or somebody logs in."""
+        from coordinatord.metadata.scram import ScramCredentials
+
+        return ScramCredentials()
+
+    def handlers(self, handlers: Mapping[int, Any]) -> dict[int, Any]:
+        """These handlers and those of credentials."""
+
+        def scram() -> Handlers:
+            from coordinatord.metadata.scram import ScramApis
+
+            return ScramApis(self.credentials, self._metadata)
+
+        return {**handlers, **by_need(SCRAM_APIS, scram)}

@@ -1,0 +1,37 @@
+"""DescribeUserScramCredentials: which users have SCRAM credentials, of which mechanisms (KIP-554)."""
+
+from __future__ import annotations
+
+from kafka_wire.schema import array, int8, int16, int32, message, string
+
+
+@message()
+class UserName:
+    name: str = string("0+")
+
+
+@message(versions="0", flexible="0+", api_key=50)
+class DescribeUserScramCredentialsRequest:
+    users: list[UserName] | None = array(UserName, "0+", nullable="0+")
+
+
+@message()
+class CredentialInfo:
+    mechanism: int = int8("0+")
+    iterations: int = int32("0+")
+
+
+@message()
+class DescribeUserScramCredentialsResult:
+    user: str = string("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
+
+
+@message(versions="0", flexible="0+", api_key=50)
+class DescribeUserScramCredentialsResponse:
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult, "0+")
