@@ -127,12 +127,21 @@ def _make(material: Material, hosts: list[str], users: list[str]) -> None:
         import trustme
     except ImportError:
         raise SecurityError(MISSING.format(what="test.users needs", package="trustme")) from None
+    from cryptography.hazmat.primitives import serialization
+
+    def pem(issued: trustme.LeafCert) -> str:
+        """Key and certificates; the key as PKCS #8, the one format that Java reads."""
+        key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return b"".join((key, *(each.bytes() for each in issued.cert_chain_pems))).decode()
+
     authority = trustme.CA(organization_name="coordinatord tests")
     _write(material.ca, authority.cert_pem.bytes().decode())
-    _write(material.server, authority.issue_cert(*hosts).private_key_and_cert_chain_pem.bytes().decode())
+    _write(material.server, pem(authority.issue_cert(*hosts)))
     for user in users:
         issued = authority.issue_cert(common_name=user, organization_name="coordinatord tests")
-        _write(material.folder / f"{_file_name(user)}.pem", issued.private_key_and_cert_chain_pem.bytes().decode())
+        _write(material.folder / f"{_file_name(user)}.pem", pem(issued))
 
 
 def _file_name(user: str) -> str:

@@ -62,10 +62,12 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client gets, and whether its connection ends with it. `failure` is for the log: None if all is well."""
+    """What the client gets, and whether its connection ends with it. `failure` is for the log: None if all is well. A
+    failure without an error code is not answered.
+    """
 
     error_code: int = ErrorCode.NONE
-    error_message: str | None = None
+    error_message: str = ""
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0
     failure: str | None = None
@@ -149,7 +151,9 @@ class Exchange:
         found = self.mechanisms.get(mechanism)
         if found is None:
             self.state = State.FAILED
-            return Answer(ErrorCode.UNSUPPORTED_SASL_MECHANISM, failure=f"Unsupported SASL mechanism {mechanism}")
+            # Kafka does not send its answer to who has been authenticated before.
+            error_code = ErrorCode.NONE if again else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return Answer(error_code, failure=f"Unsupported SASL mechanism {mechanism}")
         self.takes_bare_tokens = version == 0
         if again and found is not self._mechanism:
             self.state = State.REAUTH_BAD_MECHANISM

@@ -101,7 +101,7 @@ def test_a_client_is_served_once_it_has_proved_who_it_is(version: int) -> None:
     assert last(wire) == SaslHandshakeResponse(ErrorCode.NONE, ["PLAIN"])
     assert wire.connection.principal is ANONYMOUS
     wire.send(ALICE, version)
-    assert last(wire) == SaslAuthenticateResponse(ErrorCode.NONE, None, b"", 0)
+    assert last(wire) == SaslAuthenticateResponse(ErrorCode.NONE, "", b"", 0)
     assert wire.connection.principal == Principal("User", "alice")
     wire.send(HEARTBEAT, 4)
     assert listener.scene.seen == ["heartbeat"]

@@ -173,6 +173,13 @@ def test_another_mechanism_fails_without_an_answer_to_its_token() -> None:
     assert (answer.error_code, served(made)) == (ErrorCode.NONE, set())
 
 
+def test_an_unknown_mechanism_is_not_answered_to_who_was_known() -> None:
+    made = authenticated()
+    made.begin_again(NOW)
+    answer = made.handshake("GSSAPI", 1)
+    assert (answer.error_code, answer.failure) == (ErrorCode.NONE, "Unsupported SASL mechanism GSSAPI")
+
+
 def test_a_failed_renewal_says_so() -> None:
     made = authenticated()
     made.begin_again(NOW)
