@@ -140,7 +140,8 @@ def _make(material: Material, hosts: list[str], users: list[str]) -> None:
     _write(material.ca, authority.cert_pem.bytes().decode())
     _write(material.server, pem(authority.issue_cert(*hosts)))
     for user in users:
-        issued = authority.issue_cert(common_name=user, organization_name="coordinatord tests")
+        # Java reads no certificate without alternative names.
+        issued = authority.issue_cert("localhost", common_name=user, organization_name="coordinatord tests")
         _write(material.folder / f"{_file_name(user)}.pem", pem(issued))
 
 

@@ -1,7 +1,7 @@
 """What SASL listeners answer, byte for byte as Kafka: handshakes, tokens, failures, sessions that end (KIP-368).
 
-One difference is meant: Kafka decodes whatever comes instead of a SaslAuthenticate request and answers it with an error,
-as far as its API has one, before it closes the connection; here the connection is closed at once.
+One difference is meant: Kafka decodes whatever comes instead of a SaslAuthenticate request and answers it with an error
+before it closes the connection, if there is one for the API; here the connection is closed at once.
 """
 
 from __future__ import annotations

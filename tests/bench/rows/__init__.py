@@ -4,6 +4,7 @@
 from tests.bench.rows import (
     day,
     steady,
+    secured,
     membership,
     consumer,
     assignment,
@@ -29,6 +30,7 @@ __all__ = [
     "process",
     "records",
     "scale",
+    "secured",
     "steady",
     "whole",
 ]
