@@ -220,10 +220,25 @@ def test_a_brokers_own_file_can_be_used(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_asks_for_access_control_is_told_that_there_is_none() -> None:
-    loaded = load(flags=flags("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"))
-    assert len(loaded.warnings) == 2
-    assert "no access control" in loaded.warnings[1]
+@pytest.mark.parametrize(
+    ("flag", "attribute", "value"),
+    [
+        ("super.users=User:a;User:CN=b,O=c; ", "super_users", ("User:a", "User:CN=b,O=c")),
+        ("allow.everyone.if.no.acl.found=TRUE", "allow_everyone_if_no_acl_found", True),
+        ("max.connections.per.ip.overrides=127.0.0.1:5,[::1]:7", "max_connections_per_ip_overrides",
+         (("127.0.0.1", 5), ("::1", 7))),
+    ],
+)  # fmt: skip
+def test_settings_of_admission(flag: str, attribute: str, value: object) -> None:
+    assert getattr(load(flags=flags(flag)).settings, attribute) == value
+
+
+@pytest.mark.parametrize(
+    "flag", ["authorizer.class.name=org.example.Mine", "super.users=alice", "max.connections.per.ip.overrides=5"]
+)
+def test_refused_settings_of_admission(flag: str) -> None:
+    with pytest.raises(ConfigError, match=flag.partition("=")[0]):
+        load(flags=flags(flag))
 
 
 def test_settings_without_effect_yet_are_named_only_where_they_are_changed() -> None:

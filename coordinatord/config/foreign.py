@@ -13,7 +13,6 @@ FAMILIES = (
     "confluent.",
     "controller.performance.",
     "controller.quorum.",
-    "controller.quota.",
     "controller.socket.",
     "delegation.token.",
     "group.share.",
@@ -24,7 +23,6 @@ FAMILIES = (
     "metadata.",
     "metrics.",
     "password.encoder.",
-    "quota.",
     "remote.",
     "replica.",
     "rlmm.",
@@ -48,11 +46,9 @@ NAMES = frozenset(
     (
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
-        "allow.everyone.if.no.acl.found",
         "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "authorizer.class.name",
         "auto.include.jmx.reporter",
         "auto.leader.rebalance.enable",
         "background.threads",
@@ -95,8 +91,6 @@ NAMES = frozenset(
         "log.preallocate",
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
-        "max.connection.creation.rate",
-        "max.connections.per.ip.overrides",
         "max.request.partition.size.limit",
         "metric.reporters",
         "min.insync.replicas",
@@ -113,6 +107,8 @@ NAMES = frozenset(
         "producer.purgatory.purge.interval.requests",
         "queued.max.request.bytes",
         "queued.max.requests",
+        "quota.consumer.default",
+        "quota.producer.default",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
         "request.timeout.ms",
@@ -134,7 +130,6 @@ NAMES = frozenset(
         "ssl.protocol",
         "ssl.provider",
         "ssl.trustmanager.algorithm",
-        "super.users",
         "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.state.log.min.isr",
@@ -146,9 +141,6 @@ NAMES = frozenset(
         "unstable.feature.versions.enable",
     )
 )
-
-ACCESS_CONTROL = ("authorizer.class.name", "super.users")
-"""Those whose absence lets people in: the warning says so."""
 
 
 def is_foreign(name: str) -> bool:

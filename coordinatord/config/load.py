@@ -222,8 +222,3 @@ def _warnings(settings: Settings, origins: dict[str, str], foreign: dict[str, st
     if without_effect:
         verb = "has" if len(without_effect) == 1 else "have"
         yield f"{', '.join(without_effect)} {verb} no effect here."
-    if foreign:
-        from coordinatord.config.foreign import ACCESS_CONTROL
-
-        if any(name in foreign for name in ACCESS_CONTROL):
-            yield "There is no access control: anyone who gets in can do everything."

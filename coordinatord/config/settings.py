@@ -20,6 +20,7 @@ from coordinatord.config.address import (
     parse_listeners,
     parse_protocol_map,
 )
+from coordinatord.config.admission import AdmissionSettings
 from coordinatord.config.kinds import (
     LONG_MAX,
     Setting,
@@ -35,6 +36,7 @@ from coordinatord.config.kinds import (
     ratio,
     words,
 )
+from coordinatord.config.security import ROWS as SECURITY
 from coordinatord.config.security import Override, SecuritySettings, of_listener, optional_text
 
 DOUBLE_MAX = 1.7976931348623157e308
@@ -55,7 +57,7 @@ def _one_directory(value: object) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SecuritySettings):
+class Settings(AdmissionSettings):
     """The values of all settings. `Settings()` is the defaults; `dataclasses.replace` changes some (nothing is
     checked then).
     """
@@ -120,13 +122,6 @@ class Settings(SecuritySettings):
         minimum=1,
         ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here. Never more than the limit of open files less "
         "512, which the log and the rest need",
-    )
-    max_connections_per_ip: int = integer(
-        2**31 - 1,
-        "Client connections at one time from one address.",
-        minimum=1,
-        ours="Kafka takes 0 where overrides for single addresses are given; there are none here",
-        not_yet=True,
     )
     shutdown_timeout_ms: int = integer(
         4_000,
@@ -475,8 +470,9 @@ class Settings(SecuritySettings):
         return self.offsets_retention_minutes * MINUTE_MS
 
 
-_OWN = {name: row for name, row in declared(Settings).items() if not hasattr(SecuritySettings, row.attribute)}
-TABLE: dict[str, Setting] = {**_OWN, **declared(SecuritySettings)}
+_ADMISSION = {name: row for name, row in declared(AdmissionSettings).items() if name not in SECURITY}
+_OWN = {name: row for name, row in declared(Settings).items() if name not in SECURITY and name not in _ADMISSION}
+TABLE: dict[str, Setting] = {**_OWN, **SECURITY, **_ADMISSION}
 """Dotted name -> row, in the order above."""
 
 ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias in row.aliases}
@@ -492,5 +488,6 @@ HEADINGS: dict[str, str] = {
     "transaction.max.timeout.ms": "Transactions",
     "admin.listeners": "Operation",
     "ssl.keystore.location": "TLS and SASL",
+    "authorizer.class.name": "ACLs and quotas",
 }
 """First setting of each part of the table -> the part's heading."""

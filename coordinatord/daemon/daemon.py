@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ from coordinatord.coordinator.consumer_limits import surroundings
 from coordinatord.coordinator.groups import Coordinator
 from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
+from coordinatord.daemon.admission import Admission
+from coordinatord.daemon.expiry import expire_offsets
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.scram_users import ScramUsers
@@ -68,9 +69,6 @@ if TYPE_CHECKING:  # of workers, and of what is not needed at once
     from coordinatord.daemon.guest import Guest
     from coordinatord.daemon.secured import Listening, SecuredListeners
     from coordinatord.daemon.worker import Part
-
-EXPIRY_SLICE_S = 0.001
-"""How long a search for expired offsets may occupy the event loop before other work runs."""
 
 CLOCK_INTERVAL_S = 1.0
 
@@ -149,6 +147,7 @@ class Daemon:
         shared = None if self.part is None else self.part.shared
         self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
         self.scram_users = ScramUsers(self.metadata)
+        self.admission = Admission(settings, self.metadata)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
@@ -238,6 +237,7 @@ class Daemon:
             self.markers,
         )
         handlers = self.scram_users.handlers(handlers)
+        handlers = self.admission.handlers(handlers, self.topics)
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
@@ -248,7 +248,7 @@ class Daemon:
             router=Router(
                 {**handlers, ApiKey.API_VERSIONS: self.api_versions.answer},
                 self.metrics,
-                shortcuts(self.coordinator, self.topics.catalogue),
+                self.admission.shortcuts(shortcuts(self.coordinator, self.topics.catalogue)),
             ),
             connections=self.connections,
             turn_end=TurnEnd(self.loop.call_soon),
@@ -340,25 +340,14 @@ class Daemon:
             self._every(backoff_s, self.compaction.look)
         expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
         self._every(expiration_s, self.transactions.expire_ids)
-        self._spawn(self._expire_offsets())
+        expiry_s = self.settings.offsets_retention_check_interval_ms / 1000
+        self._spawn(expire_offsets(self.topics.group_configs, self.coordinator, expiry_s))
 
     def _close_idle(self) -> None:
         """Close idle connections, now and periodically. A timer does it: timers expire after requests were read."""
         idle_ms = self.settings.connections_max_idle_ms
         self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
         self.connections.close_idle(idle_ms)
-
-    async def _expire_offsets(self) -> None:
-        """Expire offsets periodically, in slices between which other work runs."""
-        retention_ms = self.topics.group_configs.retention_ms
-        while True:
-            await asyncio.sleep(self.settings.offsets_retention_check_interval_ms / 1000)
-            self.topics.group_configs.refresh()
-            slice_began_s = time.monotonic()
-            for _ in self.coordinator.expire_offsets(retention_ms):
-                if time.monotonic() - slice_began_s > EXPIRY_SLICE_S:
-                    await asyncio.sleep(0)
-                    slice_began_s = time.monotonic()
 
     async def _listen(self, name: str, listening: socket.socket) -> Listening:
         if self.settings.protocols[name] != "PLAINTEXT":

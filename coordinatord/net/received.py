@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafka_wire.registry import Codec
@@ -17,13 +18,29 @@ requests per connection is limited (answers.MAX_HELD).
 """
 
 
+class Admitted:
+    """What is known of a request's permissions when its handler gets it. `may(name, topic id)`: whether the client may
+    do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
+    `amend` changes the response before it is encoded.
+    """
+
+    __slots__ = ("amend", "may", "refused")
+
+    def __init__(self) -> None:
+        self.may: Callable[[str | None, bytes], bool] | None = None
+        self.refused: list[Any] = []
+        self.amend: Callable[[Any], Any] | None = None
+
+
 class Received:
     """The part of a request that `request.RequestContext` fills in. `api_version` is that of the request and of its
     response. `done`: it was answered, or no response is due.
     """
 
-    __slots__ = ("api_version", "codec", "correlation_id", "done", "where")
+    __slots__ = ("admitted", "api_version", "codec", "correlation_id", "done", "where")
 
+    admitted: Admitted | None
+    """None where nobody checks permissions."""
     codec: Codec
     api_version: int
     correlation_id: int

@@ -33,6 +33,7 @@ class RequestContext(Received):
     __slots__ = ("client_id", "connection", "line")
 
     def __init__(self, connection: Connection, codec: Codec, correlation_id: int, body: Body) -> None:
+        self.admitted = None
         self.codec = codec
         self.api_version = codec.api_version
         self.correlation_id = correlation_id

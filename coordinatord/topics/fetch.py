@@ -177,10 +177,14 @@ class _Fetch:
     def _resolve(self) -> None:
         catalogue = self.fetching.catalogue
         uses_topic_ids = self.context.api_version >= 13
+        admitted = self.context.admitted
+        may_read = None if admitted is None else admitted.may
         for key, fetched in self.partitions.items():
             topic_key, index = key
             topic = catalogue.by_id.get(topic_key) if uses_topic_ids else catalogue.by_name.get(topic_key)  # type: ignore[arg-type]  # bytes since v13
-            if topic is None:
+            if may_read is not None and not _asks(may_read, topic_key):
+                self.missing.append((key, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif topic is None:
                 self.missing.append(
                     (key, ErrorCode.UNKNOWN_TOPIC_ID if uses_topic_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 )
@@ -426,6 +430,10 @@ class _Fetch:
             return []
         nodes = self.fetching.nodes.select(leaders, self.context.connection.listener)
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
+
+
+def _asks(may_read: Callable[[str | None, bytes], bool], topic: str | bytes) -> bool:
+    return may_read(None, topic) if isinstance(topic, bytes) else may_read(topic, b"")
 
 
 def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:

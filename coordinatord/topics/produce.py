@@ -183,6 +183,8 @@ class Producing:
         """None when the response waits for the log, for another node, or for the checks of many records, or when
         acks=0. While too much waits for the log, the request waits, too, and its connection is not read.
         """
+        if context.admitted is not None:
+            request = _admitted(context, request)
         if self.writer.waiting_bytes > self.max_waiting_bytes and told is None:
             self._wait_for_room(context, request, checks)
             return None
@@ -374,6 +376,8 @@ class Producing:
     def _answer(
         self, context: RequestContext, request: ProduceRequest, response: ProduceResponse, epoch: int
     ) -> ProduceResponse | None:
+        if context.admitted is not None:
+            response.responses += context.admitted.refused
         if request.acks == 0:
             errors = {
                 ErrorCode(partition.error_code).name
@@ -438,6 +442,24 @@ class Producing:
         partition.last_epoch = epoch
         partition.appended(header, base_offset)
         return _Done(appended(index, base_offset, append_time, log.log_start_offset), epoch)
+
+
+def _admitted(context: RequestContext, request: ProduceRequest) -> ProduceRequest:
+    """The request without the topics that the client may not write; `Admitted.refused` gets their answers. The request
+    may have been decoded again since it was first asked for.
+    """
+    admitted = context.admitted
+    assert admitted is not None
+    may = admitted.may
+    if may is None:
+        return request
+    denied = [topic for topic in request.topic_data if not may(topic.name, topic.topic_id)]
+    if not denied:
+        return request
+    refused = ProduceRequest(topic_data=denied)
+    admitted.refused = refuse_all(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED).responses
+    allowed = [topic for topic in request.topic_data if may(topic.name, topic.topic_id)]
+    return ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, allowed)
 
 
 def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:

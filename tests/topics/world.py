@@ -51,6 +51,7 @@ class Context:
 
     def __init__(self, world: World, api_key: int, api_version: int) -> None:
         self.codec = registry.codec(api_key, api_version)
+        self.admitted = None
         self.api_version = api_version
         self.client_id = "test"
         self.client_host = "/127.0.0.1"

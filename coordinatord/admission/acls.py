@@ -1,0 +1,241 @@
+"""CreateAcls, DescribeAcls, DeleteAcls v1-v3: Kafka's AclApis and AclControlManager.
+
+Without an authorizer they answer SECURITY_DISABLED. The worker that owns the metadata log changes ACLs; the others
+answer NOT_CONTROLLER, and clients ask the controller that Metadata tells them of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.log.errors import LogFailed
+from coordinatord.metadata.log import MetadataLog
+from coordinatord.net.request import RequestContext
+from coordinatord.security.authorizer import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Authorizer,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    record_of,
+)
+from kafka_wire.api.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kafka_wire.api.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from kafka_wire.api.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+MAX_RECORDS = 10_000
+"""Kafka's MAX_RECORDS_PER_USER_OP: more changes are refused."""
+
+ACL_APIS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
+
+NO_AUTHORIZER = "No Authorizer is configured."
+NOT_CONTROLLER = "The active controller appears to be another node."
+
+
+class AclApis:
+    """The handlers. `authorizer` is None if none is configured. `new_uuid` returns 16 random bytes."""
+
+    def __init__(self, authorizer: Authorizer | None, metadata: MetadataLog, new_uuid: Callable[[], bytes]) -> None:
+        self._authorizer = authorizer
+        self._metadata = metadata
+        self._new_uuid = new_uuid
+
+    def handlers(self) -> dict[int, Any]:
+        """By API key."""
+        return {ApiKey.DESCRIBE_ACLS: self.describe, ApiKey.CREATE_ACLS: self.create, ApiKey.DELETE_ACLS: self.delete}
+
+    # DescribeAcls
+
+    def describe(self, _context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        """One resource for each pattern, with its ACLs."""
+        if self._authorizer is None:
+            return DescribeAclsResponse(
+                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+            )
+        wanted = AclFilter(
+            request.resource_type_filter,
+            request.resource_name_filter,
+            request.pattern_type_filter,
+            request.principal_filter,
+            request.host_filter,
+            request.operation,
+            request.permission_type,
+        )
+        if _is_unknown(wanted):
+            return DescribeAclsResponse(
+                error_code=ErrorCode.INVALID_REQUEST, error_message=f"The filter has unknown elements: {wanted}"
+            )
+        resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+        for _acl_id, acl in self._authorizer.matching(wanted):
+            pattern = acl.resource_type, acl.name, acl.pattern_type
+            resource = resources.setdefault(pattern, DescribeAclsResource(*pattern))
+            resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+        return DescribeAclsResponse(resources=list(resources.values()))
+
+    # CreateAcls
+
+    def create(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse | None:
+        """Each ACL has its own result; those that exist already are created as well, without a record."""
+        refused = self._why_not()
+        if refused is not None:
+            return _created([AclCreationResult(*refused) for _ in request.creations])
+        assert self._authorizer is not None
+        results, new = [], {}
+        for creation in request.creations:
+            reason = _why_invalid(creation)
+            results.append(AclCreationResult(ErrorCode.INVALID_REQUEST, reason) if reason else AclCreationResult())
+            if reason is None:
+                acl = Acl(
+                    creation.resource_type,
+                    creation.resource_name,
+                    creation.resource_pattern_type,
+                    creation.principal,
+                    creation.host,
+                    creation.operation,
+                    creation.permission_type,
+                )
+                if acl not in self._authorizer:
+                    new[acl] = self._new_uuid()
+        if len(new) > MAX_RECORDS:
+            message = f"Cannot store more than {MAX_RECORDS} records in one request."
+            return _created([AclCreationResult(ErrorCode.INVALID_REQUEST, message) for _ in request.creations])
+        return self._logged(  # type: ignore[no-any-return]
+            context,
+            [record_of(acl_id, acl) for acl, acl_id in new.items()],
+            _created(results),
+            lambda: _created([AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results]),
+        )
+
+    # DeleteAcls
+
+    def delete(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse | None:
+        """An ACL that several filters match is in the result of each."""
+        refused = self._why_not()
+        if refused is not None:
+            return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(*refused) for _ in request.filters])
+        assert self._authorizer is not None
+        results = []
+        gone: dict[bytes, None] = {}
+        for asked in request.filters:
+            wanted = _filter_of(asked)
+            if _is_unknown(wanted):
+                message = "Unknown patternFilter." if _is_unknown_pattern(wanted) else "Unknown entryFilter."
+                results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, message))
+                continue
+            found = self._authorizer.matching(wanted)
+            if len(gone.keys() | {acl_id for acl_id, _acl in found}) > MAX_RECORDS:
+                message = f"Cannot remove more than {MAX_RECORDS} acls in a single delete operation."
+                results.append(DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+                continue
+            gone.update(dict.fromkeys(acl_id for acl_id, _acl in found))
+            results.append(
+                DeleteAclsFilterResult(
+                    0, None, matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for _acl_id, acl in found]
+                )
+            )
+        return self._logged(  # type: ignore[no-any-return]
+            context,
+            _removals(gone),
+            DeleteAclsResponse(filter_results=results),
+            lambda: DeleteAclsResponse(
+                filter_results=[DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results]
+            ),
+        )
+
+    # Within
+
+    def _why_not(self) -> tuple[ErrorCode, str] | None:
+        """Why this node cannot change ACLs."""
+        if self._authorizer is None:
+            return ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
+        if not self._metadata.is_owner:
+            return ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER
+        return None
+
+    def _logged(self, context: RequestContext, records: list[Any], response: Any, failure: Callable[[], Any]) -> Any:
+        """Answer when the records are durable. None, or the response if there are none."""
+        if not records:
+            return response
+        try:
+            epoch = self._metadata.append(records)
+        except LogFailed:
+            return failure()
+        context.answer_at(epoch, response, failure)
+        return None
+
+
+def _created(results: list[AclCreationResult]) -> CreateAclsResponse:
+    return CreateAclsResponse(results=results)
+
+
+def _removals(acl_ids: dict[bytes, None]) -> list[Any]:
+    from kafka_wire.records.cluster_metadata import RemoveAccessControlEntryRecord
+
+    return [RemoveAccessControlEntryRecord(acl_id) for acl_id in acl_ids]
+
+
+def _why_invalid(acl: AclCreation) -> str | None:
+    """Why this cannot be an ACL, in the words of AclApis and AclControlManager."""
+    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.resource_name:
+        return "Invalid empty resource name"
+    if acl.resource_type not in tuple(ResourceType)[1:]:
+        return f"Invalid resourceType {_name(ResourceType, acl.resource_type)}"
+    if acl.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"Invalid patternType {_name(PatternType, acl.resource_pattern_type)}"
+    if acl.operation not in tuple(Operation)[1:]:
+        return f"Invalid operation {_name(Operation, acl.operation)}"
+    if acl.permission_type not in (Permission.ALLOW, Permission.DENY):
+        return f"Invalid permissionType {_name(Permission, acl.permission_type)}"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type "
+            "from the principal name)"
+        )
+    return None
+
+
+def _name(enum: Any, code: int) -> str:
+    return str(enum(code).name) if code in tuple(enum) else "UNKNOWN"
+
+
+def _filter_of(asked: DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
+
+
+def _is_unknown_pattern(wanted: AclFilter) -> bool:
+    return wanted.resource_type not in tuple(ResourceType) or wanted.pattern_type not in tuple(PatternType)
+
+
+def _is_unknown(wanted: AclFilter) -> bool:
+    return (
+        _is_unknown_pattern(wanted)
+        or wanted.operation not in tuple(Operation)
+        or wanted.permission not in tuple(Permission)
+    )

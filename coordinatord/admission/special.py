@@ -1,0 +1,407 @@
+"""Rules of APIs that are like no other. table.py says which; each says whose checks it repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinatord.admission.refusing import refusal
+from coordinatord.admission.rules import ERRORS, Client, Handler, May, Parts, amend
+from coordinatord.net.request import RequestContext
+from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
+from coordinatord.security.authorizer import Operation, ResourceType
+from kafka_wire.api.consumer_group_describe import DescribedGroup
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTION = ResourceType.TRANSACTIONAL_ID
+READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
+DESCRIBE = Operation.DESCRIBE
+
+NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+TRANSACTIONAL = 0x10
+_ATTRIBUTES_AT = 22
+"""The low byte of a batch's attributes, which has the transactional bit."""
+
+
+# Topics
+
+
+def producing(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleProduceRequest: a transaction's records need the transactional id, each topic needs WRITE. The
+    handler may decode the request again later, so it asks `may_write` for each topic itself.
+    """
+    if _has_transactional(request):
+        name = request.transactional_id
+        if name is None or not client.may(WRITE, TRANSACTION, name):
+            return refusal(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    _checked_within(context, lambda name, topic_id: client.may_topic(WRITE, name, topic_id))
+    return handler(context, request)
+
+
+def _checked_within(context: RequestContext, may: Callable[[str | None, bytes], bool]) -> None:
+    assert context.admitted is not None, "the guard has made it"
+    context.admitted.may = may
+
+
+def _has_transactional(request: Any) -> bool:
+    return any(
+        len(records) > _ATTRIBUTES_AT and records[_ATTRIBUTES_AT] & TRANSACTIONAL
+        for topic in request.topic_data
+        for data in topic.partition_data
+        if (records := data.records)
+    )
+
+
+def fetching(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleFetchRequest: a replica needs CLUSTER_ACTION, a consumer READ for each topic of its session."""
+    replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
+    if replica_id >= 0:
+        is_allowed = client.may_cluster(Operation.CLUSTER_ACTION)
+        _checked_within(context, lambda name, topic_id: is_allowed)
+    else:
+        _checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
+    return handler(context, request)
+
+
+def metadata(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleTopicMetadataRequest: unknown topics are created for who may create them; all topics are those
+    that the client may describe.
+    """
+    asked = request.topics
+    if asked is None or (not asked and context.api_version == 0):
+        amend(context, lambda response: _only_described(client, response))
+    if request.include_cluster_authorized_operations or request.include_topic_authorized_operations:
+        amend(context, lambda response: _operations(client, request, response))
+    if not asked:
+        return handler(context, request)
+
+    def may(client: Client, topic: Any) -> ErrorCode | None:
+        if not client.may_topic(DESCRIBE, topic.name, topic.topic_id):
+            return NO_TOPIC
+        is_new = topic.topic_id == ZERO_UUID and topic.name and client.topics.topic_id(topic.name) is None
+        if not (is_new and request.allow_auto_topic_creation and client.creates_topics):
+            return None
+        return None if client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name) else NO_TOPIC
+
+    if all(may(client, topic) is not None for topic in asked):  # the brokers are in the response all the same
+        request.allow_auto_topic_creation = False
+        denied = refusal(request, context.api_version, NO_TOPIC).topics
+        request.topics = []
+        amend(context, lambda response: _with_topics(response, denied))
+        return handler(context, request)
+    return Parts(may, "topics", "topics", ("name", "topic_id"))(client, context, request, handler)
+
+
+def _with_topics(response: Any, topics: list[Any]) -> Any:
+    response.topics = topics
+    return response
+
+
+def _only_described(client: Client, response: Any) -> Any:
+    response.topics = [topic for topic in response.topics if client.may(DESCRIBE, TOPIC, topic.name or "")]
+    return response
+
+
+def _operations(client: Client, request: Any, response: Any) -> Any:
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = _of_cluster(client)
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.error_code not in (NO_TOPIC, ErrorCode.UNKNOWN_TOPIC_ID):
+                topic.topic_authorized_operations = client.operations(TOPIC, topic.name or "")
+    return response
+
+
+def _of_cluster(client: Client) -> int:
+    from coordinatord.security.authorizer import CLUSTER_NAME
+
+    return client.operations(CLUSTER, CLUSTER_NAME) if client.may_cluster(DESCRIBE) else 0
+
+
+def cluster_operations(client: Client, request: Any, response: Any) -> None:
+    """AuthHelper.computeDescribeClusterResponse."""
+    if request.include_cluster_authorized_operations and not response.error_code:
+        response.cluster_authorized_operations = _of_cluster(client)
+
+
+def topic_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """DescribeTopicPartitionsRequestHandler: all topics are those that the client may describe."""
+
+    def operations(response: Any) -> Any:
+        for topic in response.topics:
+            if topic.error_code != NO_TOPIC:
+                topic.topic_authorized_operations = client.operations(TOPIC, topic.name or "")
+        return response
+
+    if not request.topics:
+        amend(context, lambda response: _only_described(client, response))
+    amend(context, operations)
+    if not request.topics:
+        return handler(context, request)
+
+    def may(client: Client, topic: Any) -> ErrorCode | None:
+        return None if client.may(DESCRIBE, TOPIC, topic.name) else NO_TOPIC
+
+    return Parts(may, "topics", "topics", ("name",))(client, context, request, handler)
+
+
+def create_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """ControllerApis.createTopics: who may not describe a new topic's settings does not get them."""
+
+    def may(client: Client, topic: Any) -> ErrorCode | None:
+        return None if client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name) else NO_TOPIC
+
+    def settings(response: Any) -> Any:
+        for topic in response.topics:
+            if not topic.error_code and not client.may(Operation.DESCRIBE_CONFIGS, TOPIC, topic.name):
+                topic.topic_config_error_code = NO_TOPIC
+                topic.configs = []
+                topic.num_partitions = topic.replication_factor = -1
+        return response
+
+    amend(context, settings)
+    return Parts(may, "topics", "topics", ("name",))(client, context, request, handler)
+
+
+def delete_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """ControllerApis.deleteTopics: the name of a topic that was given by id is told to who may describe it."""
+    if client.may_cluster(DELETE):
+        return handler(context, request)
+
+    def may(client: Client, topic: Any) -> ErrorCode | None:
+        name = topic if isinstance(topic, str) else topic.name
+        if name is None:
+            return None if client.may_topic(DELETE, None, topic.topic_id) else NO_TOPIC
+        if not client.may(DESCRIBE, TOPIC, name):
+            return NO_TOPIC
+        exists = client.topics.topic_id(name) is not None
+        return NO_TOPIC if exists and not client.may(DELETE, TOPIC, name) else None
+
+    def names(response: Any) -> Any:
+        for result in response.responses:
+            if result.error_code == NO_TOPIC and result.name is None:
+                name = client.topics.topic_name(result.topic_id)
+                if name is not None and client.may(DESCRIBE, TOPIC, name):
+                    result.name = name
+        return response
+
+    amend(context, names)
+    asked = "topics" if context.api_version >= 6 else "topic_names"
+    return Parts(may, asked, "responses", ("name", "topic_id"))(client, context, request, handler)
+
+
+# Groups
+
+
+def offset_fetch(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleOffsetFetchRequest: each group needs DESCRIBE, and each topic. If all topics of a group were
+    asked for, those that the client may not describe are left out.
+    """
+    version = context.api_version
+    groups = fetch_groups(request, version)
+    refused = {group.group_id for group in groups if not client.may(DESCRIBE, GROUP, group.group_id)}
+    if refused:
+        denied = [
+            fetch_error(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+            for group in groups
+            if group.group_id in refused
+        ]
+        if len(denied) == len(groups):
+            return fetch_response(denied, version)
+        request.groups = [group for group in request.groups if group.group_id not in refused]
+        amend(context, lambda response: _with_groups(response, denied))
+    if version >= 8:
+        for group in request.groups:
+            _without_topics(client, context, group, lambda response, at=group.group_id: _group_in(response, at))
+    else:
+        _without_topics(client, context, request, lambda response: response)
+    return handler(context, request)
+
+
+def _with_groups(response: Any, groups: list[Any]) -> Any:
+    response.groups += groups
+    return response
+
+
+def _group_in(response: Any, group_id: str) -> Any:
+    return next(group for group in response.groups if group.group_id == group_id)
+
+
+def _without_topics(client: Client, context: RequestContext, asked: Any, answer_of: Any) -> None:
+    """Take topics that the client may not describe out of a group's request, or of the answer if it asks for all."""
+    from kafka_wire.api import offset_fetch as api
+
+    is_new = isinstance(asked, api.OffsetFetchRequestGroup)
+    topic_class: Any = api.OffsetFetchResponseTopics if is_new else api.OffsetFetchResponseTopic
+    partition_class: Any = api.OffsetFetchResponsePartitions if is_new else api.OffsetFetchResponsePartition
+
+    def may(topic: Any) -> bool:
+        return client.may_topic(DESCRIBE, topic.name, getattr(topic, "topic_id", b""))
+
+    if asked.topics is None:
+
+        def described(response: Any) -> Any:
+            answer = answer_of(response)
+            answer.topics = [topic for topic in answer.topics if may(topic)]
+            return response
+
+        amend(context, described)
+        return
+    denied = [topic for topic in asked.topics if not may(topic)]
+    if not denied:
+        return
+    added: list[Any] = []
+    for topic in denied:
+        made = topic_class(topic.name)
+        if is_new:
+            made.topic_id = topic.topic_id
+        made.partitions = [partition_class(index, -1, -1, "", NO_TOPIC) for index in topic.partition_indexes]
+        added.append(made)
+    asked.topics = [topic for topic in asked.topics if topic not in denied]
+
+    def marked(response: Any) -> Any:
+        answer = answer_of(response)
+        if not answer.error_code:
+            answer.topics += added
+        return response
+
+    amend(context, marked)
+
+
+def find_coordinator(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.getCoordinator."""
+    resource_type = {0: GROUP, 1: TRANSACTION}.get(request.key_type)
+    if resource_type is None:
+        if request.key_type == 2 and context.api_version >= 6 and not client.may_cluster(Operation.CLUSTER_ACTION):
+            return refusal(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return handler(context, request)
+    if context.api_version < 4:
+        if client.may(DESCRIBE, resource_type, request.key):
+            return handler(context, request)
+        return refusal(request, context.api_version, ERRORS[resource_type])
+
+    def may(client: Client, key: str) -> ErrorCode | None:
+        return None if client.may(DESCRIBE, resource_type, key) else ERRORS[resource_type]
+
+    return Parts(may, "coordinator_keys", "coordinators", ("key",))(client, context, request, handler)
+
+
+def sync_group(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleSyncGroupRequest: the fields that are mandatory since v5 come first."""
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return refusal(request, context.api_version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if client.may(READ, GROUP, request.group_id):
+        return handler(context, request)
+    return refusal(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def group_operations(client: Client, request: Any, response: Any) -> None:
+    """What the client may do with each group."""
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = client.operations(GROUP, group.group_id)
+
+
+def listed_groups(client: Client, _request: Any, response: Any) -> None:
+    """KafkaApis.handleListGroupsRequest."""
+    response.groups = [group for group in response.groups if client.may(DESCRIBE, GROUP, group.group_id)]
+
+
+def subscribed_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleConsumerGroupHeartbeat: a member subscribes to topics that it may describe."""
+    names: Sequence[str] = request.subscribed_topic_names or ()
+    if all(client.may(DESCRIBE, TOPIC, name) for name in names):
+        return handler(context, request)
+    return refusal(request, context.api_version, NO_TOPIC)
+
+
+def described_groups(client: Client, request: Any, response: Any) -> None:
+    """KafkaApis.handleConsumerGroupDescribe: a group with assigned topics that the client may not describe."""
+    group_operations(client, request, response)
+    for at, group in enumerate(response.groups):
+        topics = {
+            each.topic_name
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for each in assignment.topic_partitions
+        }
+        if not all(client.may(DESCRIBE, TOPIC, name) for name in topics):
+            message = "The group has described topic(s) that the client is not authorized to describe."
+            response.groups[at] = DescribedGroup(NO_TOPIC, message, group.group_id)
+
+
+# Transactions
+
+
+def init_producer_id(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleInitProducerIdRequest: who may write some topic may write it idempotently (KIP-679)."""
+    name = request.transactional_id
+    if name is not None:
+        is_allowed, error = client.may(WRITE, TRANSACTION, name), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    else:
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        is_allowed = client.may_cluster(Operation.IDEMPOTENT_WRITE) or client.authorizer.allows_some(
+            client.principal, client.host, WRITE, TOPIC
+        )
+    return handler(context, request) if is_allowed else refusal(request, context.api_version, error)
+
+
+def add_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleAddPartitionsToTxnRequest: up to v3 clients ask, and all partitions are added or none."""
+    version = context.api_version
+    if version >= 4:
+        if client.may_cluster(Operation.CLUSTER_ACTION):
+            return handler(context, request)
+        return refusal(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not client.may(WRITE, TRANSACTION, request.v3_and_below_transactional_id):
+        return refusal(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    denied = {topic.name for topic in request.v3_and_below_topics if not client.may(WRITE, TOPIC, topic.name)}
+    if not denied:
+        return handler(context, request)
+    response = refusal(request, version, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    for topic in response.results_by_topic_v3_and_below:
+        error = NO_TOPIC
+        if topic.name not in denied:
+            if client.topics.topic_id(topic.name) is not None:
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in topic.results_by_partition:
+            each.partition_error_code = error
+    return response
+
+
+def topics_of_transactions(client: Client, _request: Any, response: Any) -> None:
+    """KafkaApis.handleDescribeTransactionsRequest: only topics that the client may describe."""
+    for state in response.transaction_states:
+        state.topics = [topic for topic in state.topics if client.may(DESCRIBE, TOPIC, topic.topic)]
+
+
+def listed_transactions(client: Client, _request: Any, response: Any) -> None:
+    """KafkaApis.handleListTransactionsRequest."""
+    response.transaction_states = [
+        state for state in response.transaction_states if client.may(DESCRIBE, TRANSACTION, state.transactional_id)
+    ]
+
+
+# Settings
+
+_RESOURCES = {2: TOPIC, 32: GROUP, 4: CLUSTER, 8: CLUSTER, 16: CLUSTER}
+"""Kafka's ConfigResource.Type (topic, group, broker, broker logger, client metrics) -> what is asked for."""
+
+
+def may_configs(operation: Operation) -> May:
+    """ConfigHelper.handleDescribeConfigsRequest, ControllerApis.authorizeAlterResource."""
+
+    def may(client: Client, resource: Any) -> ErrorCode | None:
+        resource_type = _RESOURCES.get(resource.resource_type)
+        if resource_type is None:
+            return None  # the handler refuses it
+        if resource_type is CLUSTER:
+            return None if client.may_cluster(operation) else ERRORS[CLUSTER]
+        return None if client.may(operation, resource_type, resource.resource_name) else ERRORS[resource_type]
+
+    return may

@@ -1,0 +1,65 @@
+"""Every API × principal × permission: our daemon answers as Apache Kafka 4.3 with its StandardAuthorizer did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.admission.table import TABLE
+from tests.admission.cases import CASES, PRINCIPALS, ask_all, prepare
+from tests.admission.ours import authorized
+from tests.admission.record import recorded
+from tests.reference.in_process import run
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    async def all_of_them(directory: Path) -> dict[str, dict[str, Any]]:
+        async with authorized(directory) as (_daemon, connect):
+            ids = await prepare(connect)
+            return await ask_all(connect, ids, list(PRINCIPALS))
+
+    found = run(all_of_them(tmp_path_factory.mktemp("data")))
+    plain: dict[str, dict[str, Any]] = json.loads(json.dumps(found))
+    return plain
+
+
+KAFKAS = recorded()
+
+
+@pytest.mark.parametrize("case", [f"{name} v{version}" for name, version, _ in CASES])
+def test_permissions_decide_as_in_kafka(case: str, ours: dict[str, dict[str, Any]]) -> None:
+    if case.startswith(("DescribeClientQuotas", "AlterClientQuotas")):
+        pytest.skip("not served yet")
+    differing = {
+        principal: (theirs, ours[case][principal])
+        for principal, theirs in KAFKAS[case].items()
+        if ours[case][principal] != theirs
+    }
+    assert not differing
+
+
+def test_the_record_has_every_case_and_principal() -> None:
+    assert KAFKAS.keys() == {f"{name} v{version}" for name, version, _ in CASES}
+    assert all(by_principal.keys() == PRINCIPALS.keys() for by_principal in KAFKAS.values())
+
+
+def test_each_case_is_decided_by_permissions() -> None:
+    """A case with one outcome for all shows nothing, unless it is about an error that comes first."""
+    alike = {
+        case
+        for case, by_principal in KAFKAS.items()
+        if len({json.dumps(outcome, sort_keys=True) for outcome in by_principal.values()}) == 1
+    }
+    assert alike <= {"SyncGroup v5", "DeleteTopics by unknown id v6"}, alike
+
+
+def test_each_api_that_is_served_has_a_rule(tmp_path: Path) -> None:
+    async def served() -> set[int]:
+        async with authorized(tmp_path) as (daemon, _connect):
+            return set(daemon.door.router.routes.handlers)  # type: ignore[attr-defined]
+
+    assert run(served()) - {18} <= TABLE.keys()
