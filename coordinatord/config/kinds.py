@@ -53,7 +53,7 @@ class Setting:
     @property
     def is_secret(self) -> bool:
         """Nobody is told the value."""
-        return self.kind == "password" or self.name == "test.users"
+        return self.kind == "password" or self.name in ("test.control.token", "test.users")
 
 
 HIDDEN = "[hidden]"

@@ -1,8 +1,10 @@
 """Accepts the connections of a TLS listener, and lets their handshakes cost no neighbour.
 
 A handshake costs the event loop about as much as a hundred heartbeats, and the client decides when. So a socket waits,
-unread, until its client has said all of its hello; then it queues, and a turn of the loop begins `PER_TURN` handshakes.
-Whoever does not finish within the time limit is cut off. Sockets that wait count as connections (`max.connections`).
+unread, until its client has said all of its hello; then it queues. A turn of the loop begins `PER_TURN` handshakes, and
+no more than `AT_ONCE` are on their way, since all of them may be ended in one turn. Those of clients that take their
+time do not count after `SLOW_S`: they hold up nobody. Whoever does not finish within the time limit is cut off. Sockets
+that wait count as connections (`max.connections`).
 
 What comes instead of a hello is looked at where it lies in the kernel's buffer: a client without TLS gets a log line
 that says so, and its connection is closed.
@@ -26,6 +28,9 @@ from coordinatord.observe.logger import get_logger
 
 PER_TURN: Final = 4
 """Handshakes that begin in one turn of the event loop: some milliseconds with RSA keys, less with elliptic curves."""
+
+AT_ONCE: Final = 16
+SLOW_S: Final = 0.25
 
 ACCEPT_PER_TURN: Final = 64
 LOOK_AGAIN_S: Final = 0.05
@@ -82,6 +87,9 @@ class Handshakes:
         self._waiting: dict[socket.socket, Arrived] = {}
         self._queue: deque[Arrived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        #: those that count, and whether the next turn begins some
+        self._quick: set[asyncio.Task[None]] = set()
+        self._is_due = False
         self._is_closed = False
         listening.listen(backlog)
         loop.add_reader(listening, self._accept)
@@ -155,21 +163,36 @@ class Handshakes:
             self._loop.remove_reader(sock)
             del self._waiting[sock]
             arrived.timer.cancel()
-            if not self._queue:
-                self._loop.call_soon(self._begin_some)
             self._queue.append(arrived)
+            self._begin_soon()
 
     def _look_again(self, sock: socket.socket) -> None:
         if sock in self._waiting:
             self._loop.add_reader(sock, self._look, sock)
 
+    def _begin_soon(self) -> None:
+        if self._queue and not self._is_due and len(self._quick) < AT_ONCE:
+            self._is_due = True
+            self._loop.call_soon(self._begin_some)
+
     def _begin_some(self) -> None:
-        for _ in range(min(PER_TURN, len(self._queue))):
+        self._is_due = False
+        for _ in range(min(PER_TURN, len(self._queue), AT_ONCE - len(self._quick))):
             task = self._loop.create_task(self._shake_hands(self._queue.popleft()))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if self._queue:
-            self._loop.call_soon(self._begin_some)
+            self._quick.add(task)
+            task.add_done_callback(self._ended)
+            self._loop.call_later(SLOW_S, self._no_longer_quick, task)
+        self._begin_soon()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._no_longer_quick(task)
+
+    def _no_longer_quick(self, task: asyncio.Task[None]) -> None:
+        if task in self._quick:
+            self._quick.discard(task)
+            self._begin_soon()
 
     async def _shake_hands(self, arrived: Arrived) -> None:
         with contextlib.suppress(OSError):

@@ -256,6 +256,25 @@ async def test_a_turn_begins_a_few_handshakes(keys: Keys, monkeypatch: pytest.Mo
         assert sum(begun) == 20
 
 
+async def test_clients_that_stop_in_the_middle_of_their_handshakes_hold_nobody_up(keys: Keys) -> None:
+    context = make_context(keys.settings(), "SSL")
+    async with serving(lambda: context, timeout_s=30.0) as server:
+        held = []
+        for _ in range(3 * handshakes.AT_ONCE):
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(outgoing.read())
+            held.append((reader, writer))
+        await until(lambda: len(server.handshakes._tasks) == len(held))
+        assert server.handshakes._quick != server.handshakes._tasks
+        assert (await echoed(server.port, client_context()))[0] == b"hello"
+        for _, writer in held:
+            writer.close()
+
+
 async def test_sockets_before_their_handshake_count_as_connections(keys: Keys) -> None:
     context = make_context(keys.settings(), "SSL")
     async with serving(lambda: context, most=3) as server:
