@@ -30,7 +30,8 @@ def _guarded(rule: Rule, handler: Handler, authorizer: Authorizer, topics: Topic
         connection = context.connection
         if connection.listener == LISTENER:
             return handler(context, request)
-        context.admitted = Admitted()
+        if context.admitted is None:
+            context.admitted = Admitted()
         client = Client(
             authorizer, topics, text_of(connection.principal), host_of(connection.client_host), creates_topics
         )

@@ -44,6 +44,7 @@ MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "The throttling quota has been exceeded.",
 }
 """Kafka's texts of these errors (Errors.message)."""
 
@@ -52,6 +53,11 @@ def refusal(request: Any, version: int, error: ErrorCode) -> Any:
     """The response to `request` in `version` that carries `error` for all of it."""
     make = _MORE.get(type(request)) or REFUSALS[type(request)]
     return make(request, version, error)
+
+
+def _of_topic(error: ErrorCode, unauthorized: str | None) -> str | None:
+    """The controller's message: `unauthorized` for who may not."""
+    return unauthorized if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED else MESSAGES[error]
 
 
 def _list_offsets(request: list_offsets.ListOffsetsRequest, _version: int, error: ErrorCode) -> Any:
@@ -96,7 +102,9 @@ def _delete_records(request: delete_records.DeleteRecordsRequest, _version: int,
 def _create_topics(request: create_topics.CreateTopicsRequest, _version: int, error: ErrorCode) -> Any:
     return create_topics.CreateTopicsResponse(
         topics=[
-            create_topics.CreatableTopicResult(each.name, ZERO_UUID, error, "Authorization failed.", configs=[])
+            create_topics.CreatableTopicResult(
+                each.name, ZERO_UUID, error, _of_topic(error, "Authorization failed."), configs=[]
+            )
             for each in request.topics
         ]
     )
@@ -112,7 +120,10 @@ def _delete_topics(request: delete_topics.DeleteTopicsRequest, version: int, err
 
 def _create_partitions(request: create_partitions.CreatePartitionsRequest, _version: int, error: ErrorCode) -> Any:
     return create_partitions.CreatePartitionsResponse(
-        results=[create_partitions.CreatePartitionsTopicResult(each.name, error) for each in request.topics]
+        results=[
+            create_partitions.CreatePartitionsTopicResult(each.name, error, _of_topic(error, None))
+            for each in request.topics
+        ]
     )
 
 

@@ -176,7 +176,8 @@ class Parts:
         # A refusal of the whole request, such as after the log has failed, has all parts.
         answers = getattr(response, self.answered)
         there = {self._key(each) for each in answers}
-        answers += [each for each in added if self._key(each) not in there]
+        response = copy.copy(response)
+        setattr(response, self.answered, [*answers, *(each for each in added if self._key(each) not in there)])
         return response
 
     def _key(self, answer: Any) -> tuple[Any, ...]:
@@ -214,16 +215,19 @@ def parts_by(may: May, asked: str, answered: str, *, by: tuple[str, ...]) -> Rul
     return Parts(may, asked, answered, by)
 
 
-def amend(context: RequestContext, change: Callable[[Any], Any]) -> None:
-    """Change the response before it is encoded, after the changes asked for before."""
+def amend(context: RequestContext, change: Callable[[Any], Any], *, decodes: bool = True) -> None:
+    """Change the response before it is encoded; the last change asked for comes first. `decodes`: it must be a message,
+    not the bytes of one.
+    """
     admitted = context.admitted
     assert admitted is not None, "the guard has made it"
     before = admitted.amend
 
     def amended(response: Any) -> Any:
-        if type(response) is bytes:
+        if decodes and type(response) is bytes:
             response = context.codec.decode_response(response, 0, len(response))
-        return change(response if before is None else before(response))
+        response = change(response)
+        return response if before is None else before(response)
 
     admitted.amend = amended
 

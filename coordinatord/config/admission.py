@@ -71,25 +71,18 @@ class AdmissionSettings(SecuritySettings):
         "Whether everybody may do with a resource what they like if no ACL is about it.",
         ours="a setting of Kafka's StandardAuthorizer",
     )
-    max_connections_per_ip: int = integer(
-        INT_MAX, "Client connections at one time from one address.", minimum=0, not_yet=True
-    )
+    max_connections_per_ip: int = integer(INT_MAX, "Client connections at one time from one address.", minimum=0)
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = parsed(
         (),
         _per_address,
         "list of ADDRESS:COUNT",
         "The same for single addresses.",
         ours="one text in Kafka",
-        not_yet=True,
     )
     max_connection_creation_rate: int = integer(
-        INT_MAX, "New client connections a second; more are accepted later.", minimum=0, not_yet=True
+        INT_MAX, "New client connections a second; more are accepted later.", minimum=0
     )
-    quota_window_num: int = integer(11, "Samples that are kept for quotas of clients.", minimum=1, not_yet=True)
-    quota_window_size_seconds: int = integer(1, "The length of each sample in seconds.", minimum=1, not_yet=True)
-    controller_quota_window_num: int = integer(
-        11, "Samples that are kept for controller_mutation_rate.", minimum=1, not_yet=True
-    )
-    controller_quota_window_size_seconds: int = integer(
-        1, "The length of each sample in seconds.", minimum=1, not_yet=True
-    )
+    quota_window_num: int = integer(11, "Samples that are kept for quotas of clients.", minimum=1)
+    quota_window_size_seconds: int = integer(1, "The length of each sample in seconds.", minimum=1)
+    controller_quota_window_num: int = integer(11, "Samples that are kept for controller_mutation_rate.", minimum=1)
+    controller_quota_window_size_seconds: int = integer(1, "The length of each sample in seconds.", minimum=1)

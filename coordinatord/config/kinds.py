@@ -213,10 +213,9 @@ def parsed(
     *,
     ours: str = "",
     aliases: tuple[str, ...] = (),
-    not_yet: bool = False,
 ) -> Any:
     """A value with a parser of its own."""
-    return _field(parse, kind, default, doc, ours, aliases, not_yet)
+    return _field(parse, kind, default, doc, ours, aliases, False)
 
 
 def text(value: object) -> str:

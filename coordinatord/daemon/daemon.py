@@ -147,9 +147,9 @@ class Daemon:
         shared = None if self.part is None else self.part.shared
         self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
         self.scram_users = ScramUsers(self.metadata)
-        self.admission = Admission(settings, self.metadata)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
+        self.admission = Admission(settings, self.metadata, self.connections, self.now_ms, self.timers.alarm)
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
         self.loading = Loading(self.metrics, is_guest=self.guest is not None)
 
@@ -237,19 +237,19 @@ class Daemon:
             self.markers,
         )
         handlers = self.scram_users.handlers(handlers)
-        handlers = self.admission.handlers(handlers, self.topics)
+        made = shortcuts(self.coordinator, self.topics.catalogue)
+        handlers, made = self.admission.put_before(handlers, made, self.topics)
         features = {"transaction.version": SERVER_VERSION}
         if serves_consumer_protocol(self.settings):
             features = {"group.version": 1, **features}
         self.api_versions = ApiVersions(
             offered(handlers, self.settings), features, (self.data.cluster_id, self.nodes.node_id)
         )
+        always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}
+        router = Router({**handlers, **always}, self.metrics, made)
+        self.admission.follow(router, always)
         self.door = Door(
-            router=Router(
-                {**handlers, ApiKey.API_VERSIONS: self.api_versions.answer},
-                self.metrics,
-                self.admission.shortcuts(shortcuts(self.coordinator, self.topics.catalogue)),
-            ),
+            router=router,
             connections=self.connections,
             turn_end=TurnEnd(self.loop.call_soon),
             metrics=self.metrics,

@@ -8,9 +8,9 @@ of the event loop's turn (turn_end.py).
 other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if the request
 waits for anything but the log. `LOG`: too many answers are held, or answers of requests with too many bytes. `PEER`:
 the peer does not read. `SENDING`: an answer is sent piece by piece, as the peer reads. `CLOSED`: the connection is
-closed. So a connection's memory is bounded by one frame of the
-maximum size, one read, the held answers and their requests' bytes, and the unsent bytes, plus one answer or request for
-each of the last three. A request without an answer (acks=0) is held like the others, with an answer of no bytes.
+closed. `THROTTLED`: the client is over its quota. So a connection's memory is bounded by one frame of the maximum size,
+one read, the held answers and their requests' bytes, and the unsent bytes, plus one answer or request for each of the
+last three. A request without an answer (acks=0) is held like the others, with an answer of no bytes.
 
 Records of a fetch are not copied: `answer_in_parts` passes the buffer that they were read into straight to the
 transport. So the next fetch is read only when the unsent bytes of the last one are known.
@@ -33,6 +33,7 @@ LOG: Final = 2
 PEER: Final = 4
 CLOSED: Final = 8
 SENDING: Final = 16
+THROTTLED: Final = 32
 """Reasons not to serve the next request: bits of `AnswerLine.stops`."""
 
 MAX_HELD: Final = 256

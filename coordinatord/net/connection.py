@@ -5,7 +5,7 @@ Order. Requests are served in the order received. A request that waits for other
 since their records follow in the log; their responses queue behind it (answers.py).
 
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
-line of answers, and while the peer leaves answers unread (asyncio's `pause_writing`).
+line of answers, while the peer leaves answers unread (asyncio's `pause_writing`), and while the client is throttled.
 
 Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, other connections get
 their turn.
@@ -17,7 +17,7 @@ import asyncio
 from time import perf_counter
 from typing import Any, Final
 
-from coordinatord.net.answers import CLOSED, PEER, AnswerLine
+from coordinatord.net.answers import CLOSED, PEER, THROTTLED, AnswerLine
 from coordinatord.net.door import Door
 from coordinatord.net.limits import MAX_LIST_BYTES, limit_of
 from coordinatord.net.strangers import stranger
@@ -43,9 +43,9 @@ TURN_ANSWER_BYTES: Final = 16 * 1024
 class Connection(asyncio.Protocol):
     """The asyncio protocol of one client. The router and the handlers interpret its requests."""
 
-    __slots__ = ("_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes", "client_host",
-                 "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line", "listener",
-                 "peer", "principal", "session")  # fmt: skip
+    __slots__ = ("_alarm", "_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes",
+                 "client_host", "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line",
+                 "listener", "peer", "principal", "session")  # fmt: skip
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
@@ -68,6 +68,8 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._is_paused = False
         self._resume_due = False
+        #: ends the time for which the client is throttled
+        self._alarm: Any = None
 
     # Called by asyncio
 
@@ -85,6 +87,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.line.lost()
         self._frames.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
         self.door.connections.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -124,6 +128,20 @@ class Connection(asyncio.Protocol):
         """Serve the next requests behind another door: who has proved who it is may do more."""
         self.door = door
         self._splitter.max_frame_bytes = door.max_frame_bytes
+
+    def mute(self, alarm: Any) -> None:
+        """Serve and read nothing more until `unmute`, which `alarm` is to call."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = alarm
+        self.line.stops |= THROTTLED
+        self._throttle()
+
+    def unmute(self) -> None:
+        """The client is no longer throttled."""
+        self._alarm = None
+        self.line.stops &= ~THROTTLED
+        self.has_room()
 
     @property
     def closed(self) -> bool:
@@ -218,7 +236,7 @@ class Connection(asyncio.Protocol):
         self._throttle()
 
     def _throttle(self) -> None:
-        if not self._is_paused and (self.line.stops & PEER or self._waiting_bytes > MAX_WAITING_BYTES):
+        if not self._is_paused and (self.line.stops & (PEER | THROTTLED) or self._waiting_bytes > MAX_WAITING_BYTES):
             self._is_paused = True
             self._transport.pause_reading()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from coordinatord.net.connection import Connection
 from coordinatord.observe.logger import get_logger
@@ -14,6 +14,14 @@ log = get_logger("coordinatord.net")
 ROOM = 0.9
 """There is room again when no more than this share of the allowed connections is open: a crowd that comes and goes
 writes no log line each time."""
+
+
+class Addresses(Protocol):
+    """Limits of single addresses: admission/addresses.py."""
+
+    def connected(self, connection: Connection) -> bool: ...
+
+    def disconnected(self, connection: Connection) -> None: ...
 
 
 class Connections:
@@ -27,6 +35,8 @@ class Connections:
         #: connections whose requests wait for their turn
         self.resuming = 0
         self._accepted = 0
+        #: limits of single addresses, if there are any
+        self.addresses: Addresses | None = None
         #: a log line has said that there are too many
         self._is_full = False
 
@@ -40,12 +50,15 @@ class Connections:
         connection.last_active_ms = self.now_ms()
         self.open.add(connection)
         self.metrics.connections_accepted += 1
-        if len(self.open) > self.max_connections:
+        is_allowed = self.addresses is None or self.addresses.connected(connection)
+        if len(self.open) > self.max_connections or not is_allowed:
             self._too_many(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """A client's connection has ended."""
         self.open.discard(connection)
+        if self.addresses is not None:
+            self.addresses.disconnected(connection)
         if self._is_full and len(self.open) <= self.max_connections * ROOM:
             self._is_full = False
         self.metrics.connections_closed[connection.closed_for] += 1

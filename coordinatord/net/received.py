@@ -21,14 +21,16 @@ requests per connection is limited (answers.MAX_HELD).
 class Admitted:
     """What is known of a request's permissions when its handler gets it. `may(name, topic id)`: whether the client may
     do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
-    `amend` changes the response before it is encoded.
+    `amend` changes the response before it is encoded. `throttle_ms`: for how long the client has to wait, because of
+    what the request changes.
     """
 
-    __slots__ = ("amend", "may", "refused")
+    __slots__ = ("amend", "may", "refused", "throttle_ms")
 
     def __init__(self) -> None:
         self.may: Callable[[str | None, bytes], bool] | None = None
         self.refused: list[Any] = []
+        self.throttle_ms = 0
         self.amend: Callable[[Any], Any] | None = None
 
 

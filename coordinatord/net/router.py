@@ -55,6 +55,10 @@ class Router:
         self.routes = Routes(handlers, shortcuts or {}, metrics)
         self._requests = metrics.requests
 
+    def replace(self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker]) -> None:
+        """Serve the next requests by other handlers. Counts of requests go on, durations begin again."""
+        self.routes.replace(handlers, shortcuts)
+
     def serve(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
         """Serve the request `frames[first]`, and those up to `stop` that its shortcut answers with it. Returns how many
         were served.

@@ -95,6 +95,12 @@ class Routes(dict[bytes, Route]):
         self.shortcuts = shortcuts
         self.metrics = metrics
 
+    def replace(self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker]) -> None:
+        """Serve the next requests by other handlers."""
+        self.handlers = handlers
+        self.shortcuts = shortcuts
+        self.clear()
+
     def __missing__(self, head: bytes) -> Route:
         if len(head) < 4:
             raise TruncatedError(f"a request of {len(head)} bytes has no header")

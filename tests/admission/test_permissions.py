@@ -32,8 +32,6 @@ KAFKAS = recorded()
 
 @pytest.mark.parametrize("case", [f"{name} v{version}" for name, version, _ in CASES])
 def test_permissions_decide_as_in_kafka(case: str, ours: dict[str, dict[str, Any]]) -> None:
-    if case.startswith(("DescribeClientQuotas", "AlterClientQuotas")):
-        pytest.skip("not served yet")
     differing = {
         principal: (theirs, ours[case][principal])
         for principal, theirs in KAFKAS[case].items()

@@ -1,0 +1,181 @@
+"""Quotas of users, client ids and addresses (KIP-13, KIP-55, KIP-124, KIP-257, KIP-546, KIP-599, KIP-612), pure.
+
+`ClientQuotas` is the image of the log's quota records. `Quotas` measures: of a client's user and client id it finds the
+most specific quota, and keeps one meter for whoever shares that quota, as Kafka's ClientQuotaManager does. A quota of
+a user is shared by the user's clients; a default quota gives each user, or each client id, its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from coordinatord.admission.rates import Rate, TokenBucket
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+PRODUCED, FETCHED, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
+MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
+
+QUOTA_RECORD: Final = 14
+
+Entity = frozenset[tuple[str, str | None]]
+"""(entity type, name) pairs; the name None is the default of that type."""
+
+MAX_METERS: Final = 10_000
+"""Meters of one quota, each for a user, a client id or both, which clients choose: the one not used for longest goes.
+Kafka keeps them for an hour. One takes about 2 KiB."""
+
+
+def entity(**names: str | None) -> Entity:
+    """`entity(user="alice", client_id=None)`."""
+    return frozenset((kind.replace("_", "-"), name) for kind, name in names.items())
+
+
+class ClientQuotas:
+    """The image. `on_change` is called after each change."""
+
+    def __init__(self) -> None:
+        self.by_entity: dict[Entity, dict[str, float]] = {}
+        self.on_change: Callable[[], object] = _nothing
+
+    def replay(self, record: Any) -> None:
+        """Apply a ClientQuotaRecord."""
+        who = frozenset((each.entity_type, each.entity_name) for each in record.entity)
+        if record.remove:
+            values = self.by_entity.get(who, {})
+            values.pop(record.key, None)
+            if not values:
+                self.by_entity.pop(who, None)
+        else:
+            self.by_entity.setdefault(who, {})[record.key] = record.value
+        self.on_change()
+
+    def records(self) -> Iterator[Any]:
+        """See `metadata.log.Image`."""
+        for who in list(self.by_entity):
+            for key, value in list(self.by_entity.get(who, {}).items()):
+                yield record_of(who, key, value)
+
+    def clear(self) -> None:
+        """Forget all quotas."""
+        self.by_entity.clear()
+        self.on_change()
+
+    def keys(self) -> set[str]:
+        """What there are quotas of."""
+        return {key for values in self.by_entity.values() for key in values}
+
+    def of(self, key: str, user: str, client_id: str) -> tuple[float, tuple[str, str]] | None:
+        """The quota of a client, and who shares it: (user, client id), "" for all of them. None if it has none."""
+        for who, shared in (
+            (entity(user=user, client_id=client_id), (user, client_id)),
+            (entity(user=user, client_id=None), (user, client_id)),
+            (entity(user=user), (user, "")),
+            (entity(user=None, client_id=client_id), (user, client_id)),
+            (entity(user=None, client_id=None), (user, client_id)),
+            (entity(user=None), (user, "")),
+            (entity(client_id=client_id), ("", client_id)),
+            (entity(client_id=None), ("", client_id)),
+        ):
+            bound = self.by_entity.get(who, {}).get(key)
+            if bound is not None:
+                return bound, shared
+        return None
+
+    def of_address(self, address: str) -> float | None:
+        """The rate at which an address may connect; None if it has no quota."""
+        for who in (entity(ip=address), entity(ip=None)):
+            bound = self.by_entity.get(who, {}).get(CONNECTIONS)
+            if bound is not None:
+                return bound
+        return None
+
+
+def record_of(who: Entity, key: str, value: float | None) -> Any:
+    """The record that sets a quota, or removes it."""
+    from kafka_wire.records.cluster_metadata import ClientQuotaRecord, EntityData
+
+    parts = [EntityData(kind, name) for kind, name in sorted(who)]
+    return ClientQuotaRecord(parts, key, value or 0.0, value is None)
+
+
+class Quotas:
+    """Measures what clients use. `samples` and `window_ms`: quota.window.*, of mutations controller.quota.window.*."""
+
+    def __init__(
+        self, quotas: ClientQuotas, *, samples: int, window_ms: int, mutation_samples: int, mutation_window_ms: int
+    ) -> None:
+        self.quotas = quotas
+        self.window_ms = window_ms
+        self._windows = samples, window_ms
+        self._mutation_windows = mutation_samples, mutation_window_ms
+        self._rates: dict[tuple[str, str, str], Rate] = {}
+        self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
+
+    def used(self, key: str, user: str, client_id: str, value: float, now_ms: int) -> int:
+        """Add to what a client has used. Returns for how long to throttle it, in ms."""
+        found = self.quotas.of(key, user, client_id)
+        if found is None:
+            return 0
+        bound, shared = found
+        rate = self._rate(key, shared)
+        rate.record(value, now_ms)
+        return rate.throttle_ms(bound, now_ms)
+
+    def unused(self, key: str, user: str, client_id: str, value: float, now_ms: int) -> None:
+        """Take it back: the client does not get it now."""
+        found = self.quotas.of(key, user, client_id)
+        if found is not None:
+            self._rate(key, found[1]).record(-value, now_ms)
+
+    def most(self, key: str, user: str, client_id: str) -> float | None:
+        """The most that one request may use: the quota over all windows but one. None for no limit."""
+        found = self.quotas.of(key, user, client_id)
+        samples, window_ms = self._windows
+        return None if found is None else found[0] * (samples - 1) * window_ms / 1000
+
+    def mutate(self, user: str, client_id: str, count: float, now_ms: int, *, is_strict: bool) -> int:
+        """Take tokens for changes of partitions. Returns for how long to throttle, in ms; if `is_strict`, nothing was
+        taken then.
+        """
+        found = self.quotas.of(MUTATIONS, user, client_id)
+        if found is None:
+            return 0
+        bound, shared = found
+        bucket: TokenBucket = _kept(self._buckets, (MUTATIONS, *shared), lambda: TokenBucket(*self._mutation_windows))
+        if is_strict and (throttle_ms := bucket.throttle_ms(bound, now_ms)):
+            return throttle_ms
+        bucket.take(count, bound, now_ms)
+        return 0 if is_strict else bucket.throttle_ms(bound, now_ms)
+
+    def connected(self, address: str, now_ms: int) -> int:
+        """An address has connected. Returns for how long it should not have, in ms."""
+        bound = self.quotas.of_address(address)
+        if bound is None:
+            return 0
+        rate = self._rate(CONNECTIONS, (address, ""))
+        rate.record(1, now_ms)
+        return rate.throttle_ms(bound, now_ms)
+
+    def not_connected(self, address: str, now_ms: int) -> None:
+        """It is refused, and does not count."""
+        self._rate(CONNECTIONS, (address, "")).record(-1, now_ms)
+
+    def _rate(self, key: str, shared: tuple[str, str]) -> Rate:
+        rate: Rate = _kept(self._rates, (key, *shared), lambda: Rate(*self._windows))
+        return rate
+
+
+def _kept(meters: dict[tuple[str, str, str], Any], key: tuple[str, str, str], make: Callable[[], Any]) -> Any:
+    """A meter, which becomes the last to go."""
+    found = meters.pop(key, None)
+    if found is None:
+        found = make()
+        if len(meters) >= MAX_METERS:
+            del meters[next(iter(meters))]
+    meters[key] = found
+    return found
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,102 @@
+"""Rates and token buckets as Kafka measures them (org.apache.kafka.common.metrics.stats), pure: time is an argument.
+
+A `Rate` keeps samples of one window each. Its value is the sum of all samples by the time since the oldest one began,
+but at least by all windows less one: a burst at the beginning counts as if it had come over the whole time. A sample
+that nothing was added to for as long as all windows together last begins again.
+"""
+
+from __future__ import annotations
+
+
+class _Sample:
+    __slots__ = ("began_ms", "last_ms", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.began_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class Rate:
+    """Units a second: Kafka's Rate over a WindowedSum. `samples` and `window_ms` are quota.window.num and .size."""
+
+    __slots__ = ("_at", "_samples", "samples", "window_ms")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self.samples = samples
+        self.window_ms = window_ms
+        self._samples: list[_Sample] = []
+        self._at = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add to the current sample, or begin the next one."""
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+        sample = self._samples[self._at]
+        if now_ms - sample.began_ms >= self.window_ms:
+            # One sample more than there are windows: one that the measured time overlaps is kept.
+            self._at = (self._at + 1) % (self.samples + 1)
+            if self._at >= len(self._samples):
+                sample = _Sample(now_ms)
+                self._samples.append(sample)
+            else:
+                sample = self._samples[self._at]
+                sample.reset(now_ms)
+        sample.value += value
+        sample.last_ms = now_ms
+
+    def measure(self, now_ms: int) -> float:
+        """The rate now."""
+        size_ms = self.window_size_ms(now_ms)
+        return sum(sample.value for sample in self._samples) / (size_ms / 1000)
+
+    def window_size_ms(self, now_ms: int) -> int:
+        """The time that the rate is measured over."""
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= self.samples * self.window_ms:
+                sample.reset(now_ms)
+        oldest_ms = min((sample.began_ms for sample in self._samples), default=now_ms)
+        elapsed_ms = now_ms - oldest_ms
+        missing = self.samples - 1 - elapsed_ms // self.window_ms
+        return max(elapsed_ms + max(0, missing) * self.window_ms, 1)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long to wait until the rate is `bound` if nothing is added; 0 if it is not above (QuotaUtils)."""
+        rate = self.measure(now_ms)
+        if rate <= bound:
+            return 0
+        return _rounded((rate - bound) / bound * self.window_size_ms(now_ms))
+
+
+class TokenBucket:
+    """Tokens come in at the quota's rate, up to what comes in all windows together (KIP-599). It may go below 0."""
+
+    __slots__ = ("_last_ms", "_tokens", "seconds")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self.seconds = samples * window_ms / 1000
+        self._tokens = 0.0
+        self._last_ms = 0
+
+    def tokens(self, bound: float, now_ms: int) -> float:
+        """How many there are."""
+        elapsed_s = (now_ms - self._last_ms) / 1000
+        self._tokens = min(self.seconds * bound, self._tokens + bound * elapsed_s)
+        self._last_ms = now_ms
+        return self._tokens
+
+    def take(self, count: float, bound: float, now_ms: int) -> None:
+        """Take some, also if there are not so many."""
+        self._tokens = min(self.seconds * bound, self.tokens(bound, now_ms) - count)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long until there is none owed."""
+        tokens = self.tokens(bound, now_ms)
+        return _rounded(-tokens / bound * 1000) if tokens < 0 else 0
+
+
+def _rounded(value: float) -> int:
+    """Java's Math.round."""
+    return int(value + 0.5)
