@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.clock import Clock
