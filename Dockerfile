@@ -21,8 +21,8 @@ FROM packages AS daemon-build
 WORKDIR /src
 # The dependencies in a layer of their own: a change of our sources does not install them again.
 COPY pyproject.toml ./
-RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
-    >requirements.txt \
+RUN python3 -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+    print(*project["dependencies"], *project["optional-dependencies"]["security"], sep="\n")' >requirements.txt \
  && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r requirements.txt
 COPY setup.py README.md LICENSE ./
 COPY protocol protocol

@@ -19,10 +19,13 @@ MANYLINUX = ("2_34", "2_28", "2_27", "2_26", "2_24", "2_17", "2014", "2_12", "20
 
 
 def requirements(project: Path, *, exporter: bool = False) -> list[str]:
-    """What the Dockerfile installs: our dependencies, what builds our own wheel, and the example clients'."""
+    """What the Dockerfile installs: our dependencies, those of TLS and SASL, what builds our own wheel, and the example
+    clients'.
+    """
     with (project / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)
-    more = table["project"]["optional-dependencies"]["lag"] if exporter else []
+    extras = table["project"]["optional-dependencies"]
+    more = [*extras["security"], *(extras["lag"] if exporter else [])]
     return [*table["project"]["dependencies"], *table["build-system"]["requires"], *CLIENTS, *more]
 
 
