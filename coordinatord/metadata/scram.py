@@ -126,7 +126,7 @@ class ScramApis:
             upsertions.pop(user, None)
         response = AlterUserScramCredentialsResponse(
             results=[
-                *(AlterUserScramCredentialsResult(user) for user in (*deletions, *upsertions)),
+                *(AlterUserScramCredentialsResult(user, ErrorCode.NONE, None) for user in (*deletions, *upsertions)),
                 *(AlterUserScramCredentialsResult(user, *problem) for user, problem in problems.items()),
             ]
         )

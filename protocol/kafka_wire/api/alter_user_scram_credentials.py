@@ -30,7 +30,7 @@ class AlterUserScramCredentialsRequest:
 class AlterUserScramCredentialsResult:
     user: str = string("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = string("0+", nullable="0+")
 
 
 @message(versions="0", flexible="0+", api_key=51)

@@ -25,7 +25,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     user: str = string("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = string("0+", nullable="0+")
     credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
 
 
@@ -33,5 +33,5 @@ class DescribeUserScramCredentialsResult:
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = string("0+", nullable="0+")
     results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult, "0+")

@@ -16,6 +16,6 @@ class SaslAuthenticateRequest:
 @message(versions="0-2", flexible="2+", api_key=36)
 class SaslAuthenticateResponse:
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = string("0+", nullable="0+")
     auth_bytes: bytes = bytes_("0+")
     session_lifetime_ms: int = int64("1+")

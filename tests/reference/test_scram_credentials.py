@@ -1,0 +1,88 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials: the answers of Kafka's controller."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_wire import registry
+from kafka_wire.api.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kafka_wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kafka_wire.schema import schema_of
+from tests.daemon import HOST, Daemon
+from tests.reference.broker import KafkaBroker
+from tests.shell import request_frame, response_of
+
+pytestmark = pytest.mark.reference
+
+SALT = b"a salt of 19 bytes."
+SHA_256, SHA_512 = 1, 2
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    daemon = Daemon(tmp_path_factory.mktemp("ours"))
+    daemon.start()
+    yield daemon.port
+    daemon.stop()
+
+
+def ask(port: int, request: Any) -> Any:
+    with socket.create_connection((HOST, port), 30) as line:
+        line.sendall(request_frame(request, 0, 7))
+        size = int.from_bytes(line.recv(4, socket.MSG_WAITALL), "big")
+        frame = line.recv(size, socket.MSG_WAITALL)
+    return response_of(registry.codec(schema_of(type(request)).api_key or 0, 0), frame)[1]
+
+
+def put(user: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:
+    salted = hashlib.pbkdf2_hmac("sha256", b"secret", SALT, 4096)
+    return ScramCredentialUpsertion(user, mechanism, iterations, SALT, salted)
+
+
+def remove(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
+    return ScramCredentialDeletion(user, mechanism)
+
+
+STEPS: list[Any] = [
+    AlterUserScramCredentialsRequest([], [put("alice"), put("bob", SHA_512, 8192), put("carol")]),
+    AlterUserScramCredentialsRequest([], [put("alice", SHA_512)]),
+    DescribeUserScramCredentialsRequest(None),
+    DescribeUserScramCredentialsRequest([]),
+    DescribeUserScramCredentialsRequest([UserName("alice"), UserName("eve"), UserName("bob"), UserName("bob")]),
+    AlterUserScramCredentialsRequest([], [put(""), put("x", 0), put("y", 3), put("z", 1, 4095), put("v", 1, 16385)]),
+    AlterUserScramCredentialsRequest([remove("eve"), remove("", 1), remove("bob", SHA_256), remove("bob2", 9)], []),
+    AlterUserScramCredentialsRequest([remove("alice")], [put("alice"), put("dave")]),
+    AlterUserScramCredentialsRequest([remove("carol"), remove("carol")], []),
+    AlterUserScramCredentialsRequest([], [put("dave"), put("dave", SHA_512), put("dave")]),
+    AlterUserScramCredentialsRequest([remove("carol"), remove("bob", SHA_512)], [put("alice", SHA_256, 16384)]),
+    AlterUserScramCredentialsRequest([], []),
+    DescribeUserScramCredentialsRequest(None),
+]
+
+
+def told(response: Any) -> Any:
+    results = [
+        (
+            each.user,
+            each.error_code,
+            each.error_message,
+            sorted((info.mechanism, info.iterations) for info in getattr(each, "credential_infos", [])),
+        )
+        for each in response.results
+    ]
+    return getattr(response, "error_code", 0), getattr(response, "error_message", None), sorted(results, key=str)
+
+
+def test_the_answers_are_kafkas(kafka_broker: KafkaBroker, ours: int, tmp_path: Path) -> None:
+    for number, request in enumerate(STEPS):
+        assert told(ask(ours, request)) == told(ask(kafka_broker.port, request)), number
