@@ -6,12 +6,13 @@ answer NOT_CONTROLLER, and clients ask the controller that Metadata tells them o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinatord.log.errors import LogFailed
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import Slices, Steps
 from coordinatord.security.authorizer import (
     CLUSTER_NAME,
     Acl,
@@ -43,6 +44,12 @@ from kafka_wire.errors import ErrorCode
 MAX_RECORDS = 10_000
 """Kafka's MAX_RECORDS_PER_USER_OP: more changes are refused."""
 
+MAX_TOLD = 100_000
+"""ACLs that one DeleteAcls tells of, however many of its filters match them: the answer has some 60 bytes for each."""
+
+CHUNK = 50
+"""ACLs that are looked at, or logged, between two pauses: some 2 ms."""
+
 ACL_APIS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 
 NO_AUTHORIZER = "No Authorizer is configured."
@@ -63,7 +70,7 @@ class AclApis:
 
     # DescribeAcls
 
-    def describe(self, _context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    def describe(self, _context: RequestContext, request: DescribeAclsRequest) -> Any:
         """One resource for each pattern, with its ACLs."""
         if self._authorizer is None:
             return DescribeAclsResponse(
@@ -82,84 +89,106 @@ class AclApis:
             return DescribeAclsResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=f"The filter has unknown elements: {wanted}"
             )
-        resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-        for _acl_id, acl in self._authorizer.matching(wanted):
-            pattern = acl.resource_type, acl.name, acl.pattern_type
-            resource = resources.setdefault(pattern, DescribeAclsResource(*pattern))
-            resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
-        return DescribeAclsResponse(resources=list(resources.values()))
+        return Slices(_describing(self._authorizer, wanted))
 
     # CreateAcls
 
-    def create(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse | None:
+    def create(self, context: RequestContext, request: CreateAclsRequest) -> Any:
         """Each ACL has its own result; those that exist already are created as well, without a record."""
         refused = self._why_not()
         if refused is not None:
-            return _created([AclCreationResult(*refused) for _ in request.creations])
+            return CreateAclsResponse(results=[AclCreationResult(*refused) for _ in request.creations])
+        return Slices(self._creating(context, request), is_change=True)
+
+    def _creating(self, context: RequestContext, request: CreateAclsRequest) -> Steps:
         assert self._authorizer is not None
-        results, new = [], {}
-        for creation in request.creations:
+        results: list[AclCreationResult] = []
+        wanted: dict[Acl, None] = {}
+        for number, creation in enumerate(request.creations):
             reason = _why_invalid(creation)
             results.append(AclCreationResult(ErrorCode.INVALID_REQUEST, reason) if reason else AclCreationResult())
             if reason is None:
-                acl = Acl(
-                    creation.resource_type,
-                    creation.resource_name,
-                    creation.resource_pattern_type,
-                    creation.principal,
-                    creation.host,
-                    creation.operation,
-                    creation.permission_type,
-                )
-                if acl not in self._authorizer:
-                    new[acl] = self._new_uuid()
+                wanted[_acl_of(creation)] = None
+            if number % CHUNK == CHUNK - 1:
+                yield None
+        new = [acl for acl in wanted if acl not in self._authorizer]
         if len(new) > MAX_RECORDS:
             message = f"Cannot store more than {MAX_RECORDS} records in one request."
-            return _created([AclCreationResult(ErrorCode.INVALID_REQUEST, message) for _ in request.creations])
-        return self._logged(  # type: ignore[no-any-return]
-            context,
-            [record_of(acl_id, acl) for acl, acl_id in new.items()],
-            _created(results),
-            lambda: _created([AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results]),
-        )
+            return CreateAclsResponse(
+                results=[AclCreationResult(ErrorCode.INVALID_REQUEST, message) for _ in request.creations]
+            )
+        epoch = 0
+        response = CreateAclsResponse(results=results)
+
+        def failed() -> CreateAclsResponse:
+            return CreateAclsResponse(results=[AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results])
+
+        for start in range(0, len(new), CHUNK):
+            chunk = [acl for acl in new[start : start + CHUNK] if acl not in self._authorizer]
+            try:
+                epoch = self._metadata.append(record_of(self._new_uuid(), acl) for acl in chunk)
+            except LogFailed:
+                return failed()
+            yield None
+        if not epoch:
+            return response
+        context.answer_at(epoch, response, failed)
+        return None
 
     # DeleteAcls
 
-    def delete(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse | None:
+    def delete(self, context: RequestContext, request: DeleteAclsRequest) -> Any:
         """An ACL that several filters match is in the result of each."""
         refused = self._why_not()
         if refused is not None:
             return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(*refused) for _ in request.filters])
+        return Slices(self._deleting(context, request), is_change=True)
+
+    def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> Steps:
         assert self._authorizer is not None
         results = []
         gone: dict[bytes, None] = {}
+        told = 0
         for asked in request.filters:
             wanted = _filter_of(asked)
             if _is_unknown(wanted):
                 message = "Unknown patternFilter." if _is_unknown_pattern(wanted) else "Unknown entryFilter."
                 results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, message))
                 continue
-            found = self._authorizer.matching(wanted)
-            if len(gone.keys() | {acl_id for acl_id, _acl in found}) > MAX_RECORDS:
+            found = {}
+            for each in self._authorizer.matching(wanted):
+                if each is None:
+                    yield None
+                else:
+                    found[each[0]] = each[1]
+            told += len(found)
+            if len(gone.keys() | found.keys()) > MAX_RECORDS or told > MAX_TOLD:
                 message = f"Cannot remove more than {MAX_RECORDS} acls in a single delete operation."
                 results.append(DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR, message))
                 continue
-            gone.update(dict.fromkeys(acl_id for acl_id, _acl in found))
-            results.append(
-                DeleteAclsFilterResult(
-                    0, None, matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for _acl_id, acl in found]
-                )
-            )
-        return self._logged(  # type: ignore[no-any-return]
-            context,
-            _removals(gone),
-            DeleteAclsResponse(filter_results=results),
-            lambda: DeleteAclsResponse(
-                filter_results=[DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results]
-            ),
-        )
+            gone.update(dict.fromkeys(found))
+            matching = [DeleteAclsMatchingAcl(0, None, *acl) for acl in found.values()]
+            results.append(DeleteAclsFilterResult(0, None, matching))
+            yield None
+        epoch = 0
+        response = DeleteAclsResponse(filter_results=results)
 
-    # Within
+        def failed() -> DeleteAclsResponse:
+            return DeleteAclsResponse(
+                filter_results=[DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results]
+            )
+
+        acl_ids = list(gone)
+        for start in range(0, len(acl_ids), CHUNK):
+            try:
+                epoch = self._metadata.append(_removals(acl_ids[start : start + CHUNK]))
+            except LogFailed:
+                return failed()
+            yield None
+        if not epoch:
+            return response
+        context.answer_at(epoch, response, failed)
+        return None
 
     def _why_not(self) -> tuple[ErrorCode, str] | None:
         """Why this node cannot change ACLs."""
@@ -169,23 +198,36 @@ class AclApis:
             return ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER
         return None
 
-    def _logged(self, context: RequestContext, records: list[Any], response: Any, failure: Callable[[], Any]) -> Any:
-        """Answer when the records are durable. None, or the response if there are none."""
-        if not records:
-            return response
-        try:
-            epoch = self._metadata.append(records)
-        except LogFailed:
-            return failure()
-        context.answer_at(epoch, response, failure)
-        return None
+
+def _describing(authorizer: Authorizer, wanted: AclFilter) -> Steps:
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for found in authorizer.matching(wanted):
+        if found is None:
+            yield None
+            continue
+        acl = found[1]
+        pattern = acl.resource_type, acl.name, acl.pattern_type
+        if pattern not in resources:
+            resources[pattern] = DescribeAclsResource(*pattern)
+            if len(resources) % CHUNK == 0:
+                yield None
+        resources[pattern].acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+    return DescribeAclsResponse(resources=list(resources.values()))
 
 
-def _created(results: list[AclCreationResult]) -> CreateAclsResponse:
-    return CreateAclsResponse(results=results)
+def _acl_of(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
 
 
-def _removals(acl_ids: dict[bytes, None]) -> list[Any]:
+def _removals(acl_ids: Sequence[bytes]) -> list[Any]:
     from kafka_wire.records.cluster_metadata import RemoveAccessControlEntryRecord
 
     return [RemoveAccessControlEntryRecord(acl_id) for acl_id in acl_ids]

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from coordinatord.admission.acls import NOT_CONTROLLER
+from coordinatord.admission.acls import CHUNK, NOT_CONTROLLER
 from coordinatord.admission.quotas import (
     CLIENT_ID,
     CONNECTIONS,
@@ -26,6 +26,7 @@ from coordinatord.admission.quotas import (
 from coordinatord.log.errors import LogFailed
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import Slices, Steps
 from kafka_wire.api import alter_client_quotas as alter_api
 from kafka_wire.api import describe_client_quotas as describe_api
 from kafka_wire.api_key import ApiKey
@@ -73,10 +74,15 @@ class QuotaApis:
             return describe_api.DescribeClientQuotasResponse(
                 error_code=invalid.error, error_message=str(invalid), entries=None
             )
+        return Slices(self._describing(exact, typed, is_strict=request.strict))
+
+    def _describing(self, exact: dict[str, str | None], typed: set[str], *, is_strict: bool) -> Steps:
         entries = []
-        for who, values in self._quotas.by_entity.items():
+        for number, (who, values) in enumerate(list(self._quotas.by_entity.items())):
+            if number % CHUNK == CHUNK - 1:
+                yield None
             names = dict(who)
-            if request.strict and len(names) != len(exact) + len(typed):
+            if is_strict and len(names) != len(exact) + len(typed):
                 continue
             if typed <= names.keys() and all(kind in names and names[kind] == name for kind, name in exact.items()):
                 entries.append(
@@ -96,9 +102,17 @@ class QuotaApis:
 
         if not self._metadata.is_owner:
             return refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
+        return Slices(self._altering(context, request, refused), is_change=True)
+
+    def _altering(
+        self,
+        context: RequestContext,
+        request: alter_api.AlterClientQuotasRequest,
+        refused: Callable[[ErrorCode, str | None], Any],
+    ) -> Steps:
         results: dict[Entity, alter_api.EntryResult] = {}
         records: list[Any] = []
-        for entry in request.entries:
+        for number, entry in enumerate(request.entries):
             who = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
             try:
                 if who in results:
@@ -107,14 +121,19 @@ class QuotaApis:
                 results[who] = alter_api.EntryResult(0, None, entry.entity)
             except _Invalid as invalid:
                 results[who] = alter_api.EntryResult(invalid.error, str(invalid), entry.entity)
+            if number % CHUNK == CHUNK - 1:
+                yield None
         response = alter_api.AlterClientQuotasResponse(entries=list(results.values()))
         if request.validate_only or not records:
             return response
+        epoch = 0
         failure: Callable[[], Any] = lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # noqa: E731
-        try:
-            epoch = self._metadata.append(records)
-        except LogFailed:
-            return failure()
+        for start in range(0, len(records), CHUNK):
+            try:
+                epoch = self._metadata.append(records[start : start + CHUNK])
+            except LogFailed:
+                return failure()
+            yield None
         context.answer_at(epoch, response, failure)
         return None
 

@@ -7,6 +7,7 @@ a user is shared by the user's clients; a default quota gives each user, or each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -36,18 +37,22 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
+        self._counts: Counter[str] = Counter()
         self.on_change: Callable[[], object] = _nothing
 
     def replay(self, record: Any) -> None:
         """Apply a ClientQuotaRecord."""
         who = frozenset((each.entity_type, each.entity_name) for each in record.entity)
+        values = self.by_entity.setdefault(who, {})
+        if record.key in values:
+            self._counts[record.key] -= 1
         if record.remove:
-            values = self.by_entity.get(who, {})
             values.pop(record.key, None)
-            if not values:
-                self.by_entity.pop(who, None)
         else:
-            self.by_entity.setdefault(who, {})[record.key] = record.value
+            values[record.key] = record.value
+            self._counts[record.key] += 1
+        if not values:
+            del self.by_entity[who]
         self.on_change()
 
     def records(self) -> Iterator[Any]:
@@ -59,11 +64,12 @@ class ClientQuotas:
     def clear(self) -> None:
         """Forget all quotas."""
         self.by_entity.clear()
+        self._counts.clear()
         self.on_change()
 
     def keys(self) -> set[str]:
         """What there are quotas of."""
-        return {key for values in self.by_entity.values() for key in values}
+        return {key for key, count in self._counts.items() if count}
 
     def of(self, key: str, user: str, client_id: str) -> tuple[float, tuple[str, str]] | None:
         """The quota of a client, and who shares it: (user, client id), "" for all of them. None if it has none."""

@@ -46,7 +46,7 @@ SNAPSHOT_BYTES: Final = 1 << 20
 some tens of milliseconds.
 """
 
-SLICE_RECORDS: Final = 200
+SLICE_RECORDS: Final = 100
 """Records of a snapshot that are written in one turn of the event loop."""
 
 

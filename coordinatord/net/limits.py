@@ -27,7 +27,8 @@ CARRIERS: Final = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROU
 IN_SLICES: Final = frozenset(
     {
         ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
     }
 )  # fmt: skip
 """Requests whose handlers work in slices: these may have any number of elements."""

@@ -50,6 +50,14 @@ class Received:
     where: Body
     """Where the request's bytes are, without its header. Valid until the request waits for the log."""
 
+    def amended(self, response: Any) -> Any:
+        """The response as it is to be encoded. To be called once, on the event loop's thread."""
+        admitted = self.admitted
+        if admitted is None or admitted.amend is None:
+            return response
+        amend, admitted.amend = admitted.amend, None
+        return amend(response)
+
     @property
     def request(self) -> Any:
         """The request as received, decoded again."""

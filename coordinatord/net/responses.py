@@ -17,8 +17,8 @@ _pack_size = struct.Struct(">i").pack_into
 def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
     """Append a whole response frame. A `response` of type bytes is the body of a response without an error."""
     codec = to.codec
-    if to.admitted is not None and to.admitted.amend is not None:
-        response = to.admitted.amend(response)
+    if to.admitted is not None:
+        response = to.amended(response)
     if type(response) is bytes:
         if codec.response_header_flexible:
             out += _frame_head(5 + len(response), to.correlation_id) + b"\0" + response

@@ -175,7 +175,7 @@ class Router:
             else:
                 self.failed(connection, context.codec)
 
-        connection.door.slicer.run(encoded_aside(context.codec, slices), finished, failed, lambda: context.closed)
+        connection.door.slicer.run(encoded_aside(context, slices), finished, failed, lambda: context.closed)
 
     @staticmethod
     def failed(connection: Connection, codec: Codec) -> None:

@@ -110,15 +110,16 @@ def _decoded(context: RequestContext, handler: Callable[[Any, Any], Any]) -> Ste
     return response
 
 
-def encoded_aside(codec: Codec, slices: Slices) -> Slices:
+def encoded_aside(context: RequestContext, slices: Slices) -> Slices:
     """The same response, encoded on another thread, if it is one without an error that is still to be encoded."""
-    return Slices(_encoding(codec, slices.steps), is_change=slices.is_change)
+    return Slices(_encoding(context, slices.steps), is_change=slices.is_change)
 
 
-def _encoding(codec: Codec, steps: Steps) -> Steps:
+def _encoding(context: RequestContext, steps: Steps) -> Steps:
     response = yield from steps
     if response is None or isinstance(response, (bytes, Encoded)):
         return response
+    response, codec = context.amended(response), context.codec
     if getattr(response, "error_code", 0):
         return response
     encoded = yield lambda: _encoded(codec, response)
@@ -177,7 +178,7 @@ def _parts(context: RequestContext, request: Any, split: Split, handler: Callabl
             response = heard.response
             epoch = max(epoch, heard.epoch)
             failures.append((len(pieces), heard.failure))
-        number, encoded = frame.elements_of(response)
+        number, encoded = frame.elements_of(heard.amended(response))
         pieces.append(encoded)
         count += number
         size += len(encoded)

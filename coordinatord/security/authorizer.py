@@ -98,6 +98,10 @@ MAX_REMEMBERED: Final = 20_000
 """Decisions to remember; then all are forgotten. One takes about 300 bytes."""
 
 
+PAUSE_ACLS: Final = 500
+"""ACLs that a search looks at between two pauses."""
+
+
 class Acl(NamedTuple):
     """Kafka's StandardAcl. `principal` is "TYPE:NAME"."""
 
@@ -147,16 +151,19 @@ class AclFilter(NamedTuple):
 class _OfType:
     """The ACLs of one resource type: by literal name, and by prefix."""
 
-    __slots__ = ("lengths", "literal", "prefixed")
+    __slots__ = ("_counts", "lengths", "literal", "prefixed")
 
     def __init__(self) -> None:
         self.literal: dict[str, list[Acl]] = {}
         self.prefixed: dict[str, list[Acl]] = {}
-        #: lengths of the prefixes
+        #: lengths of the prefixes, and how many prefixes have each
         self.lengths: list[int] = []
+        self._counts: dict[int, int] = {}
 
     def change(self, acl: Acl, *, remove: bool) -> None:
-        by_name = self.prefixed if acl.pattern_type == PatternType.PREFIXED else self.literal
+        is_prefix = acl.pattern_type == PatternType.PREFIXED
+        by_name = self.prefixed if is_prefix else self.literal
+        is_new = acl.name not in by_name
         found = by_name.setdefault(acl.name, [])
         if remove:
             found.remove(acl)
@@ -164,7 +171,21 @@ class _OfType:
             found.append(acl)
         if not found:
             del by_name[acl.name]
-        self.lengths = sorted({len(prefix) for prefix in self.prefixed})
+        if is_prefix and is_new != (acl.name not in by_name):
+            self._count(len(acl.name), 1 if is_new else -1)
+
+    def _count(self, length: int, more: int) -> None:
+        count = self._counts.get(length, 0) + more
+        if count:
+            self._counts[length] = count
+        else:
+            del self._counts[length]
+        if count == 0 or count == more:
+            self.lengths = sorted(self._counts)
+
+    def named(self, name: str) -> list[Acl]:
+        """The ACLs whose pattern has this name."""
+        return [*self.literal.get(name, ()), *self.prefixed.get(name, ())]
 
     def about(self, name: str) -> Iterator[Acl]:
         """The ACLs whose resource matches `name`."""
@@ -256,9 +277,26 @@ class Authorizer:
 
     # The ACLs
 
-    def matching(self, wanted: AclFilter) -> list[tuple[bytes, Acl]]:
-        """(id, ACL) of those that match a filter."""
-        return [(acl_id, acl) for acl_id, acl in self._by_id.items() if wanted.matches(acl)]
+    def matching(self, wanted: AclFilter) -> Iterator[tuple[bytes, Acl] | None]:
+        """(id, ACL) of those that match a filter; None now and then, where a search of all of them may be interrupted.
+        ACLs that change meanwhile may be missing, or be there although they are removed.
+        """
+        for number, acl in enumerate(self._candidates(wanted)):
+            if wanted.matches(acl) and acl in self._ids:
+                yield self._ids[acl], acl
+            elif number % PAUSE_ACLS == PAUSE_ACLS - 1:
+                yield None
+
+    def _candidates(self, wanted: AclFilter) -> list[Acl]:
+        """The ACLs that a filter may match: those of its name, or all."""
+        if wanted.name is None:
+            return list(self._ids)
+        types: Iterable[_OfType] = self._by_type.values()
+        if wanted.resource_type != ResourceType.ANY:
+            types = [found] if (found := self._by_type.get(wanted.resource_type)) else []
+        if wanted.pattern_type == PatternType.MATCH:
+            return [acl for of_type in types for acl in of_type.about(wanted.name)]
+        return [acl for of_type in types for acl in of_type.named(wanted.name)]
 
     def replay(self, record: Any) -> None:
         """Apply an AccessControlEntryRecord or a RemoveAccessControlEntryRecord."""

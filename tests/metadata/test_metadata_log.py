@@ -62,7 +62,7 @@ def test_changes_between_the_slices_of_a_snapshot_are_in_it() -> None:
     disk = SimulatedDisk()
     node = Node(disk, snapshot_bytes=30_000)
     node.put(*(f"user-{number}" for number in range(1500)))
-    node.world.loop.turn()  # the first of eight slices
+    node.world.loop.turn()  # the first of fifteen slices
     node.remove("user-3", "user-1400")
     node.put("user-5", "user-1300", "new", iterations=1)
     node.world.settle()

@@ -131,7 +131,7 @@ def test_a_snapshot_makes_the_same_authorizer(found: list[Acl]) -> None:
     again = Authorizer()
     for record in authorizer.records():
         again.replay(record)
-    assert again.matching(AclFilter()) == authorizer.matching(AclFilter())
+    assert list(again.matching(AclFilter())) == list(authorizer.matching(AclFilter()))
     authorizer.clear()
     assert not len(authorizer)
     assert not authorizer.allows("User:alice", "10.0.0.1", Op.READ, R.TOPIC, "a")
@@ -174,4 +174,4 @@ def test_filters(asked: AclFilter, names: set[str]) -> None:
     literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
     authorizer = made([acl("ab", literal), acl("a", prefixed), acl("*", literal), acl("b", literal)])
     found = authorizer.matching(asked)
-    assert {each.name + "+" * (each.pattern_type == prefixed) for _id, each in found} == names
+    assert {each.name + "+" * (each.pattern_type == prefixed) for _id, each in filter(None, found)} == names
