@@ -20,11 +20,10 @@ RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/clients/bin/pytho
 FROM packages AS daemon-build
 WORKDIR /src
 # The dependencies in a layer of their own: a change of our sources does not install them again.
-COPY pyproject.toml ./
-RUN python3 -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-    print(*project["dependencies"], *project["optional-dependencies"]["security"], sep="\n")' >requirements.txt \
- && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r requirements.txt
-COPY setup.py README.md LICENSE ./
+COPY deploy/requirements.txt ./
+RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir \
+    --require-hashes --only-binary=:all: -r requirements.txt
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY coordinatord coordinatord
 RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir --no-deps .

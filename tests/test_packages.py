@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
 from kafka_wire import fresh
 from tests.daemon import REPOSITORY
@@ -33,3 +34,26 @@ def test_the_license_is_the_one_that_is_named() -> None:
     text = (REPOSITORY / "LICENSE").read_text()
     assert "Apache License\n                           Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+WHAT_SECURITY_NEEDS = {"asn1crypto", "cffi", "idna", "pycparser"}
+"""By way of cryptography, scramp and trustme."""
+
+
+def test_the_image_installs_what_we_need_by_hash() -> None:
+    """Each dependency in one version of those that pyproject.toml allows, and what they need; all with hashes."""
+    text = (REPOSITORY / "deploy" / "requirements.txt").read_text().replace("\\\n", " ")
+    pinned = {}
+    for line in text.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        name, _, rest = line.partition("==")
+        version, *hashes = rest.split("--hash=sha256:")
+        pinned[name] = version.split(";")[0].strip()
+        assert hashes, name
+        assert all(len(each.strip()) == 64 for each in hashes), name
+    asked = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["security"]]
+    wanted = {each.name.lower(): each.specifier for each in map(Requirement, asked)}
+    assert set(pinned) == set(wanted) | WHAT_SECURITY_NEEDS
+    for name, specifier in wanted.items():
+        assert specifier.contains(pinned[name]), f"{name} {pinned[name]} is not {specifier}"

@@ -18,15 +18,15 @@ CLIENTS = ("kafka-python",)
 MANYLINUX = ("2_34", "2_28", "2_27", "2_26", "2_24", "2_17", "2014", "2_12", "2010", "2_5", "1")
 
 
-def requirements(project: Path, *, exporter: bool = False) -> list[str]:
-    """What the Dockerfile installs: our dependencies, those of TLS and SASL, what builds our own wheel, and the example
-    clients'.
+def requirements(project: Path, *, exporter: bool = False) -> list[list[str]]:
+    """What the Dockerfile installs, as arguments of pip: our dependencies and those of TLS and SASL, by their hashes; and what builds our own
+    wheel, and the example clients'.
     """
     with (project / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)
-    extras = table["project"]["optional-dependencies"]
-    more = [*extras["security"], *(extras["lag"] if exporter else [])]
-    return [*table["project"]["dependencies"], *table["build-system"]["requires"], *CLIENTS, *more]
+    more = table["project"]["optional-dependencies"]["lag"] if exporter else []
+    pinned = ["--require-hashes", "-r", str(project / "deploy" / "requirements.txt")]
+    return [pinned, [*table["build-system"]["requires"], *CLIENTS, *more]]
 
 
 def platforms(machine: str) -> list[str]:
@@ -34,17 +34,15 @@ def platforms(machine: str) -> list[str]:
     return [f"{tag}_{machine}" for tag in (*tags, "linux")]
 
 
-def command(
-    project: Path, destination: Path, python_version: str, machine: str, *, exporter: bool = False
-) -> list[str]:
-    """The pip command. Only wheels: what had to be compiled would be compiled for this machine, not for the image."""
+def command(what: list[str], destination: Path, python_version: str, machine: str) -> list[str]:
+    """A pip command. Only wheels: what had to be compiled would be compiled for this machine, not for the image."""
     abi = "cp" + python_version.replace(".", "")
     return [
         *(sys.executable, "-m", "pip", "download", "--dest", str(destination), "--only-binary=:all:"),
         *("--python-version", python_version, "--implementation", "cp"),
         *(word for tag in (abi, "abi3", "none") for word in ("--abi", tag)),
         *(word for tag in platforms(machine) for word in ("--platform", tag)),
-        *requirements(project, exporter=exporter),
+        *what,
     ]
 
 
@@ -59,8 +57,11 @@ def main() -> int:
     parser.add_argument("--dest", type=Path, default=HERE, help="where to put the wheels (default: this directory)")
     parser.add_argument("--exporter", action="store_true", help="also what its image needs: 300 MB")
     arguments = parser.parse_args()
-    wanted = command(PROJECT, arguments.dest, arguments.python, arguments.machine, exporter=arguments.exporter)
-    return subprocess.call(wanted)
+    for what in requirements(PROJECT, exporter=arguments.exporter):
+        status = subprocess.call(command(what, arguments.dest, arguments.python, arguments.machine))
+        if status:
+            return status
+    return 0
 
 
 if __name__ == "__main__":
