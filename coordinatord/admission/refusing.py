@@ -13,6 +13,7 @@ from coordinatord.topics.produce_answers import refuse_all
 from kafka_wire.api import (
     alter_client_quotas,
     alter_configs,
+    alter_user_scram_credentials,
     create_acls,
     create_partitions,
     create_topics,
@@ -25,6 +26,7 @@ from kafka_wire.api import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
@@ -276,6 +278,19 @@ _MORE: dict[type[Any], Any] = {
     alter_client_quotas.AlterClientQuotasRequest: (
         lambda request, version, error: alter_client_quotas.AlterClientQuotasResponse(
             entries=[alter_client_quotas.EntryResult(error, MESSAGES[error], each.entity) for each in request.entries]
+        )
+    ),
+    describe_user_scram_credentials.DescribeUserScramCredentialsRequest: (
+        lambda request, version, error: describe_user_scram_credentials.DescribeUserScramCredentialsResponse(
+            error_code=error, error_message=MESSAGES[error]
+        )
+    ),
+    alter_user_scram_credentials.AlterUserScramCredentialsRequest: (
+        lambda request, version, error: alter_user_scram_credentials.AlterUserScramCredentialsResponse(
+            results=[
+                alter_user_scram_credentials.AlterUserScramCredentialsResult(name, error, MESSAGES[error])
+                for name in sorted({each.name for each in (*request.deletions, *request.upsertions)})
+            ]
         )
     ),
     describe_topic_partitions.DescribeTopicPartitionsRequest: _topic_partitions,
