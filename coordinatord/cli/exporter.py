@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,9 @@ from coordinatord.cli.options import BAD_SETTINGS, fail
 from coordinatord.cli.pipeline_options import MOST, SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
 from coordinatord.watching.view import MAX_GROUPS, MAX_PARTITIONS
 
-LARGE_LOG = 500_000
-"""From so many records on, numba is loaded, which takes seconds and 150 MB, and decodes a hundred times as fast."""
+LARGE_LOG = 300_000
+"""From so many records on, numba is loaded, which takes seconds and 150 MB, and decodes many times as fast."""
+WITHOUT, LARGE = "COORDINATORD_WITHOUT_NUMBA", "COORDINATORD_LARGE_LOG"
 INTERNAL = "__.*"
 
 
@@ -83,6 +85,8 @@ def exporter(**given: Any) -> None:
     """
     from coordinatord.observe import logs
 
+    if LARGE not in os.environ:
+        os.environ[WITHOUT] = "1"  # before the pipeline is imported
     logs.configure(given["log_format"], "info")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its failures are told by the watcher
     try:
@@ -131,8 +135,9 @@ def _serve(given: dict[str, Any]) -> None:
 
 
 def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) -> Any:
-    if not _is_large(given["bootstrap"], settings):
-        os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"
+    if LARGE not in os.environ and _is_large(given["bootstrap"], settings):
+        os.environ[LARGE] = os.environ.pop(WITHOUT)
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # the same process, begun anew with numba
     from coordinatord.exporter.choice import Choice
     from coordinatord.exporter.reading import Reading
     from coordinatord.exporter.watcher import Watcher
@@ -150,7 +155,7 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
 
 
 def _is_large(bootstrap: str, settings: dict[str, object]) -> bool:
-    """Whether the log is. A cluster that cannot be reached now may have a large one."""
+    """Whether the log is, as far as the cluster can be reached now."""
     from coordinatord.exporter.cluster import Cluster
     from coordinatord.pipeline.source.segments import SourceError
 
@@ -159,4 +164,4 @@ def _is_large(bootstrap: str, settings: dict[str, object]) -> bool:
             bounds = cluster.log_bounds(cluster.log_partitions())
             return sum(end - start for start, end in bounds.values()) > LARGE_LOG
     except SourceError:
-        return True
+        return False

@@ -4,20 +4,20 @@ tables. Memory is bounded by groups, partitions and members, never by records.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from coordinatord.exporter.choice import Choice
 from coordinatord.pipeline.analysis import urgent
-from coordinatord.pipeline.analysis.consumer_group import CONSUMER_KINDS
+from coordinatord.pipeline.analysis.consumer_group import CONSUMER_KINDS, PARTITION_METADATA
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition, generation_of
 from coordinatord.pipeline.analysis.groups import group_now
@@ -33,6 +33,7 @@ from coordinatord.pipeline.lag.fold import KINDS, Fold, Known, Written
 from coordinatord.watching.view import Deadline, Ending, GroupView, Limits, View, add_point
 from kafka_wire.records.batch import iterate_batches
 
+WITH_IDS = {"topic_partitions", "assigned_partitions", "partitions_pending_revocation"}
 Batches = list[tuple[str, pa.RecordBatch]]
 
 
@@ -50,6 +51,9 @@ class Reading:
     """Whether rebalances and commits are counted: not those of before the start."""
     names: dict[str, str] = field(default_factory=dict)
     """Topic names by id."""
+    topic_names: Callable[[], Mapping[str, str]] = dict
+    """Asks the cluster for them."""
+    _nameless: set[str] = field(default_factory=set)
     _folds: dict[int, Fold] = field(default_factory=dict)
     _histories: dict[str, History] = field(default_factory=dict)
     _commits: Counter[str] = field(default_factory=Counter)
@@ -70,21 +74,41 @@ class Reading:
             log_partition=log_partition,
             first_offset=offset,
         )
+        chunks: list[Batches] = []
         at, buffer = 0, np.frombuffer(bytearray(data), np.uint8)
+        while at < len(buffer):
+            decoded = decode(buffer, at, len(buffer), 0, wanted)
+            chunks.append([(kind, batch) for kind, batches in decoded.tables.items() for batch in batches])
+            if decoded.at == at:
+                break
+            at = decoded.at
+        self._name_topics(chunks)  # may fail, and then nothing of this has been taken
         fold = self._folds.get(log_partition)
         if fold is None:
             fold = self._folds[log_partition] = Fold(self.rules.window_ms)
             fold.ended = []
-        while at < len(buffer):
-            decoded = decode(buffer, at, len(buffer), 0, wanted)
-            chunk = [(kind, batch) for kind, batches in decoded.tables.items() for batch in batches]
+        for chunk in chunks:
             self.records += sum(batch.num_rows for _, batch in chunk)
             fold.take([each for each in chunk if each[0] in KINDS])
             self._remember(chunk, fold)
-            if decoded.at == at:
-                break
-            at = decoded.at
         return after
+
+    def _name_topics(self, chunks: Iterable[Batches]) -> None:
+        """Groups of the consumer protocol log topic ids. A name is asked for when an id comes for the first time: what
+        has none then is shown as its id from there on, or a member would seem to have other partitions than it should.
+        """
+        found: set[str] = set()
+        for kind, batch in (each for chunk in chunks for each in chunk if each[0] in CONSUMER_KINDS):
+            if kind == PARTITION_METADATA:
+                for row in batch.to_pylist():
+                    self.names.update({each["topic_id"]: each["topic_name"] for each in row.get("topics") or ()})
+            for column in WITH_IDS & set(batch.schema.names):
+                found |= {each["topic_id"] for topics in batch.column(column).to_pylist() for each in topics or ()}
+        unknown = found - self.names.keys() - self._nameless
+        if unknown:
+            told = self.topic_names()
+            self.names.update({topic_id: name for topic_id, name in told.items() if topic_id not in self._nameless})
+            self._nameless |= unknown - self.names.keys()
 
     def begin(self, log_partition: int) -> None:
         """The partition of the log was cut or made anew: forget what it said."""
@@ -131,16 +155,6 @@ class Reading:
         wanted = {(topic, number) for _, topic, number in self._places()}
         known = sorted(wanted & self._bounds.keys())
         return [*known, *sorted(wanted - self._bounds.keys())][: self.limits.partitions]
-
-    def unknown_ids(self) -> set[str]:
-        """Topic ids without a name."""
-        found: set[str] = set()
-        for fold in self._folds.values():
-            self.names.update(fold.names)
-            for known in fold.groups.values():
-                for owned in known.current.values():
-                    found |= {topic_id for topic_id, _ in owned}
-        return found - self.names.keys()
 
     def _places(self) -> Iterator[tuple[str, str, int]]:
         for fold in self._folds.values():
@@ -248,49 +262,49 @@ def _waiting(history: History) -> tuple[dict[str, Any] | None, list[Deadline]]:
     return {"began_ms": epoch.began_ms, "waits_for": list(late)}, deadlines
 
 
-@dataclass(slots=True)
-class _Commits:
-    """Commits of one partition in a chunk, by the log's offset."""
+class _Commits(NamedTuple):
+    """Commits of one partition in a chunk, in the order of the log."""
 
     partition: TopicPartition
-    offsets: list[int] = field(default_factory=list)
-    times_ms: list[int] = field(default_factory=list)
+    offsets: npt.NDArray[np.int64]
+    times_ms: npt.NDArray[np.int64]
 
 
 def _note(history: History, commits: Sequence[_Commits], begin: int, end: int) -> None:
     """The commits between two offsets of the log."""
     for each in commits:
-        low, high = bisect_left(each.offsets, begin), bisect_left(each.offsets, end)
+        low, high = np.searchsorted(each.offsets, (begin, end)).tolist()
         if low < high:
-            history.committed(each.partition, each.times_ms[max(low, high - KEEP_COMMITS) : high])
+            history.committed(each.partition, each.times_ms[max(low, high - KEEP_COMMITS) : high].tolist())
 
 
-def _by_group(batches: Iterable[pa.RecordBatch], ended: Iterable[tuple[int, Written]]) -> dict[str, list[_Commits]]:
-    """Commits by group and partition, each in the order of the log; those of transactions when these have `ended`."""
-    found: dict[str, dict[TopicPartition, _Commits]] = {}
-
-    def add(group: str, place: TopicPartition, log_offset: int, time_ms: int) -> None:
-        places = found.setdefault(group, {})
-        each = places.get(place)
-        if each is None:
-            each = places[place] = _Commits(place)
-        each.offsets.append(log_offset)
-        each.times_ms.append(time_ms)
-
+def _by_group(batches: Iterable[pa.RecordBatch], ended: Sequence[tuple[int, Written]]) -> dict[str, list[_Commits]]:
+    """Commits by group and partition; those of transactions when these have `ended`."""
+    columns = ("group_id", "topic", "partition", "log_offset", "time_ms")
+    rows = [_COMMITS.empty_table()]
     for batch in batches:
         plain = batch.filter(pc.invert(pc.or_(batch.column("tombstone"), batch.column("transactional"))))
         times = pc.fill_null(pc.coalesce(plain.column("commit_timestamp_ms"), plain.column("timestamp_ms")), 0)
-        columns = (plain.column(name).to_pylist() for name in ("group_id", "topic", "partition", "log_offset"))
-        for group, topic, number, log_offset, time_ms in zip(*columns, times.to_pylist(), strict=True):
-            add(group, (topic, number), log_offset, time_ms)
-    for log_offset, written in ended:
-        group, topic, number = written.key
-        if written.offset is not None:
-            add(group, (topic, number), log_offset, written.made_ms)
-    for places in found.values():
-        for each in places.values():
-            if any(after < before for before, after in pairwise(each.offsets)):
-                order = sorted(range(len(each.offsets)), key=each.offsets.__getitem__)
-                each.times_ms = [each.times_ms[number] for number in order]
-                each.offsets.sort()
-    return {group: list(places.values()) for group, places in found.items()}
+        rows.append(pa.table([*(plain.column(name) for name in columns[:-1]), times], names=columns).cast(_COMMITS))
+    late = [(*written.key, at, written.made_ms) for at, written in ended if written.offset is not None]
+    if late:
+        rows.append(pa.table([list(column) for column in zip(*late, strict=True)], schema=_COMMITS))
+    table = pa.concat_tables(rows).sort_by([(name, "ascending") for name in columns[:-1]])
+    if not table.num_rows:
+        return {}
+    codes = [pc.rank(table[name], tiebreaker="dense").to_numpy() for name in columns[:2]]
+    numbers, offsets, times_ms = (table[name].to_numpy() for name in columns[2:])
+    changes = (np.diff(codes[0]) != 0) | (np.diff(codes[1]) != 0) | (np.diff(numbers) != 0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
+    places = table.select(columns[:3]).take(starts[:-1]).to_pylist()
+    found: dict[str, list[_Commits]] = {}
+    for place, begin, end in zip(places, starts, starts[1:], strict=False):
+        partition = (place["topic"], place["partition"])
+        found.setdefault(place["group_id"], []).append(_Commits(partition, offsets[begin:end], times_ms[begin:end]))
+    return found
+
+
+_COMMITS = pa.schema(
+    [("group_id", pa.string()), ("topic", pa.string()), ("partition", pa.int64()), ("log_offset", pa.int64()),
+     ("time_ms", pa.int64())]
+)  # fmt: skip

@@ -58,12 +58,12 @@ class Watcher:
         self.why: str | None = None
         self._settings = settings
         self._reading = reading
+        reading.topic_names = lambda: names_from_broker(bootstrap, settings)
         self._health = health
         self._interval_s = interval_s
         self._now_ms = now_ms
         self._next: dict[int, int] = {}
         self._has_read_all = False
-        self._asked_names: set[str] = set()
         self._refreshed_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -115,7 +115,6 @@ class Watcher:
             cluster.refresh()
             self._refreshed_s = time.monotonic()
         self._read(cluster)
-        self._name_topics()
         places = self._reading.places()
         bounds = cluster.bounds(places)
         self._reading.ended(bounds, self._now_ms())
@@ -174,10 +173,3 @@ class Watcher:
             return True
         self._next[number] = self._reading.take(number, data, offset)
         return self._next[number] > offset
-
-    def _name_topics(self) -> None:
-        """Groups of the consumer protocol log topic ids. A name is asked for once."""
-        unknown = self._reading.unknown_ids() - self._asked_names
-        if unknown:
-            self._reading.names.update(names_from_broker(self.bootstrap, self._settings))
-            self._asked_names |= unknown - self._reading.names.keys()

@@ -142,6 +142,40 @@ def test_epochs_record_by_record() -> None:
     assert history.unreached() == []
 
 
+def test_a_topics_name_is_asked_for_before_its_id_is_used() -> None:
+    """A member whose target was read under the topic's id, and its assignment under the name, would never reach its
+    epoch. What cannot be named keeps its id, also when somebody could name it later.
+    """
+    story = golden_story()
+    data = next(GOLDEN_LOG.glob("**/*.log")).read_bytes()
+    expected = list(
+        epoch_rebalances(epochs(Log(GOLDEN_LOG).rows, story.topic_ids, SESSION_MS), Log(GOLDEN_LOG).commits)
+    )
+    asked: list[int] = []
+
+    def names() -> dict[str, str]:
+        asked.append(1)
+        return story.topic_ids
+
+    for piece in (len(data), 2_000):
+        found = reading()
+        found.session_ms, found.topic_names = SESSION_MS, names
+        asked.clear()
+        at = offset = 0
+        while at < len(data):
+            before, offset = offset, found.take(0, data[at : at + piece], offset)
+            at = position(data, offset) if offset > before else len(data)
+        rows = found.view(expected[-1].began_ms or 0).groups["shop"].rebalances
+        assert [(row.outcome, row.ended_ms) for row in rows] == [(row.outcome, row.ended_ms) for row in expected]
+        assert 1 <= len(asked) <= len(story.topic_ids)
+    nameless = reading()
+    nameless.take(0, data, 0)
+    nameless.topic_names = names
+    asked.clear()
+    assert nameless.take(0, data, 0) > 0
+    assert not asked
+
+
 def test_what_there_is_no_room_for_is_counted(world: tuple[World, Path]) -> None:
     everything = reading()
     fill(everything, world[1], 1 << 20)
