@@ -76,7 +76,7 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
 )
 @click.option("--log-format", default="auto", type=click.Choice(["auto", "console", "json"]), help="Of its log lines.")
 def exporter(**given: Any) -> None:
-    """Serve who is behind in a Kafka cluster: metrics for Prometheus, and a live page.
+    """Serve metrics of any Kafka cluster's groups, and a live page.
 
     Reads the offsets log (`__consumer_offsets`) without joining a group, follows it, and asks where partitions end.
     Status, lag and causes are those of `coordinatord lag` and `pipeline run`, by the same rules.

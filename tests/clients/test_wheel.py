@@ -256,9 +256,13 @@ def test_the_wheel_has_every_module_and_nothing_else(tmp_path: Path, environment
 
 
 def files(folder: str) -> Iterator[Path]:
-    """The modules of a folder, also generated ones, its marks of typed packages, what the codecs were made from, and
-    recorded stories.
+    """The modules of a folder, also generated ones, its marks of typed packages, what the codecs were made from, the
+    live page, and recorded stories.
     """
     for path in (REPOSITORY / folder).rglob("*"):
-        if path.suffix == ".py" or path.name in ("py.typed", "made_from.txt") or path.parent.name == "stories":
+        if (
+            path.suffix == ".py"
+            or path.name in ("py.typed", "made_from.txt", "live.html")
+            or path.parent.name == "stories"
+        ):
             yield path

@@ -56,7 +56,7 @@ def position(data: bytes, offset: int) -> int:
     return next((at for at, header in iterate_batches(data) if header.base_offset >= offset), len(data))
 
 
-@pytest.fixture(scope="module", params=(1, 2))
+@pytest.fixture(scope="module", params=(2,))
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Path]:
     found = World(request.param)
     directory = tmp_path_factory.mktemp(f"seed-{request.param}")
