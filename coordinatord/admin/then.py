@@ -13,7 +13,7 @@ from coordinatord.admin.connection import AdminError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.pipeline.decode.kinds import OFFSET_COMMITS, TRANSACTION_MARKERS
 from coordinatord.pipeline.lag.fold import Fold, Written
-from coordinatord.pipeline.lag.looks import chunks
+from coordinatord.pipeline.lag.share import chunks
 from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
 from coordinatord.pipeline.source.options import read_options
 from coordinatord.pipeline.source.ranges import read

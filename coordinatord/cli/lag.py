@@ -7,7 +7,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from coordinatord.cli.tables import lines, number
 
 SMALL_BYTES = 2 << 20
 """A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
+MOST_WORKERS = 8
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
 
@@ -107,7 +108,8 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     if ends is not None and not Path(ends).is_dir():
         check_address("--end-offsets", ends, or_else="a broker's log directory")
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
-    return Looks(read_options(options), ends, broker_settings(broker), rules)
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Looks(read_options(options), ends, broker_settings(broker), rules, min(workers, MOST_WORKERS))
 
 
 def _check_known(groups: Sequence[str], found: Any) -> None:
@@ -143,30 +145,12 @@ def _csv(rows: Sequence[Any]) -> str:
 
 def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
     """The groups, the most urgent first; with their partitions if they were asked for."""
-    from coordinatord.pipeline.analysis.status import ALARMING
-
     if not found.groups:
         yield f"No group has committed an offset ({found.records:,} records)."
         return
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(found.at_ms / 1000))
-    urgent = sum(row.status in ALARMING for row in found.groups)
-    yield f"{at}Z  {len(found.groups):,} groups, {urgent:,} of them need somebody"
+    yield headline(found.at_ms, found.groups)
     yield ""
-    yield from lines(
-        ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "WHY"),
-        (
-            (
-                row.group_id,
-                row.status,
-                number(row.lag),
-                _time_lag(row.max_time_lag_ms, row.max_time_lag_method),
-                number(found.members.get(row.group_id)),
-                _duration(None if row.last_commit_ms is None else found.at_ms - row.last_commit_ms, " ago"),
-                row.why,
-            )
-            for row in found.groups
-        ),
-    )
+    yield from group_lines(found.at_ms, found.groups, found.members)
     if with_partitions:
         yield ""
         yield from lines(
@@ -186,6 +170,35 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
                 for row in found.rows
             ),
         )
+
+
+def headline(at_ms: int, groups: Sequence[Any]) -> str:
+    """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
+    from coordinatord.pipeline.analysis.status import ALARMING
+
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_ms / 1000))
+    urgent = sum(row.status in ALARMING for row in groups)
+    count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
+    return f"{at}Z  {count}, {urgent:,} of them need somebody" if urgent else f"{at}Z  {count}; none needs anybody"
+
+
+def group_lines(at_ms: int, groups: Sequence[Any], members: Mapping[str, int]) -> Iterator[str]:
+    """The groups as a table. `groups` are analysis.groups.GroupNow, `members` counts by group."""
+    yield from lines(
+        ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "WHY"),
+        (
+            (
+                row.group_id,
+                row.status,
+                number(row.lag),
+                _time_lag(row.max_time_lag_ms, row.max_time_lag_method),
+                number(members.get(row.group_id)),
+                _duration(None if row.last_commit_ms is None else at_ms - row.last_commit_ms, " ago"),
+                row.why,
+            )
+            for row in groups
+        ),
+    )
 
 
 def _time_lag(ms: int | None, method: str) -> str:

@@ -151,7 +151,7 @@ def test_watch(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("coordinatord.cli.lag.time.sleep", wait)
     told = lag("--source", world[1], "--watch", "--interval", "7", "looping")
     assert waited == [7, 7, 7]
-    assert told.count("1 groups, 1 of them need somebody") == 3
+    assert told.count("1 group, 1 of them need somebody") == 3
     assert told.endswith("stopped\n")
     assert "no group nobody" in lag("--source", world[1], "--watch", "nobody", status=1)
 
@@ -180,3 +180,27 @@ def test_from_a_broker(tmp_path: Path) -> None:
         [row] = json.loads(lag("--bootstrap", daemon.bootstrap, "--json"))
         assert (row["group_id"], row["committed_offset"], row["end_offset"], row["lag"]) == ("billing", 4, 10, 6)
         assert (row["time_lag_ms"], row["time_lag_method"], row["status"]) == (None, "unknown", "behind")
+
+
+def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
+    from coordinatord.cli.lag import headline
+    from coordinatord.pipeline.analysis.groups import GroupNow
+
+    def group(status: str) -> GroupNow:
+        return GroupNow("g", status, "", 0, 1, 0, 0, 0, "exact", 1, None)
+
+    assert headline(0, [group("ok")]) == "1970-01-01 00:00:00Z  1 group; none needs anybody"
+    assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them need somebody")
+
+
+def test_several_processes_find_the_same(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from coordinatord.pipeline.lag import share
+    from coordinatord.pipeline.lag.fold import KINDS
+    from coordinatord.pipeline.source.options import read_options
+
+    options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
+    one = looks.Looks(options, world[1], {}).look(world[0].now_ms)
+    monkeypatch.setattr(share, "WORTH_BYTES", 0)
+    two = looks.Looks(options, world[1], {}, workers=2).look(world[0].now_ms)
+    assert (two.rows, two.groups, two.members, two.records) == (one.rows, one.groups, one.members, one.records)
+    assert len(one.rows) > 10

@@ -76,6 +76,34 @@ class Trail:
         self.recent.append(commit)
         self._mark(commit)
 
+    def add_all(self, commits: Sequence[Commit]) -> None:
+        """`add` of each, for millions of them: what mostly happens is done here, with nothing looked up twice."""
+        last, window_ms, marks = self.last, self.window_ms, self.marks
+        if last is None and commits:
+            self.add(commits[0])
+            commits, last = commits[1:], commits[0]
+        for commit in commits:
+            assert last is not None
+            offset, time_ms, _ = commit
+            if 3 * (time_ms - last[1]) > window_ms:
+                self.silences.append((last[1], time_ms))
+            if offset == last[0]:
+                self.count_here += 1
+            elif offset > last[0] and not self.falls and STANDS * (time_ms - self.moved_ms) < window_ms:
+                self.moved_ms, self.count_here = time_ms, 1
+            else:
+                self._move(last[0], offset, time_ms)
+            last = commit
+            marks.append(commit)
+            since_ms = time_ms - window_ms
+            while len(marks) > 1 and marks[1][1] <= since_ms:
+                marks.popleft()
+            if len(marks) > MARKS:
+                self._thin(commit)
+                marks = self.marks
+        self.last = last
+        self.recent.extend(commits[-burrow.WINDOW :])
+
     def _move(self, before: int, offset: int, time_ms: int) -> None:
         if STANDS * (time_ms - self.moved_ms) >= self.window_ms:
             self.stood = (before, self.moved_ms, time_ms)
@@ -93,13 +121,16 @@ class Trail:
         while len(marks) > 1 and marks[1].time_ms <= since_ms:
             marks.popleft()
         if len(marks) > MARKS:
-            kept = [marks[0]]
-            for each in marks:
-                if SHARE * (each.time_ms - kept[-1].time_ms) >= self.window_ms:
-                    kept.append(each)
-            if kept[-1] is not commit:
-                kept.append(commit)
-            self.marks = deque(kept[-MARKS:])
+            self._thin(commit)
+
+    def _thin(self, commit: Commit) -> None:
+        kept = [self.marks[0]]
+        for each in self.marks:
+            if SHARE * (each.time_ms - kept[-1].time_ms) >= self.window_ms:
+                kept.append(each)
+        if kept[-1] is not commit:
+            kept.append(commit)
+        self.marks = deque(kept[-MARKS:])
 
     def window(self, since_ms: int) -> Sequence[Commit]:
         """Commits since then, a part of them if they are many, and the last one before: its position at that time."""

@@ -5,8 +5,10 @@ A group has one log, a partition of `__consumer_offsets`, so that logs can be fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,9 @@ COMMIT_COLUMNS = (
 )  # fmt: skip
 
 Key = tuple[str, str, int]
+
+_COMMIT: Callable[[Any], Commit] = partial(tuple.__new__, Commit)
+"""Makes a commit of a tuple, without a call of Python's for each."""
 
 
 class Written(NamedTuple):
@@ -154,14 +159,21 @@ class Fold:
         offsets = pc.fill_null(batch.column("committed_offset"), -1).to_numpy()
         last = np.zeros(len(keys), np.int64)
         np.maximum.at(last, at, batch.column("log_offset").to_numpy())
-        for number, offset, time_ms in zip(at.tolist(), offsets.tolist(), made_ms.to_numpy().tolist(), strict=True):
-            trail = trails[number]
-            if offset < 0:
+        order = np.argsort(at, kind="stable")
+        bounds = np.searchsorted(at, np.arange(len(keys) + 1), sorter=order).tolist()
+        offsets, times = offsets[order], made_ms.to_numpy()[order]
+        commits = list(map(_COMMIT, zip(offsets.tolist(), times.tolist(), repeat(None), strict=False)))
+        for number in range(len(keys)):
+            begin, end = bounds[number], bounds[number + 1]
+            gone = np.flatnonzero(offsets[begin:end] < 0)
+            if len(gone):  # what was committed before a tombstone does not count
+                begin += int(gone[-1]) + 1
                 trails[number] = None
-                continue
-            if trail is None:
-                trail = trails[number] = Trail(self.window_ms)
-            trail.add(Commit(offset, time_ms, None))
+            if begin < end:
+                trail = trails[number]
+                if trail is None:
+                    trail = trails[number] = Trail(self.window_ms)
+                trail.add_all(commits[begin:end])
         for key, trail, log_offset in zip(keys, trails, last.tolist(), strict=True):
             self._effective[key] = log_offset
             if trail is None:

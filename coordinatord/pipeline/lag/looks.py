@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow.compute as pc
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
@@ -17,10 +15,10 @@ from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.lag.fold import Fold, Known
-from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.lag.share import Part, fold_all
+from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail
 from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories, record_time
 from coordinatord.pipeline.source.options import Options
-from coordinatord.pipeline.source.ranges import KindBatch, read
 from coordinatord.pipeline.source.tail import FileTail, Position, check_kept
 from coordinatord.pipeline.source.topic_names import names_from_broker, names_in_directories
 
@@ -50,6 +48,8 @@ class Looks:
     ends: str | None
     broker: Mapping[str, Any] = field(repr=False)
     rules: Rules = field(default_factory=Rules)
+    workers: int = 1
+    """Processes that share the logs if there is much to read."""
     _folds: dict[str, Fold] = field(default_factory=dict)
     _position: Position = field(default_factory=dict)
     _samples: dict[TopicPartition, list[Point]] = field(default_factory=dict)
@@ -76,16 +76,15 @@ class Looks:
         start = check_kept(self._position, ends, fail=True)
         if isinstance(tail, BrokerTail) and not start:
             start = tail.begins()
+        by_log: dict[str, list[Part]] = {}
         for part in tail.plan(start, ends):
-            if isinstance(part, BrokerRange):
-                name, batches = f"{self.options.topic}-{part.partition}", read_fetched(part, self.options.wanted)
-            else:
-                name, batches = part.log.name, read(part, self.options.wanted)
-            fold = self._folds.get(name)
-            if fold is None:
-                fold = self._folds[name] = Fold(self.rules.window_ms)
-            for chunk in chunks(batches):
-                fold.take(chunk)
+            name = f"{self.options.topic}-{part.partition}" if isinstance(part, BrokerRange) else part.log.name
+            by_log.setdefault(name, []).append(part)
+        tasks = [
+            (self._folds.get(name) or Fold(self.rules.window_ms), parts, self.options.wanted)
+            for name, parts in by_log.items()
+        ]
+        self._folds.update(zip(by_log, fold_all(tasks, self.workers), strict=True))
         self._position = {**start, **ends}
 
     @property
@@ -145,19 +144,3 @@ class Looks:
             if bootstrap is not None:
                 self._names |= names_from_broker(bootstrap, self.broker)
         return told | self._names
-
-
-def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:
-    """Batches whose offsets overlap, which come kind by kind, together."""
-    chunk: list[KindBatch] = []
-    last = -1
-    for kind, batch in batches:
-        offsets = batch.column("log_offset")
-        bounds = pc.min_max(offsets).as_py()
-        if chunk and bounds["min"] is not None and bounds["min"] > last:
-            yield chunk
-            chunk = []
-        chunk.append((kind, batch))
-        last = max(last, -1 if bounds["max"] is None else bounds["max"])
-    if chunk:
-        yield chunk

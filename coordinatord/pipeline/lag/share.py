@@ -1,0 +1,58 @@
+"""The logs of a large first look, shared by several processes: logs are folded independently of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pyarrow.compute as pc
+
+from coordinatord.pipeline.decode.wanted import Wanted
+from coordinatord.pipeline.lag.fold import Fold
+from coordinatord.pipeline.source.broker import BrokerRange, read_fetched
+from coordinatord.pipeline.source.ranges import KindBatch, Range, read
+
+Part = Range | BrokerRange
+Task = tuple[Fold, Sequence[Part], Wanted]
+
+WORTH_BYTES = 24 << 20
+"""From so many bytes on, a second process is worth its start."""
+
+
+def fold_all(tasks: Sequence[Task], workers: int) -> list[Fold]:
+    """The folds with what their parts of the log add. SourceError."""
+    sizes = [sum(part.bytes for part in parts) for _, parts, _ in tasks]
+    count = min(workers, len(tasks))
+    if count < 2 or sum(sizes) < WORTH_BYTES:
+        return [_folded(task) for task in tasks]
+    largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
+    # Not forked: threads of a client or of Arrow may hold locks.
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+        asked = {number: pool.submit(_folded, tasks[number]) for number in largest_first}
+        return [asked[number].result() for number in range(len(tasks))]
+
+
+def _folded(task: Task) -> Fold:
+    fold, parts, wanted = task
+    for part in parts:
+        batches = read_fetched(part, wanted) if isinstance(part, BrokerRange) else read(part, wanted)
+        for chunk in chunks(batches):
+            fold.take(chunk)
+    return fold
+
+
+def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:
+    """Batches whose offsets overlap, which come kind by kind, together."""
+    chunk: list[KindBatch] = []
+    last = -1
+    for kind, batch in batches:
+        offsets = batch.column("log_offset")
+        bounds = pc.min_max(offsets).as_py()
+        if chunk and bounds["min"] is not None and bounds["min"] > last:
+            yield chunk
+            chunk = []
+        chunk.append((kind, batch))
+        last = max(last, -1 if bounds["max"] is None else bounds["max"])
+    if chunk:
+        yield chunk
