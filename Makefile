@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./data
+OUT ?= ./lag
 
 # COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
 COMPILED ?=
@@ -25,7 +26,7 @@ GENERATE := $(BIN)/python -m kafka_wire generate
 
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile
 
-.PHONY: help run demo test lint bench bench-quick compiled generate format clean
+.PHONY: help run demo pipeline test lint bench bench-quick compiled generate format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +68,13 @@ $(VENV)/.spark: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,spark]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
+# What `make pipeline` needs. Java first: nobody downloads Spark to be told that there is none.
+$(VENV)/.pipeline: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import runpy, sys; sys.exit(runpy.run_path("coordinatord/pipeline/source/java.py")["java_problem"]())'
+	@echo "installing Spark into $(VENV): 0.6 GB to download, 1.2 GB on disk (make pipeline, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,plot]'
+	@touch $@ $(VENV)/.run
+
 $(VENV)/.compile: pyproject.toml | $(BIN)/python
 	@echo "installing mypyc into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
@@ -98,6 +106,12 @@ compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules ar
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(GENERATE)
 	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
+
+pipeline: $(VENV)/.pipeline ## who is behind, from the log of any cluster: SOURCE=DIR or BOOTSTRAP=HOST:PORT, OUT=./lag
+	@test -n "$(SOURCE)$(BOOTSTRAP)" || { echo "Say where the log is: make pipeline SOURCE=/var/lib/kafka/data, or BOOTSTRAP=broker:9092"; exit 2; }
+	@$(GENERATE)
+	@$(BIN)/python -m coordinatord pipeline run $(if $(SOURCE),--source "$(SOURCE)",--bootstrap "$(BOOTSTRAP)") --out "$(OUT)" $(ARGS)
+	@$(BIN)/python -m coordinatord pipeline report --out "$(OUT)" --html "$(OUT)/lag.html"
 
 demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing lost
 	@$(GENERATE)

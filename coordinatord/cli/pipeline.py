@@ -7,6 +7,8 @@ import shlex
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,16 @@ QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
+FEW_RECORDS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For a log that takes less time to read than code for many records takes to compile."""
+MOST_URGENT = 20
+"""Groups that a run names at its end."""
 SPARK_LOG = "spark.log"
 """In OUT: what Spark has to say. Of use only when it fails."""
 
@@ -59,9 +71,14 @@ def run(**given: Any) -> None:
         check_followers(given)
         extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
-            check_run(job, progress)
+            amount = check_run(job, progress)
+            if amount.is_small and not given["follow"]:
+                job = replace(job, is_small=True)
+                extra |= FEW_RECORDS
+            if amount.is_tiny and not given["follow"]:
+                os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
-            spark = start_spark(job.out / SPARK_LOG, **QUIET, **extra)
+            spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra))
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
                 summary = run_pipeline(spark, job, now_ms=int(time.time() * 1000), progress=progress)
@@ -70,14 +87,38 @@ def run(**given: Any) -> None:
             return
     except SourceError as error:
         fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
-    click.echo(f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; tables in {job.out / 'tables'}:")
-    for name, count in summary.rows.items():
-        click.echo(f"  {name:<16}{count:>12,} rows")
+    count = len(summary.rows)
+    click.echo(
+        f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "
+        f"{count} table{'' if count == 1 else 's'} in {job.out / 'tables'}"
+    )
+    if job.format != "delta" and "group_status" in summary.rows:
+        for line in _who_needs_somebody(job.out):
+            click.echo(line)
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         click.echo(
             f"{quarantined:,} pieces of the log could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True
         )
+
+
+def _who_needs_somebody(out: Path) -> Iterator[str]:
+    """What `coordinatord lag` would say of the urgent groups; the page has the others."""
+    from coordinatord.cli.lag import group_lines, headline
+    from coordinatord.pipeline.analysis.status import ALARMING
+    from coordinatord.pipeline.report.read import read_groups
+
+    at_ms, groups, members = read_groups(out)
+    urgent = [row for row in groups if row.status in ALARMING]
+    yield ""
+    yield headline(at_ms, groups)
+    if urgent:
+        yield ""
+        yield from group_lines(at_ms, urgent[:MOST_URGENT], members)
+    if len(urgent) > MOST_URGENT:
+        yield f"and {len(urgent) - MOST_URGENT:,} more"
+    yield ""
+    yield f"All groups as a page: coordinatord pipeline report --out {shlex.quote(str(out))} --html lag.html"
 
 
 def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:

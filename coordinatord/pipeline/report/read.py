@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinatord.pipeline.analysis import urgent
+from coordinatord.pipeline.analysis.groups import GroupNow, urgency
 from coordinatord.pipeline.analysis.members import Event
 from coordinatord.pipeline.run.state import find_state
 from coordinatord.pipeline.source.segments import SourceError
@@ -94,6 +95,18 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     tables.held = _held(out, tables.shown)
     tables.events = _events(out)
     return tables
+
+
+def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
+    """The time of the tables, the groups' rows, the most urgent first, and how many members each has. SourceError."""
+    state = find_state(out)
+    if state is None:
+        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
+    groups = [GroupNow(**{name: row[name] for name in GroupNow._fields}) for row in _rows(out, "group_status")]
+    members: dict[str, int] = {}
+    for row in _rows(out, "members", ("group_id", "until_ms")):
+        members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
+    return int(state["at_ms"]), sorted(groups, key=urgency), members
 
 
 def _trouble(out: Path, at_ms: int) -> dict[str, list[Event]]:

@@ -9,42 +9,36 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.amount import Amount, in_directories, of_broker
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.state import read_state
-from coordinatord.pipeline.source.broker import BrokerTail
-from coordinatord.pipeline.source.options import PATIENCE_S, Options, check_address, read_options
-from coordinatord.pipeline.source.segments import SourceError, find_logs
+from coordinatord.pipeline.source.options import PATIENCE_S, check_address, read_options
+from coordinatord.pipeline.source.segments import SourceError
 
 QUICKLY_S = 3
 """A reachable broker answers within this time. For a slower one, the user is told of the wait."""
 
+Answer = TypeVar("Answer")
 
-def check_run(job: Job, progress: Progress) -> None:
-    """Raises SourceError if the run would end with one."""
+
+def check_run(job: Job, progress: Progress) -> Amount:
+    """How much there is to read, at most. Raises SourceError if the run would end with one."""
     progress.stage("looking at the source")
     options = read_options(job.source.options)
     if options.bootstrap is None:
-        _check_logs(options)
+        amount = in_directories(options)
     else:
-        _patiently(lambda patience_s: BrokerTail(replace(options, patience_s=patience_s)).ends(), progress)
+        amount = _patiently(lambda patience_s: of_broker(replace(options, patience_s=patience_s)), progress)
     if job.end_offsets is not None and not job.log_directories:
         check_address("--end-offsets", job.end_offsets, or_else="a broker's log directory")
         if job.end_offsets != options.bootstrap:
             _patiently(lambda patience_s: _connect(job, patience_s), progress)
     check_out(job.out)
-
-
-def _check_logs(options: Options) -> None:
-    try:
-        for log in find_logs(options.paths, options.topic, options.partitions):
-            for segment in log.segments():
-                if not os.access(segment.path, os.R_OK):
-                    raise SourceError(f"this user may not read {segment.path}")
-    except OSError as error:
-        raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+    return amount
 
 
 def _connect(job: Job, patience_s: int) -> None:
@@ -55,15 +49,15 @@ def _connect(job: Job, patience_s: int) -> None:
         """It answers."""
 
 
-def _patiently(ask: Callable[[int], object], progress: Progress) -> None:
+def _patiently(ask: Callable[[int], Answer], progress: Progress) -> Answer:
     began_s = time.monotonic()
     try:
-        ask(QUICKLY_S)
+        return ask(QUICKLY_S)
     except SourceError as error:
         if time.monotonic() - began_s < QUICKLY_S / 2:
             raise  # it failed without waiting: another attempt would not help
         progress.stage(f"{error}; asking again for {PATIENCE_S} s")
-        ask(PATIENCE_S)
+        return ask(PATIENCE_S)
 
 
 def check_out(out: Path) -> None:

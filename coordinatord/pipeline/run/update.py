@@ -22,10 +22,11 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,8 +34,19 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.amount import amount_of
 from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
-from coordinatord.pipeline.run.ingest import Job, keep, merge_ends, put, source_error_of, staging, stream
+from coordinatord.pipeline.run.ingest import (
+    Job,
+    keep,
+    keep_small,
+    merge_ends,
+    put,
+    source_error_of,
+    staging,
+    stream,
+    write_buckets,
+)
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
@@ -75,6 +87,8 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
     job.out.mkdir(parents=True, exist_ok=True)
     with alone(job.out):
         check_state(job)
+        if job.is_small is None:
+            job = replace(job, is_small=amount_of(job).is_small)
         progress.stage("reading the log")
         _ingest(spark, job, summary, now_ms, progress)
         refresh(spark, job, summary, now_ms, progress)
@@ -84,7 +98,7 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
 
 def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
     def write(rows: DataFrame, batch: int) -> None:
-        summary.count(keep(rows, batch, job.out))
+        summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
 
     query = (
         stream(spark, job, now_ms)
@@ -142,7 +156,7 @@ def refresh(
             is_whole = TABLES[name].depends_on_time or not path.exists()
             _build(job, name, everything if is_whole else something)
             if with_counts:
-                summary.rows[name] = read_table(spark, job.out, name, job.format).count()
+                summary.rows[name] = _count(spark, job, name)
     finally:
         everything.release()
         something.release()
@@ -218,17 +232,29 @@ def _build(job: Job, name: str, inputs: Inputs) -> None:
     buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
     if buckets:
         rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
-        _replace(rows, job.out / "tables" / name, buckets, job.format)
+        _replace(rows, job.out / "tables" / name, buckets, job)
 
 
-def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], form: str) -> None:
+def _count(spark: SparkSession, job: Job, name: str) -> int:
+    """The rows of a table, by its files' footers: Spark would start a job for it."""
+    if job.format == "delta":
+        return int(read_table(spark, job.out, name, job.format).count())
+    files = (job.out / "tables" / name).glob("bucket=*/*.parquet")
+    return sum(int(parquet.read_metadata(file).num_rows) for file in files)
+
+
+def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) -> None:
     """Replace the rows of these buckets."""
-    if form == "delta":
+    if job.format == "delta":
         where = f"bucket in ({', '.join(map(str, buckets))})"
         rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
         return
     staged = path.with_name(f"_{path.name}")
-    rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    if job.is_small:
+        table = rows.toArrow()
+        write_buckets(table.drop_columns(["bucket"]), table.column("bucket"), staged)
+    else:
+        rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
     path.mkdir(parents=True, exist_ok=True)
     for bucket in buckets:
         old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.cli.pipeline import FEW_RECORDS
+
 # The quick tests' environment has no Spark; a run of `-m spark` that finds no test fails.
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -26,12 +28,11 @@ elif importlib.util.find_spec("delta") is None:
     collect_ignore = ["test_delta.py"]
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = {
+SETTINGS = FEW_RECORDS | {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.driver.host": "127.0.0.1",

@@ -1,0 +1,60 @@
+"""How much a log has: what is small is read and written in fewer and simpler queries."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.source.broker import BrokerTail
+from coordinatord.pipeline.source.options import Options, read_options
+from coordinatord.pipeline.source.segments import SourceError, find_logs
+
+SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
+TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much a log has: bytes in directories, or a broker's offsets. The other one is 0."""
+
+    bytes: int = 0
+    offsets: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether Spark would take longer to prepare for many records than these few take."""
+        return self.bytes <= SMALL_BYTES and self.offsets <= SMALL_OFFSETS
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether plain Python decodes it sooner than numba is loaded."""
+        return self.bytes <= TINY_BYTES and self.offsets <= TINY_OFFSETS
+
+
+def amount_of(job: Job) -> Amount:
+    """How much a job has to read, at most. SourceError."""
+    options = read_options(job.source.options)
+    return in_directories(options) if options.bootstrap is None else of_broker(options)
+
+
+def of_broker(options: Options) -> Amount:
+    """The offsets between the bounds of a broker's log. SourceError."""
+    tail = BrokerTail(options)
+    ends = tail.ends()
+    begins = tail.begins()
+    return Amount(offsets=sum(max(0, end - begins.get(name, 0)) for name, end in ends.items()))
+
+
+def in_directories(options: Options) -> Amount:
+    """The bytes of the segments. SourceError if one cannot be read."""
+    total = 0
+    try:
+        for log in find_logs(options.paths, options.topic, options.partitions):
+            for segment in log.segments():
+                if not os.access(segment.path, os.R_OK):
+                    raise SourceError(f"this user may not read {segment.path}")
+                total += segment.size
+    except OSError as error:
+        raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+    return Amount(bytes=total)
