@@ -48,10 +48,10 @@ class Moves:
         self._loading[partition] += 1
 
     async def end_loading(self, group_id: str) -> None:
-        """It is loaded; returns when it is."""
+        """It is loaded; returns when it is. A restart in between has loaded it, too."""
         partition = self._node.coordinator.partitions.of(group_id)
         if not self._loading[partition]:
-            raise not_now(f"The coordinator of group {group_id} is not being loaded.")
+            return
         self._loading[partition] -= 1
         if not self._loading[partition]:
             await self._load(partition)

@@ -47,7 +47,10 @@ class Fault:
 
         times = "once" if count == 1 else f"{count} times"
         what = f"{self._last['told']}: hit {times}"
-        return Looking(self._link, what, look, lambda hits: hits >= count, timeout).waited()
+        return Looking(self._link, what, look, lambda hits: hits >= count, timeout, self._hits_told).waited()
+
+    def _hits_told(self, hits: int) -> str:
+        return f"{hits} hit{'s' if hits != 1 else ''}; in its block there came {self._came()}"
 
     def release(self, count: int | None = None) -> int:
         """Let requests go on that it has stopped, the first ones first; without a number, all. Returns how many."""
@@ -83,8 +86,8 @@ class Fault:
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         self.__exit__(kind, error, trace)
 
-    def _never_fired(self) -> str:
-        """What came instead."""
+    def _came(self) -> str:
+        """What has come meanwhile."""
         came = []
         for client, counts in sorted(self._link.call("last_requests")["counts"].items()):
             if client == NO_FAULT_FOR:
@@ -94,9 +97,12 @@ class Fault:
             told = ", ".join(f"{count} {api}" for api, count in sorted(new.items()) if count)
             if told:
                 came.append(f"from {client or 'a client without an id'} {told}")
+        return "; ".join(came) or "no requests"
+
+    def _never_fired(self) -> str:
         matched = self._last["matched"]
         why = f"{matched} requests matched, and none was its turn" if matched else "no request matched"
         return (
             f"This fault has never fired: {self._last['told']}; {why}. In its block there came "
-            f"{'; '.join(came) or 'no requests'}. With optional=True that is fine."
+            f"{self._came()}. With optional=True that is fine."
         )

@@ -45,11 +45,15 @@ class Kafka:
         Kafka's names, on top of those of tests (settings.py). `seed` decides which requests faults with a probability
         hit. `data_dir`: without it the data is gone with the server. Raises KafkaError for what cannot be used.
         """
+        if topics is not None and not isinstance(topics, Mapping):
+            raise KafkaError(f"topics= says how many partitions each topic has, {{'orders': 4}}, not {topics!r}.")
         self._topics = dict(topics or {})
+        self._runs = False
         directory = Path(data_dir) if data_dir is not None else None
         self._server = server_for(where, dict(settings or {}), seed, directory)
-        self._wire = Wire(lambda: self._server.own_address)
+        self._wire = Wire(self._own_address)
         self._made: list[str] = []
+        self._kept: set[str] = set()
         self._before: set[str] = set()
         self._used: set[str] = set()
         self._used_groups: dict[str, None] = {}
@@ -58,13 +62,16 @@ class Kafka:
     # Start and stop
 
     def start(self) -> Self:
-        """Returns when clients can connect and the topics are there."""
+        """Returns when clients can connect and the topics are there. What was stopped starts with what it had."""
         self._server.start()
+        self._runs = True
         try:
             if self.is_elsewhere:
                 self._before = self._wire.topics()
             for name, partitions in self._topics.items():
-                self.create_topic(name, partitions)
+                if self.is_elsewhere or name not in self._kept:
+                    self.create_topic(name, partitions)
+                    self._kept.add(name)
         except BaseException:
             self.stop()
             raise
@@ -76,6 +83,7 @@ class Kafka:
             if self.is_elsewhere:
                 self._clean_up()
         finally:
+            self._runs = False
             self._made.clear()
             self._used.clear()
             self._wire.close()
@@ -123,10 +131,20 @@ class Kafka:
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT."""
-        host, port = self._server.address
-        if not port:
-            raise KafkaError("The server does not run: use `with Kafka() as kafka:`.")
+        host, port = self._address()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _address(self) -> tuple[str, int]:
+        self._must_run()
+        return self._server.address
+
+    def _own_address(self) -> tuple[str, int]:
+        self._must_run()
+        return self._server.own_address
+
+    def _must_run(self) -> None:
+        if not self._runs:
+            raise KafkaError("The server does not run: use `with Kafka() as kafka:`.")
 
     @property
     def security_dir(self) -> Path:
@@ -170,6 +188,8 @@ class Kafka:
         """Append values, to one partition or to all in turn; the topic is made if there is none. Bytes are taken as
         they are, text as UTF-8, None as a tombstone, anything else as JSON.
         """
+        if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
+            raise KafkaError(f"put takes a list of values: kafka.put({topic!r}, [{values!r}]).")
         encoded_key = key.encode() if isinstance(key, str) else key
         put = [(encoded_key, encoded(each), headers) for each in values]
         if self.is_elsewhere and topic not in self._made:
@@ -193,9 +213,11 @@ class Kafka:
     def records(
         self, topic: str, *, committed: bool = False, decode: Callable[[bytes], Any] | None = None
     ) -> list[Any]:
-        """The values of `messages`. With `decode` each is decoded: `decode=int`, `decode=json.loads`."""
+        """The values of `messages`. With `decode` each is decoded: `decode=int`, `decode=json.loads`. A tombstone stays
+        None.
+        """
         values = [each.value for each in self.messages(topic, committed=committed)]
-        return values if decode is None else [decode(each or b"") for each in values]
+        return values if decode is None else [None if each is None else decode(each) for each in values]
 
     def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """The next offset of each partition."""

@@ -71,7 +71,9 @@ class Looking(Generic[T]):
         look: Callable[[], tuple[int, T]],
         holds: Callable[[T], bool],
         timeout: float,
+        shown: Callable[[T], str] = str,
     ) -> None:
+        self._shown = shown
         self._link = link
         self._what = what
         self._look = look
@@ -107,7 +109,7 @@ class Looking(Generic[T]):
             await self._link.call_later("changed", since=version, timeout_ms=_milliseconds(left_s))
 
     def _not_in_time(self, found: T) -> NotInTime:
-        return NotInTime(f"{self._what}: not within {self._timeout:g} s. There is: {found}.")
+        return NotInTime(f"{self._what}: not within {self._timeout:g} s. There is: {self._shown(found)}.")
 
 
 def _milliseconds(seconds: float) -> int:

@@ -176,7 +176,7 @@ class Wire:
 
             self.patiently(look)
         elif error is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise KafkaError(f"Topic {name} cannot be made: {made.error_message or error.name}.")
+            raise KafkaError(f"Topic {name} cannot be made: {(made.error_message or error.name).rstrip('.')}.")
         return error
 
     def delete_topics(self, names: Sequence[str]) -> None:
