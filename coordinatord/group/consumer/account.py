@@ -335,7 +335,7 @@ def _owned(member: ConsumerMember) -> Target:
     found: dict[bytes, frozenset[int]] = {}
     for part in (member.assigned, member.revoking):
         for topic_id, partitions in part.items():
-            found[topic_id] = found.get(topic_id, frozenset()) | partitions.keys()
+            found[topic_id] = found.get(topic_id, frozenset()).union(partitions)  # `|` would make a set
     return found
 
 

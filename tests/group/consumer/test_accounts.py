@@ -391,6 +391,9 @@ def test_a_load_in_the_middle_opens_an_account_of_the_rest() -> None:
     assert {each: account.gave_up(each) for each in ("m1", "m2", "m3")} == {
         each: before.gave_up(each) for each in ("m1", "m2", "m3")
     }
+    shares = [share for targets in account.changed.values() for target in targets for share in target.values()]
+    assert shares
+    assert all(isinstance(share, frozenset) for share in shares), "what a compiled build insists on"
     settle(first, second, third)
     assert (the_only(world).is_resumed, the_only(world).outcome) == (True, Outcome.COMPLETED)
     world.restart()

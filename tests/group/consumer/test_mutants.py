@@ -13,6 +13,7 @@ def test_the_mistake_can_be_made(mutant: Mutant) -> None:
     compile(mutated(mutant), mutant.module, "exec")
 
 
+@pytest.mark.interpreted  # compiled modules are not loaded anew, and keep the classes of those that are
 @pytest.mark.parametrize("kind", CASES)
 def test_the_modules_as_they_are_are_found_in_order(kind: str) -> None:
     assert not noticed(None, kind)
