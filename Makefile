@@ -7,14 +7,16 @@ DATA ?= ./data
 OUT ?= ./lag
 
 # COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
+# `make run` takes that build by itself if it is there and no source is newer; COMPILED=0 keeps it from that.
 COMPILED ?=
+IN_COMPILED = data=$(DATA); case "$$data" in /*) ;; *) data="$$PWD/$$data" ;; esac; \
+	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && export PYTHONPATH="$$PWD/protocol" && exec "$$python"
 ifeq ($(COMPILED),1)
 BUILD := compiled
 DATA_DIR = "$$data"
 BENCH_OUT := --out ../../build/bench-compiled
 QUICK_HERE = $(QUICK) and not interpreted
-IN_TREE = data=$(DATA); case "$$data" in /*) ;; *) data="$$PWD/$$data" ;; esac; \
-	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && export PYTHONPATH="$$PWD/protocol" && exec "$$python"
+IN_TREE = $(IN_COMPILED)
 else
 DATA_DIR = $(DATA)
 QUICK_HERE = $(QUICK)
@@ -105,7 +107,18 @@ compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules ar
 
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(GENERATE)
+ifeq ($(COMPILED),)
+	@if test -f build/compiled/.stamp && test -z "$$(find setup.py pyproject.toml coordinatord protocol -type f \
+		-not -name '*.pyc' -newer build/compiled/.stamp)"; then \
+		echo "the compiled build (COMPILED=0: interpreted)"; \
+		$(IN_COMPILED) -m coordinatord serve --listen $(LISTEN) --data-dir "$$data"; \
+	else \
+		echo "interpreted (make compiled, once, with a C compiler: then this starts what it makes)"; \
+		$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR); \
+	fi
+else
 	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
+endif
 
 pipeline: $(VENV)/.pipeline ## who is behind, from the log of any cluster: SOURCE=DIR or BOOTSTRAP=HOST:PORT, OUT=./lag
 	@test -n "$(SOURCE)$(BOOTSTRAP)" || { echo "Say where the log is: make pipeline SOURCE=/var/lib/kafka/data, or BOOTSTRAP=broker:9092"; exit 2; }

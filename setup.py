@@ -3,9 +3,9 @@
 Building (a wheel, an editable install) first writes the codecs of the wire, kafka_wire/generated, from their
 declarations; git does not have them.
 
-With COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C. They are what heartbeats, commits,
-joins and syncs go through; the same sources run as they are. What mypyc makes of them differs in three ways that matter
-here:
+With COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C, for a wheel (`pip wheel .`) as for
+`make compiled`. They are what heartbeats, commits, joins and syncs go through; the same sources run as they
+are. What mypyc makes of them differs in three ways that matter here:
 
 - objects and classes cannot be changed from outside, nor be inherited from: tests that do are marked `interpreted`;
 - arguments and attributes are checked against their annotations, and what mypy takes for known stays known: an
@@ -17,9 +17,10 @@ Not among them: subclasses of construct's, Enums with fields, dataclasses that n
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 HOT = {
@@ -41,21 +42,41 @@ HOT = {
 }
 
 
+def generate() -> None:
+    sys.path.insert(0, str(Path(__file__).parent / "protocol"))
+    from kafka_wire.generate import write
+
+    write()
+
+
+PROJECT = tomllib.loads((Path(__file__).parent / "pyproject.toml").read_text())["project"]
+COMPILER = [*PROJECT["optional-dependencies"]["compile"], *PROJECT["dependencies"]]
+"""What mypyc reads: the modules of HOT import the daemon's packages."""
+
+
 class GenerateAndBuild(build_py):
     """Writes the codecs, then collects modules as ever."""
 
     def run(self) -> None:
-        sys.path.insert(0, str(Path(__file__).parent / "protocol"))
-        from kafka_wire.generate import write
-
-        write()
+        generate()
         super().run()
 
 
-extensions = []
-if os.environ.get("COORDINATORD_COMPILE") == "1":
-    from mypyc.build import mypycify
-
+def extensions() -> list[Extension]:
+    """The modules of HOT. While pip asks what the build needs, mypyc is not there yet."""
+    try:
+        from mypyc.build import mypycify
+    except ModuleNotFoundError:
+        return []
+    generate()
     files = [f"{package}/{name}.py" for package, names in HOT.items() for name in names.split()]
-    extensions = mypycify(files, opt_level="2", group_name="coordinatord")
-setup(ext_modules=extensions, cmdclass={"build_py": GenerateAndBuild})
+    return mypycify(files, opt_level="2", group_name="coordinatord")
+
+
+AS_C = os.environ.get("COORDINATORD_COMPILE") == "1"
+hot = extensions() if AS_C else []
+setup(
+    ext_modules=hot,
+    cmdclass={"build_py": GenerateAndBuild},
+    setup_requires=COMPILER if AS_C and not hot else [],
+)
