@@ -19,8 +19,8 @@ MANYLINUX = ("2_34", "2_28", "2_27", "2_26", "2_24", "2_17", "2014", "2_12", "20
 
 
 def requirements(project: Path, *, exporter: bool = False) -> list[list[str]]:
-    """What the Dockerfile installs, as arguments of pip: our dependencies and those of TLS and SASL, by their hashes; and what builds our own
-    wheel, and the example clients'.
+    """What the Dockerfile installs, as arguments of pip: our dependencies and those of TLS and SASL, by their hashes;
+    and what builds our own wheel, and the example clients'.
     """
     with (project / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)

@@ -73,9 +73,7 @@ def tables(brokers: Sequence[dict[str, Any]]) -> str:
     lines = ["| broker | stories | as Kafka 4.3 | different | not played: other settings |", "|---|--:|--:|--:|--:|"]
     for broker in brokers:
         same, differs, not_played = _counts(broker["stories"].values())
-        lines.append(
-            f"| {broker['broker']} | {same + differs + not_played} | {same} | {differs or 0} | {not_played} |"
-        )
+        lines.append(f"| {broker['broker']} | {same + differs + not_played} | {same} | {differs or 0} | {not_played} |")
     lines += ["", "By subject, stories that differ of those played:", ""]
     lines.append(f"| | {' | '.join(each['broker'] for each in brokers)} |")
     lines.append("|---|" + "--:|" * len(brokers))
