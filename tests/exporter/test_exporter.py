@@ -127,6 +127,7 @@ def test_every_series_is_what_lag_says(daemon: Daemon) -> None:
 
 def test_what_happens_is_counted(daemon: Daemon) -> None:
     """Rebalances by cause and commits, those since the start; and lag as it falls."""
+    began_s = time.time()
     with exporting(daemon.bootstrap) as (url, watcher):
         looked(watcher)
         with member(daemon, "fresh"):
@@ -148,6 +149,9 @@ def test_what_happens_is_counted(daemon: Daemon) -> None:
         looked(watcher)
         found = samples(get(f"{url}/metrics")[2])
         assert of(found, "kafka_consumergroup_group_lag")["fresh", "0", "orders"] == 1
+        waited = of(found, "kafka_consumergroup_group_lag_seconds")
+        assert 0 < waited["fresh", "0", "orders"] < time.time() - began_s
+        assert waited["fresh", "1", "orders"] == 0
         commit(daemon, "fresh", {("orders", 0): 11})
         looked(watcher)
         found = samples(get(f"{url}/metrics")[2])

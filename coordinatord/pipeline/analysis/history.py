@@ -18,6 +18,7 @@ from coordinatord.pipeline.analysis.epochs import Epoch, EpochReader
 from coordinatord.pipeline.analysis.generations import Commits, Generation, Member, TopicPartition
 from coordinatord.pipeline.analysis.members import Event, Life, Lives, events
 from coordinatord.pipeline.analysis.rebalances import Rebalance, rebalances, unlogged
+from kafka_wire.records.rebalance_ledger import Outcome
 
 KEEP_COMMITS = 32
 KEEP_REBALANCES = 100
@@ -156,7 +157,8 @@ class History:
             rows = [unlogged(record)]
         for row in rows:
             self._add(row)
-        if record["outcome"] in ("completed", "empty", "superseded"):
+        # A superseded rebalance of a classic group lists those who had rejoined by then, not all members.
+        if record["outcome"] in (Outcome.COMPLETED, Outcome.EMPTY) or record.get("members") is not None:
             after = _generation_of(record)
             self._lives.take(after, self._commits, after.at_ms)
             self._note_size(after)
