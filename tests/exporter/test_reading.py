@@ -110,6 +110,8 @@ def test_lag_is_that_of_the_command(world: tuple[World, Path]) -> None:
         for name in ("committed_offset", "committed_ms", "moved_ms", "end_offset", "log_start_offset", "lag"):
             assert getattr(row, name) == getattr(expected[key], name), (key, name)
     assert {name: group.members for name, group in view.groups.items() if group.members is not None} == look.members
+    assert any(group.rebalances for group in view.groups.values())
+    assert not any(group.causes or group.commits for group in view.groups.values()), "of before the start"
 
 
 def test_epochs_record_by_record() -> None:
@@ -218,3 +220,17 @@ def test_members_that_went_do_not_pile_up() -> None:
     fold.groups["g"].classic = None
     fold.forget()
     assert fold.groups == {}
+
+
+def test_what_an_open_transaction_may_still_ask_for_is_kept() -> None:
+    """It committed an offset that was deleted before its marker came: the deletion stands."""
+    from coordinatord.pipeline.lag.fold import Fold, Written
+
+    fold, key = Fold(600_000), ("g", "t", 0)
+    fold._open[7] = [Written(key, 20, START_MS, 1)]
+    fold._write(Written(key, None, START_MS, 2), START_MS)
+    fold.forget()
+    fold._end({"producer_id": 7, "marker": "COMMIT", "timestamp_ms": START_MS, "log_offset": 3})
+    assert fold.trails == {}
+    fold.forget()
+    assert fold._effective == {}
