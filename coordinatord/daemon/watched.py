@@ -22,6 +22,7 @@ from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.history import History
 from coordinatord.pipeline.analysis.lag import Ends
+from coordinatord.pipeline.analysis.members import Life
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail
@@ -50,7 +51,9 @@ class Watched:
         self._trails: dict[Key, Trail] = {}
         self._points: dict[TopicPartition, list[Point]] = {}
         self._histories: dict[str, History] = {}
-        self._assigned: dict[str, tuple[Any, frozenset[TopicPartition]]] = {}
+        self._assigned: dict[str, tuple[Any, Mapping[str, tuple[str, frozenset[TopicPartition]]]]] = {}
+        self._known: dict[str, dict[str, tuple[str, int, int | None]]] = {}
+        """Host, partitions and last commit of members, by group and member id; also of those that are gone."""
 
     def collector(self) -> WatchCollector:
         """For /metrics."""
@@ -85,7 +88,7 @@ class Watched:
         for actor in actors[: self._limits.groups]:
             group = actor.group
             keys = self._committed(group)
-            places = sorted(keys | self._assigned_to(group))
+            places = sorted(keys.union(*(places for _, places in self._members(group).values())))
             rows = []
             for topic, number in places[:room]:
                 seen.add((group.group_id, topic, number))
@@ -106,6 +109,8 @@ class Watched:
             del self._histories[name]
         for name in self._assigned.keys() - groups.keys():
             del self._assigned[name]
+        for name in self._known.keys() - groups.keys():
+            del self._known[name]
 
     def _history(self, group_id: str) -> History:
         return self._histories.setdefault(group_id, History())
@@ -125,29 +130,46 @@ class Watched:
                     history.committed(place, [value.commit_timestamp])
         return found
 
-    def _assigned_to(self, group: Group) -> frozenset[TopicPartition]:
-        """What its members have been assigned, decoded anew when that may have changed."""
+    def _members(self, group: Group) -> Mapping[str, tuple[str, frozenset[TopicPartition]]]:
+        """Each member's host and what it has been assigned, decoded anew when that may have changed."""
         consumer = group.consumer
-        version = group.generation_id if consumer is None else (consumer.epoch, consumer.assignment_epoch)
-        state = group.state if consumer is None else len(consumer.unreconciled)
+        if consumer is None:
+            version: Any = (group.generation_id, group.state)
+        else:
+            version = (consumer.epoch, consumer.assignment_epoch, len(consumer.unreconciled))
         known = self._assigned.get(group.group_id)
-        if known is not None and known[0] == (version, state):
+        if known is not None and known[0] == version:
             return known[1]
-        found: set[TopicPartition] = set()
+        found: dict[str, tuple[str, frozenset[TopicPartition]]] = {}
         if consumer is not None:
             names = self._daemon.topics.catalogue.by_id
-            for member in list(consumer.members.values()):
-                for topic_id, partitions in list(member.assigned.items()):
-                    if topic_id in names:
-                        found |= {(names[topic_id].name, number) for number in list(partitions)}
-        elif group.protocol_type == "consumer":
-            for each in list(group.members.values()):
-                try:
-                    found |= set(decode_assignment(each.assignment)) if each.assignment else set()
-                except DecodeError:
-                    continue
-        self._assigned[group.group_id] = ((version, state), frozenset(found))
-        return self._assigned[group.group_id][1]
+            for each in list(consumer.members.values()):
+                places = [
+                    (names[topic_id].name, number)
+                    for topic_id, partitions in list(each.assigned.items())
+                    for number in list(partitions)
+                    if topic_id in names
+                ]
+                found[each.member_id] = (each.client_host, frozenset(places))
+        for member in list(group.members.values()):
+            found[member.member_id] = (member.client_host, _assigned(group, member.assignment))
+        self._assigned[group.group_id] = (version, found)
+        return found
+
+    def _lives(self, group: Group, history: History) -> list[Life]:
+        """With what the ledger does not have of members that a look has seen: host, partitions, last commit."""
+        known = self._known.setdefault(group.group_id, {})
+        for member_id, (host, places) in self._members(group).items():
+            times = [history.times[place][-1] for place in places if place in history.times]
+            known[member_id] = (host, len(places), max(times, default=None))
+        told = []
+        for life in history.lives():
+            host, partitions, last_ms = known.get(life.member_id, ("", 0, None))
+            last_ms = None if last_ms is None or last_ms < life.since_ms else last_ms
+            told.append(replace(life, host=host, partitions=partitions, last_commit_ms=last_ms))
+        for member_id in known.keys() - {life.member_id for life in told}:
+            del known[member_id]
+        return told
 
     def _standing(self, group: Group, topic: str, number: int, endings: dict[TopicPartition, Ends], now_ms: int) -> Now:
         place = (topic, number)
@@ -187,7 +209,7 @@ class Watched:
             causes=dict(history.counts),
             trouble=urgent.under_way(history.events(), now_ms),
             rebalances=tuple(history.rebalances),
-            lives=[replace(life) for life in history.lives()],
+            lives=self._lives(group, history),
             waiting=self._waiting(group),
         )
 
@@ -204,6 +226,16 @@ class Watched:
         """With the deadlines that run now."""
         actor = self._daemon.coordinator.actors.get(view.group_id)
         return view if actor is None else replace(view, deadlines=_deadlines(actor.group))
+
+
+def _assigned(group: Group, data: bytes) -> frozenset[TopicPartition]:
+    """A classic member's assignment; none if it is not a consumer's."""
+    if group.protocol_type != "consumer" or not data:
+        return frozenset()
+    try:
+        return frozenset(decode_assignment(data))
+    except DecodeError:
+        return frozenset()
 
 
 def _size(group: Group) -> int:

@@ -67,7 +67,9 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     assert of(found, "coordinatord_group_rebalances_total")["new member", "billing"] == 1
 
     told = state(url, "billing")["group"]
-    assert [life["client_id"] for life in told["lives"]] == ["one"]
+    (life,) = told["lives"]
+    assert (life["client_id"], life["host"].lstrip("/"), life["partitions"]) == ("one", "127.0.0.1", 3)
+    assert life["last_commit_ms"] == max(row["committed_ms"] for row in told["partitions"] if row["committed_ms"])
     (deadline,) = told["deadlines"]
     assert (deadline["who"], deadline["what"]) == ("one", "expires without a heartbeat")
     assert 0 < deadline["at_ms"] - time.time() * 1000 <= deadline["lasts_ms"] + 5_000
@@ -76,6 +78,9 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     one.close()
     found = scraped(url)
     assert of(found, "coordinatord_group_rebalances_total")["member left", "billing"] == 1
+    (gone,) = state(url, "billing")["group"]["lives"]
+    assert gone == life | {"until_ms": gone["until_ms"], "end": gone["end"]}, "what was known of it stays"
+    assert gone["until_ms"] is not None
     has = {name.removesuffix("_total") for name, _ in found}
     assert {name for name in SERIES if name.removesuffix("_total") not in has} == NOT_COUNTED
     assert of(found, "kminion_kafka_consumer_group_members") == {("billing",): 0}
