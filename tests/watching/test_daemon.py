@@ -81,6 +81,7 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     (gone,) = state(url, "billing")["group"]["lives"]
     assert gone == life | {"until_ms": gone["until_ms"], "end": gone["end"]}, "what was known of it stays"
     assert gone["until_ms"] is not None
+    assert gone["end"] == "left"
     has = {name.removesuffix("_total") for name, _ in found}
     assert {name for name in SERIES if name.removesuffix("_total") not in has} == NOT_COUNTED
     assert of(found, "kminion_kafka_consumer_group_members") == {("billing",): 0}

@@ -16,9 +16,9 @@ from coordinatord.pipeline.analysis.consumer_group import METADATA, SESSION_MS, 
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import Epoch, EpochReader
 from coordinatord.pipeline.analysis.generations import Commits, Generation, Member, TopicPartition
-from coordinatord.pipeline.analysis.members import Event, Life, Lives, events
+from coordinatord.pipeline.analysis.members import EXPIRED, LEFT, REPLACED, WENT, Event, Life, Lives, events
 from coordinatord.pipeline.analysis.rebalances import Rebalance, rebalances, unlogged
-from kafka_wire.records.rebalance_ledger import Outcome
+from kafka_wire.records.rebalance_ledger import Cause, Outcome
 
 KEEP_COMMITS = 32
 KEEP_REBALANCES = 100
@@ -27,6 +27,8 @@ KEEP_SIZES = 200
 """Generations of which the time and the number of members are kept."""
 MANY_PARTITIONS, LONG_MS = 1_000, 24 * 3_600_000
 UNKNOWN = "unknown"
+ENDS = {Cause.SESSION_EXPIRED: EXPIRED, Cause.LEFT: LEFT, Cause.REPLACED: REPLACED}
+"""How a member ended that a coordinator has removed."""
 
 SOMEBODY = Member("", None, "", "", 0, 0, frozenset(), frozenset(), frozenset())
 CAUSE = ("trigger", "trigger_member_id", "trigger_client_id", "client_reason", "cause", "how", "confidence")
@@ -161,6 +163,10 @@ class History:
         if record["outcome"] in (Outcome.COMPLETED, Outcome.EMPTY) or record.get("members") is not None:
             after = _generation_of(record)
             self._lives.take(after, self._commits, after.at_ms)
+            causes = {each["member_id"]: each["cause"] for each in record["dropped"]}
+            for life in self._lives.found:
+                if life.until_ms == after.at_ms and life.member_id in causes:
+                    life.end = ENDS.get(causes[life.member_id], WENT)
             self._note_size(after)
 
     def _add(self, row: Rebalance) -> None:

@@ -30,6 +30,17 @@ def test_a_client_that_comes_and_goes_is_in_a_crash_loop() -> None:
     assert history.counts == {"new member": 12}
 
 
+def test_how_a_member_ended_is_known_to_its_coordinator() -> None:
+    causes = {"b-1": "session expired", "c-1": "left", "d-1": "did not rejoin within the rebalance timeout"}
+    history = History()
+    history.observed(record(1, 0, ["a-1", *causes]))
+    dropped = [{"member_id": name, "cause": cause, "after_ms": 0} for name, cause in causes.items()]
+    history.observed(record(2, 20, ["a-1"], dropped=dropped))
+    assert {life.member_id: life.end for life in history.lives()} == {
+        "a-1": None, "b-1": "expired", "c-1": "left", "d-1": "went",
+    }  # fmt: skip
+
+
 def test_a_superseded_rebalance_does_not_end_the_lives_of_those_who_were_late() -> None:
     """Its record has those who had rejoined when another rebalance took its place."""
     history = History()
