@@ -16,7 +16,7 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.pipeline_options import OutDirectory, check_followers, job_of, run_options
+from coordinatord.cli.pipeline_options import OutDirectory, check_followers, job_of, run_options, spark_settings
 from coordinatord.cli.progress import Shown
 
 QUIET = {
@@ -24,6 +24,7 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
+    "spark.hadoop.fs.defaultFS": "file:///",  # paths of this machine, whatever file system a cluster prefers
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
 FEW_RECORDS = {
@@ -69,6 +70,7 @@ def run(**given: Any) -> None:
     try:
         job = job_of(given)
         check_followers(given)
+        settings = spark_settings(given)
         extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
             amount = check_run(job, progress)
@@ -78,7 +80,7 @@ def run(**given: Any) -> None:
             if amount.is_tiny and not given["follow"]:
                 os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
-            spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra))
+            spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
                 summary = run_pipeline(spark, job, now_ms=int(time.time() * 1000), progress=progress)

@@ -167,11 +167,26 @@ OF_FOLLOWERS = ("interval", "stuck_after", "storm", "expiring_within")
 """Those of FOLLOW_OPTIONS that say nothing without --follow."""
 
 
+SPARK_OPTIONS = (
+    click.option("--master", metavar="URL", help="A Spark cluster: spark://HOST:PORT, yarn, k8s://… [this machine]"),
+    click.option(
+        "--conf", "confs", multiple=True, metavar="NAME=VALUE", help="A property of Spark's. Can be repeated."
+    ),
+)
+"""Where Spark runs."""
+
+
 def run_options(command: Any) -> Any:
     """Give a command all of them, in this order."""
-    for option in reversed((*JOB_OPTIONS, *TABLE_OPTIONS, *FOLLOW_OPTIONS)):
+    for option in reversed((*JOB_OPTIONS, *TABLE_OPTIONS, *FOLLOW_OPTIONS, *SPARK_OPTIONS)):
         command = option(command)
     return command
+
+
+def spark_settings(given: dict[str, Any]) -> dict[str, str]:
+    """Spark's properties that --master and --conf ask for. SourceError."""
+    found = dict(_assignment(text, "--conf") for text in given["confs"])
+    return found | ({"spark.master": given["master"]} if given["master"] else {})
 
 
 def check_followers(given: dict[str, Any]) -> None:

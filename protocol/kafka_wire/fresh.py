@@ -67,6 +67,8 @@ def stored() -> str | None:
 
 def check() -> None:
     """Raise NotGenerated, with a sentence that says what to do, if the modules are missing or stale."""
+    if not PACKAGE.is_dir():
+        return  # imported from an archive, of which no part changes without the others
     found = stored()
     if found == digest():
         return

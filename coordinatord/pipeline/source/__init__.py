@@ -3,6 +3,7 @@
 frames.py             DataFrames of each kind: the entry point for building tables
 consumer_offsets.py   Spark's side of the data source `consumer_offsets`, batch and streaming
 partition_ends.py     Spark's side of the data source `partition_ends`
+arrow.py              rows of one kind as Arrow record batches, without Spark
 options.py            the options of `consumer_offsets`, parsed from Spark's strings
 shapes.py             from record batches of kinds to the one schema that a reader promised
 segments.py           a directory: its logs, and where their batches begin
@@ -13,5 +14,6 @@ connecting.py         connections to a broker, and their errors in one sentence
 end_offsets.py        where topics' partitions end, and since when
 topic_names.py        topic names by id
 ledger_topic.py       `__rebalances`, in which coordinatord logs why groups rebalanced
+shipping.py           this package on the executors of a cluster
 java.py               checks for a Java that Spark can run on
 """

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.source.consumer_offsets import NAME, ConsumerOffsets
 from coordinatord.pipeline.source.java import java_problem
 from coordinatord.pipeline.source.options import read_options
+from coordinatord.pipeline.source.shipping import pack, ship
 
 
 class Source:
@@ -70,16 +71,19 @@ def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
     problem = java_problem()
     if problem is not None:
         raise SystemExit(problem)
+    packed = pack(settings.get("spark.master", "local"))
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         with _errors_to(log):
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if log is not None:
             sys.stderr.write(log.read_text("utf-8", "replace"))
         raise SystemExit(f"Spark does not start, and has said why above: {error}") from None
+    ship(spark, packed)
+    return spark
 
 
 @contextmanager
