@@ -56,6 +56,9 @@ ONE = [{"name": "t", "partitions": [0]}]
 RESOURCE = {"resource_type": 2, "resource_name": "t"}
 CONFIG = {"name": "retention.ms", "value": "3600000"}
 
+ACL_FILTER = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+ENTITY = [{"entity_type": "user", "entity_name": "alice"}]
+
 REQUESTS: dict[int, dict[str, Any]] = {
     **malformed.REQUESTS,
     0: {
@@ -92,6 +95,26 @@ REQUESTS: dict[int, dict[str, Any]] = {
     43: {"topic_partitions": [{"topic": "t", "partitions": [0]}], "timeout_ms": 1000},
     44: {"resources": [{**RESOURCE, "configs": [{**CONFIG, "config_operation": 0}]}]},
     46: {"topics": [{"name": "t", "partition_indexes": [0]}], "timeout_ms": 1000},
+    17: {"mechanism": "PLAIN"},
+    29: {**ACL_FILTER, "resource_name_filter": None},
+    30: {
+        "creations": [
+            {
+                "resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:alice",
+                "host": "*", "operation": 3, "permission_type": 3,
+            }
+        ]
+    },
+    31: {"filters": [ACL_FILTER]},
+    36: {"auth_bytes": b"token"},
+    48: {"components": [{"entity_type": "user", "match_type": 2}]},
+    49: {"entries": [{"entity": ENTITY, "ops": [{"key": "producer_byte_rate", "value": 5.0}]}], "validate_only": True},
+    50: {"users": [{"name": "alice"}]},
+    51: {
+        "upsertions": [
+            {"name": "alice", "mechanism": 1, "iterations": 4096, "salt": b"x" * 20, "salted_password": b"y" * 32}
+        ]
+    },
     60: {"include_cluster_authorized_operations": True},
     61: {"topics": [{"name": "t", "partition_indexes": [0]}]},
     65: {"transactional_ids": ["x"]},

@@ -49,11 +49,19 @@ class SharedWords:
 
     def __init__(self, workers: int) -> None:
         self.change = 0
+        self.metadata_end = 0
         self._followed = [0] * workers
         self.told: list[Callable[[], object]] = []
 
     def changed(self, change: int) -> None:
         self.change = change
+        self._tell()
+
+    def metadata_changed(self, end_offset: int) -> None:
+        self.metadata_end = end_offset
+        self._tell()
+
+    def _tell(self) -> None:
         for tell in list(self.told):
             tell()
 
