@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,6 +19,9 @@ from coordinatord.security.sasl import Proved, SaslFailed, SaslRefused
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures with a public key alone: a public key must not be taken for a shared secret."""
+
+MAX_SECONDS: Final = 10**11
+"""The year 5138: no token is meant to hold for longer."""
 
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
@@ -107,7 +109,7 @@ class Signed:
                     "verify_aud": audience is not None, "verify_sub": False, "verify_jti": False,
                 },
             )  # fmt: skip
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise InvalidToken(f"{type(error).__name__}: {error}") from error
         return _in_time(claims, settings, now_ms)
 
@@ -152,7 +154,7 @@ def _in_time(claims: dict[str, Any], settings: SecuritySettings, now_ms: int) ->
 def _milliseconds(claims: dict[str, Any], name: str) -> int:
     """A claim's time; RFC 7519's NumericDate is in seconds."""
     seconds = claims.get(name)
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < MAX_SECONDS:
         raise InvalidToken(f"the claim {name} is no time")
     return int(seconds * 1000)
 

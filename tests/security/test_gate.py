@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -262,3 +263,28 @@ def test_an_unknown_mechanism_is_told_those_there_are_and_then_the_connection_en
     wire.turns.run()
     assert last(wire) == SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["PLAIN"])
     assert wire.connection.closed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nonsense_closes_the_connection_or_waits_and_lets_nobody_in(seed: int) -> None:
+    chance = random.Random(seed)
+    listener = Listener(max_reauth_ms=5_000)
+    for _ in range(50):
+        wire = listener.wire()
+        known = [(VERSIONS, 3), (PLAIN, 0), (PLAIN, 1), (WRONG, 0), (WRONG, 2), (HEARTBEAT, 4)]
+        for _ in range(chance.randrange(1, 6)):
+            if chance.random() < 0.5:
+                frame = bytearray(wire.frame(*chance.choice(known)))
+                if chance.random() < 0.5:
+                    frame[chance.randrange(4, len(frame))] = chance.randrange(256)
+                data = bytes(frame)
+            else:
+                body = chance.randbytes(chance.randrange(40))
+                data = len(body).to_bytes(4, "big") + body
+            wire.connection.data_received(data)
+            wire.turns.run()
+            if chance.random() < 0.3:
+                listener.alarms.advance(chance.choice([1, 100, 10_000]))
+                wire.turns.run()
+        assert wire.connection.principal is ANONYMOUS
+    assert listener.scene.seen == []

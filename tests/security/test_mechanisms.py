@@ -13,7 +13,7 @@ import scramp
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from coordinatord.config.security import SecuritySettings
-from coordinatord.security.oauthbearer import INVALID_TOKEN, OAuthBearer, Signed, Unsecured, Validate
+from coordinatord.security.oauthbearer import INVALID_TOKEN, InvalidToken, OAuthBearer, Signed, Unsecured, Validate
 from coordinatord.security.sasl import Proved, SaslFailed, SaslRefused
 from coordinatord.security.scram import Credential, Scram, credential_of
 
@@ -163,6 +163,11 @@ def test_times_are_those_of_the_daemons_clock() -> None:
         ({**CLAIMS, "iat": CLAIMS["exp"]}, None, False),
         ({**CLAIMS, "exp": "soon"}, None, False),
         ({**CLAIMS, "exp": float("nan")}, None, False),
+        ({**CLAIMS, "exp": float("inf")}, None, False),
+        ({**CLAIMS, "exp": 1e308}, None, False),
+        ({**CLAIMS, "exp": 10**400}, None, False),
+        ({**CLAIMS, "exp": -(10**400)}, None, False),
+        ({**CLAIMS, "exp": True}, None, False),
         (CLAIMS, {"alg": "RS256"}, False),
     ],
 )
@@ -191,3 +196,15 @@ def test_a_token_of_one_is_not_taken_for_another() -> None:
 def test_what_is_no_bearers_message_is_refused(message: bytes) -> None:
     with pytest.raises(SaslRefused):
         OAuthBearer(Unsecured(SecuritySettings())).evaluate(message, NOW)
+
+
+DEEP = base64.urlsafe_b64encode(b"[" * 200_000).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("validate", [Unsecured(SecuritySettings()), Signed(SETTINGS, keys().get)])
+@pytest.mark.parametrize(
+    "token", [f"{DEEP}.{DEEP}.", f"{DEEP}.{DEEP}.{DEEP}", "..", "é", "a.b.c.d", "e30.e30.", "bnVsbA.bnVsbA."]
+)
+def test_nonsense_in_a_token_is_an_invalid_token(validate: Validate, token: str) -> None:
+    with pytest.raises(InvalidToken):
+        validate(token, NOW)
