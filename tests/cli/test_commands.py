@@ -260,7 +260,7 @@ def test_settings_as_toml_can_be_read_back(run: Run, tmp_path: Path) -> None:
     lines = [line.removeprefix("# ") if line.startswith('# "') else line for line in text.splitlines()]
     file.write_text("\n".join(line for line in lines if not line.endswith('= ""')))
     assert load(file=file).origins.keys() >= TABLE.keys() - {
-        name for name, row in TABLE.items() if row.default in (None, ())
+        name for name, row in TABLE.items() if row.default in (None, (), "")
     }
 
 

@@ -211,7 +211,11 @@ def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
         (coordinatord.clocks.timers, "perf_counter", _Looks(coordinatord.clocks.timers.SLICE_S / SLICE_LOOKS)),
         (coordinatord.clocks.timers, "thread_time", _Looks(coordinatord.clocks.timers.BEHIND_S / BEHIND_LOOKS)),
         (coordinatord.runtime.loading, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
-        (coordinatord.daemon.daemon, "time", types.SimpleNamespace(monotonic=_Looks(slice_s))),
+        (
+            coordinatord.daemon.daemon,
+            "time",
+            types.SimpleNamespace(monotonic=_Looks(slice_s), perf_counter=lambda: 0.0),
+        ),
         (
             coordinatord.runtime.loading,
             "gc",

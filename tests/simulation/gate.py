@@ -42,10 +42,12 @@ class WatchedConnection(Connection):
         self.line = line = WatchedLine(self, door.hold, door.turn_end, door.metrics)
         self.waits_for = line.waits_for = {}
         self.last_id = -1
+        #: bytes of a large answer that leave later
+        self.to_come = 0
 
     def leaves(self, data: bytes) -> None:
-        """Whole frames, on their way out."""
-        at = 0
+        """Frames on their way out; those that are sent in pieces are looked at when they begin."""
+        at = self.to_come
         while at < len(data):
             size, correlation_id = _head(data, at)
             at += 4 + size
@@ -56,6 +58,7 @@ class WatchedConnection(Connection):
             if correlation_id <= self.last_id:
                 fail(f"{self.node.name} answers {self.client_id} out of order")
             self.last_id = correlation_id
+        self.to_come = at - len(data)
 
     def look(self) -> None:
         """Nothing that could be looked at is left lying."""

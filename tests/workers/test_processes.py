@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import stat
 import time
 from pathlib import Path
 
@@ -207,6 +208,15 @@ def test_a_stop_at_any_moment_of_the_start_is_in_order(tmp_path: Path, after_s: 
     time.sleep(after_s / 10)
     assert daemon.stop() == 0
     assert "Traceback" not in daemon.log_file.read_text()
+
+
+def test_nobody_else_may_talk_to_a_worker(tmp_path: Path) -> None:
+    """Requests between workers are checked by nobody: what is on the socket is this user's."""
+    meeting = Rendezvous(str(tmp_path), 2, 10)
+    try:
+        assert [stat.S_IMODE(os.stat(path).st_mode) for path in meeting.paths] == [0o600, 0o600]
+    finally:
+        meeting.remove()
 
 
 def test_a_long_path_has_its_sockets_elsewhere(tmp_path: Path) -> None:
