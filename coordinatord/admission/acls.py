@@ -1,7 +1,7 @@
 """CreateAcls, DescribeAcls, DeleteAcls v1-v3: Kafka's AclApis and AclControlManager.
 
-Without an authorizer they answer SECURITY_DISABLED. The worker that owns the metadata log changes ACLs; the others
-answer NOT_CONTROLLER, and clients ask the controller that Metadata tells them of.
+Without an authorizer they answer SECURITY_DISABLED. The worker that owns the metadata log changes ACLs; the others pass
+requests on to it, as Kafka's brokers do to their controller.
 """
 
 from __future__ import annotations
@@ -56,11 +56,24 @@ NO_AUTHORIZER = "No Authorizer is configured."
 NOT_CONTROLLER = "The active controller appears to be another node."
 
 
-class AclApis:
-    """The handlers. `authorizer` is None if none is configured. `new_uuid` returns 16 random bytes."""
+Forward = Callable[[RequestContext, Any, Any], None]
+"""(context, request, unreachable): answers with what the owner of the log answers, or with `unreachable`."""
 
-    def __init__(self, authorizer: Authorizer | None, metadata: MetadataLog, new_uuid: Callable[[], bytes]) -> None:
+
+class AclApis:
+    """The handlers. `authorizer` is None if none is configured. `new_uuid` returns 16 random bytes. `forward`: asks the
+    worker that owns the log, if that is another one.
+    """
+
+    def __init__(
+        self,
+        authorizer: Authorizer | None,
+        metadata: MetadataLog,
+        new_uuid: Callable[[], bytes],
+        forward: Forward | None = None,
+    ) -> None:
         self._authorizer = authorizer
+        self._forward = forward
         self._metadata = metadata
         self._new_uuid = new_uuid
 
@@ -70,7 +83,7 @@ class AclApis:
 
     # DescribeAcls
 
-    def describe(self, _context: RequestContext, request: DescribeAclsRequest) -> Any:
+    def describe(self, context: RequestContext, request: DescribeAclsRequest) -> Any:
         """One resource for each pattern, with its ACLs."""
         if self._authorizer is None:
             return DescribeAclsResponse(
@@ -85,19 +98,26 @@ class AclApis:
             request.operation,
             request.permission_type,
         )
-        if _is_unknown(wanted):
-            return DescribeAclsResponse(
-                error_code=ErrorCode.INVALID_REQUEST, error_message=f"The filter has unknown elements: {wanted}"
-            )
+        if _has_unknown(wanted):
+            return _not_parsed(context)
         return Slices(_describing(self._authorizer, wanted))
 
     # CreateAcls
 
     def create(self, context: RequestContext, request: CreateAclsRequest) -> Any:
         """Each ACL has its own result; those that exist already are created as well, without a record."""
-        refused = self._why_not()
-        if refused is not None:
-            return CreateAclsResponse(results=[AclCreationResult(*refused) for _ in request.creations])
+        if self._authorizer is None:
+            results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.creations]
+            return CreateAclsResponse(results=results)
+        if any(_has_unknown(_acl_of(creation)) for creation in request.creations):
+            return _not_parsed(context)
+        if any(_is_for_filters(creation) for creation in request.creations):
+            return CreateAclsResponse(
+                results=[AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, None) for _ in request.creations]
+            )
+        if self._forward is not None:
+            results = [AclCreationResult(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER) for _ in request.creations]
+            return self._forward(context, request, CreateAclsResponse(results=results))
         return Slices(self._creating(context, request), is_change=True)
 
     def _creating(self, context: RequestContext, request: CreateAclsRequest) -> Steps:
@@ -139,9 +159,17 @@ class AclApis:
 
     def delete(self, context: RequestContext, request: DeleteAclsRequest) -> Any:
         """An ACL that several filters match is in the result of each."""
-        refused = self._why_not()
-        if refused is not None:
-            return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(*refused) for _ in request.filters])
+        if self._authorizer is None:
+            return DeleteAclsResponse(
+                filter_results=[
+                    DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.filters
+                ]
+            )
+        if any(_has_unknown(_filter_of(asked)) for asked in request.filters):
+            return _not_parsed(context)
+        if self._forward is not None:
+            refused = [DeleteAclsFilterResult(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER) for _ in request.filters]
+            return self._forward(context, request, DeleteAclsResponse(filter_results=refused))
         return Slices(self._deleting(context, request), is_change=True)
 
     def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> Steps:
@@ -190,14 +218,6 @@ class AclApis:
         context.answer_at(epoch, response, failed)
         return None
 
-    def _why_not(self) -> tuple[ErrorCode, str] | None:
-        """Why this node cannot change ACLs."""
-        if self._authorizer is None:
-            return ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER
-        if not self._metadata.is_owner:
-            return ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER
-        return None
-
 
 def _describing(authorizer: Authorizer, wanted: AclFilter) -> Steps:
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
@@ -213,6 +233,26 @@ def _describing(authorizer: Authorizer, wanted: AclFilter) -> Steps:
                 yield None
         resources[pattern].acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
     return DescribeAclsResponse(resources=list(resources.values()))
+
+
+def _has_unknown(wanted: Acl | AclFilter) -> bool:
+    """Whether a code is 0, which Kafka's request classes do not take: the connection is closed."""
+    return 0 in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission)
+
+
+def _not_parsed(context: RequestContext) -> None:
+    context.drop()
+    context.connection.refuse("refused", "an ACL or a filter has unknown elements", api=context.codec.name)
+
+
+def _is_for_filters(creation: AclCreation) -> bool:
+    """Whether an ACL has ANY or MATCH: Kafka fails on the whole request."""
+    return (
+        creation.resource_type == ResourceType.ANY
+        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or creation.operation == Operation.ANY
+        or creation.permission_type == Permission.ANY
+    )
 
 
 def _acl_of(creation: AclCreation) -> Acl:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinatord.admission.rules import Client, Handler, Rule, TopicNames, host_of, text_of
@@ -14,27 +14,30 @@ from coordinatord.security.authorizer import Authorizer
 
 
 def guarded(
-    handlers: Mapping[int, Handler], authorizer: Authorizer, topics: TopicNames, *, creates_topics: bool
+    handlers: Mapping[int, Handler],
+    authorizer: Authorizer,
+    topics: TopicNames,
+    *,
+    creates_topics: bool,
+    refresh: Callable[[], object] | None = None,
 ) -> dict[int, Handler]:
     """The handlers behind their rules. KeyError for an API without a rule. Other workers ask on behalf of clients whom
-    they have checked. `creates_topics`: auto.create.topics.enable.
+    they have checked. `creates_topics`: auto.create.topics.enable. `refresh`: called before each decision, where
+    another worker changes ACLs.
     """
-    return {
-        api_key: _guarded(TABLE[api_key], handler, authorizer, topics, creates_topics)
-        for api_key, handler in handlers.items()
-    }
 
+    def guard(rule: Rule, handler: Handler) -> Handler:
+        def handle(context: RequestContext, request: Any) -> Any:
+            connection = context.connection
+            if connection.listener == LISTENER:
+                return handler(context, request)
+            if refresh is not None:
+                refresh()
+            if context.admitted is None:
+                context.admitted = Admitted()
+            principal, host = text_of(connection.principal), host_of(connection.client_host)
+            return rule(Client(authorizer, topics, principal, host, creates_topics), context, request, handler)
 
-def _guarded(rule: Rule, handler: Handler, authorizer: Authorizer, topics: TopicNames, creates_topics: bool) -> Handler:
-    def handle(context: RequestContext, request: Any) -> Any:
-        connection = context.connection
-        if connection.listener == LISTENER:
-            return handler(context, request)
-        if context.admitted is None:
-            context.admitted = Admitted()
-        client = Client(
-            authorizer, topics, text_of(connection.principal), host_of(connection.client_host), creates_topics
-        )
-        return rule(client, context, request, handler)
+        return handle
 
-    return handle
+    return {api_key: guard(TABLE[api_key], handler) for api_key, handler in handlers.items()}

@@ -1,6 +1,6 @@
 """DescribeClientQuotas and AlterClientQuotas v0-v1: Kafka's ClientQuotasImage and ClientQuotaControlManager.
 
-As with ACLs, the worker that owns the metadata log changes quotas.
+As with ACLs, the worker that owns the metadata log changes quotas, and the others pass requests on to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from coordinatord.admission.acls import CHUNK, NOT_CONTROLLER
+from coordinatord.admission.acls import CHUNK, NOT_CONTROLLER, Forward
 from coordinatord.admission.quotas import (
     CLIENT_ID,
     CONNECTIONS,
@@ -56,9 +56,10 @@ class _Invalid(Exception):
 
 
 class QuotaApis:
-    """The handlers."""
+    """The handlers. `forward`: asks the worker that owns the log, if that is another one."""
 
-    def __init__(self, quotas: ClientQuotas, metadata: MetadataLog) -> None:
+    def __init__(self, quotas: ClientQuotas, metadata: MetadataLog, forward: Forward | None = None) -> None:
+        self._forward = forward
         self._quotas = quotas
         self._metadata = metadata
 
@@ -91,7 +92,7 @@ class QuotaApis:
                         [describe_api.ValueData(key, value) for key, value in values.items()],
                     )
                 )
-        return describe_api.DescribeClientQuotasResponse(error_message=None, entries=entries)
+        return describe_api.DescribeClientQuotasResponse(entries=entries)
 
     def alter(self, context: RequestContext, request: alter_api.AlterClientQuotasRequest) -> Any:
         """Each entity has its own result."""
@@ -100,8 +101,8 @@ class QuotaApis:
             results = [alter_api.EntryResult(error, message, each.entity) for each in request.entries]
             return alter_api.AlterClientQuotasResponse(entries=results)
 
-        if not self._metadata.is_owner:
-            return refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
+        if self._forward is not None:
+            return self._forward(context, request, refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER))
         return Slices(self._altering(context, request, refused), is_change=True)
 
     def _altering(

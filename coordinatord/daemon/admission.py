@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.config import Settings
+from coordinatord.log.names import METADATA_TOPIC
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.net.routes import ShortcutMaker
@@ -20,8 +21,12 @@ from coordinatord.topics import Topics
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
+    from coordinatord.admission.acls import Forward
     from coordinatord.admission.quotas import ClientQuotas, Quotas
+    from coordinatord.cluster.nodes import Nodes
+    from coordinatord.cluster.peers import Peers
     from coordinatord.net.connections import Connections
+    from coordinatord.net.request import RequestContext
     from coordinatord.net.router import Router
     from coordinatord.security.authorizer import Authorizer
 
@@ -44,7 +49,11 @@ class Admission:
         connections: Connections,
         now_ms: Callable[[], int],
         alarm: Callable[[int, Callable[[], object]], Any],
+        nodes: Nodes,
+        peers: Peers | None,
     ) -> None:
+        self._nodes = nodes
+        self._peers = peers
         self._settings = settings
         self._metadata = metadata
         self._connections = connections
@@ -95,6 +104,23 @@ class Admission:
             mutation_window_ms=settings.controller_quota_window_size_seconds * 1000,
         )
 
+    @property
+    def _forward(self) -> Forward | None:
+        """Asks the worker that owns the metadata log; None in that one."""
+        peers = self._peers
+        if peers is None or self._metadata.is_owner:
+            return None
+        owner = self._nodes.worker_of(METADATA_TOPIC, 0)
+
+        def forward(context: RequestContext, request: Any, unreachable: Any) -> None:
+            def answered(response: Any) -> None:
+                self._metadata.refresh()
+                context.reply(unreachable if response is None else response)
+
+            peers.ask(owner, context.codec.api_key, context.api_version, request, answered)
+
+        return forward
+
     def put_before(
         self, handlers: Mapping[int, Any], shortcuts: Mapping[int, ShortcutMaker], topics: Topics
     ) -> tuple[dict[int, Any], Mapping[int, ShortcutMaker]]:
@@ -106,12 +132,12 @@ class Admission:
             from coordinatord.admission.acls import AclApis
 
             authorizer = self.authorizer if self.is_on else None
-            return AclApis(authorizer, self._metadata, lambda: secrets.token_bytes(16))
+            return AclApis(authorizer, self._metadata, lambda: secrets.token_bytes(16), self._forward)
 
         def quotas() -> Handlers:
             from coordinatord.admission.quota_apis import QuotaApis
 
-            return QuotaApis(self.client_quotas, self._metadata)
+            return QuotaApis(self.client_quotas, self._metadata, self._forward)
 
         self._handlers = {**handlers, **by_need(ACL_APIS, acls), **by_need(QUOTA_APIS, quotas)}
         self._shortcuts = shortcuts
@@ -141,7 +167,8 @@ class Admission:
             from coordinatord.admission.guard import guarded
 
             creates = self._settings.auto_create_topics_enable
-            handlers = guarded(handlers, self.authorizer, topics, creates_topics=creates)
+            refresh = self._metadata.refresh if self._metadata.follows else None
+            handlers = guarded(handlers, self.authorizer, topics, creates_topics=creates, refresh=refresh)
         if throttling is not None:
             handlers = throttling.measured(handlers)
         # Shortcuts know no permissions, and nobody measures them.

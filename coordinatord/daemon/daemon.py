@@ -149,7 +149,9 @@ class Daemon:
         self.scram_users = ScramUsers(self.metadata)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
-        self.admission = Admission(settings, self.metadata, self.connections, self.now_ms, self.timers.alarm)
+        self.admission = Admission(
+            settings, self.metadata, self.connections, self.now_ms, self.timers.alarm, self.nodes, self.peers
+        )
         self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
         self.loading = Loading(self.metrics, is_guest=self.guest is not None)
 

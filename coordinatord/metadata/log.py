@@ -105,8 +105,8 @@ class MetadataLog:
 
     def load(self) -> None:
         """Read the log. LogDamaged if it cannot be read, or has records that this program does not know."""
-        if not self.is_owner:
-            self.refresh()
+        if self.follows:
+            self._read_on()
             return
         log = self._data.get(METADATA_TOPIC, 0)
         if log is None:
@@ -138,16 +138,25 @@ class MetadataLog:
         return self._writer.epoch
 
     def refresh(self) -> None:
-        """Apply what the owner has written, in another worker than the owner. LogDamaged as with `load`."""
-        if self.is_owner or self._shared is None:
-            return
+        """Apply what the owner has published, in another worker than the owner; it costs nothing if there is nothing
+        new. LogDamaged as with `load`.
+        """
+        if not self.is_owner and self._shared is not None and self._next_offset < self._shared.metadata_end:
+            self._read_on()
+
+    @property
+    def follows(self) -> bool:
+        """Whether another worker owns the log."""
+        return not self.is_owner and self._shared is not None
+
+    def _read_on(self) -> None:
         from coordinatord.metadata.reading import read_on
 
+        assert self._shared is not None, "a worker follows the owner"
         end = self._shared.metadata_end
         directory = f"{self._data.path}/{METADATA_TOPIC}-0"
-        if self._next_offset < end or not self._next_offset:
-            for values in read_on(self._data.disk, directory, self._next_offset):
-                self._take_over(values)
+        for values in read_on(self._data.disk, directory, self._next_offset):
+            self._take_over(values)
         if self._next_offset < end:
             raise LogDamaged(directory, 0, f"offsets {self._next_offset} to {end - 1} were written and cannot be read")
 

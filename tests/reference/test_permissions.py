@@ -1,0 +1,38 @@
+"""Apache Kafka itself, asked again what it may have answered differently when the permissions were recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admission.cases import NOBODY, PRINCIPALS, SUPER, ask_all, prepare
+from tests.admission.kafka import logged_in, secured_kafka
+from tests.admission.record import recorded
+from tests.shares import chosen
+
+pytestmark = pytest.mark.reference
+
+
+def test_kafkas_answers_are_the_recorded_ones(tmp_path: Path) -> None:
+    """Of every case, for some principals: others with the next commit."""
+    others = sorted(PRINCIPALS.keys() - {SUPER, NOBODY})
+    principals = [SUPER, NOBODY, *chosen(others, 6)]
+
+    async def ask(port: int) -> dict[str, dict[str, Any]]:
+        connect = logged_in(port)
+        return await ask_all(connect, await prepare(connect), principals)
+
+    with secured_kafka(tmp_path) as broker:
+        found = json.loads(json.dumps(asyncio.run(ask(broker.port))))
+    known = recorded()
+    differing = {
+        (case, principal): (outcome, known[case][principal])
+        for case, by_principal in found.items()
+        for principal, outcome in by_principal.items()
+        if outcome != known[case][principal]
+    }
+    assert not differing
