@@ -21,6 +21,7 @@ from coordinatord.log.errors import LogError
 from coordinatord.net.connection import Connection
 from coordinatord.net.door import Serving
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import Slices
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames
@@ -93,6 +94,10 @@ class Requests:
         for buf, start, end in frames[first : first + served]:
             self._note(connection, buf, start, end, "")
         return served
+
+    def slice(self, context: Any, slices: Slices) -> None:
+        """As the router's."""
+        self._router.slice(context, slices)
 
     def failed(self, connection: Any, codec: Codec) -> None:
         """As the router's."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from coordinatord.net.answers import Hold
-from coordinatord.net.slices import Slicer
+from coordinatord.net.slices import Slicer, Slices
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.framing import Frames
@@ -18,6 +18,8 @@ class Serving(Protocol):
     """Serves requests: router.Router."""
 
     def serve(self, connection: Any, frames: Frames, first: int, stop: int) -> int: ...
+
+    def slice(self, context: Any, slices: Slices) -> None: ...
 
     def failed(self, connection: Any, codec: Codec) -> None: ...
 

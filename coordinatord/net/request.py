@@ -19,6 +19,7 @@ from typing import Any
 from coordinatord.net.answers import AnswerLine
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import NO_BODY, Body, Received
+from coordinatord.net.slices import Slices
 from coordinatord.security.principal import Principal
 from kafka_wire.registry import Codec
 
@@ -65,6 +66,10 @@ class RequestContext(Received):
     def reply_in_parts(self, response: Any) -> None:
         """The same, parked or not, for a response with records that are too large to copy."""
         self.line.answer_in_parts(self, response)
+
+    def go_on(self, slices: Slices) -> None:
+        """Let slices answer a parked request."""
+        self.connection.door.router.slice(self, slices)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         """Answer once the log's `epoch` is durable, or with the response that `failure` makes if the log fails first.

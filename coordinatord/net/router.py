@@ -126,7 +126,7 @@ class Router:
             context = RequestContext(connection, codec, correlation_id, (buf, pos, end))
             split = route.splits and split_of(codec, request)
             if split:
-                self._slice(context, in_parts(context, request, split, route.handler))
+                self.slice(context, in_parts(context, request, split, route.handler))
                 return
             response = route.handler(context, request)
             shortcut = route.shortcut
@@ -134,7 +134,7 @@ class Router:
                 shortcut.learn(context, request, buf, start, end)
             if response is not None:
                 if type(response) is Slices:
-                    self._slice(context, response)
+                    self.slice(context, response)
                 else:
                     connection.line.answer(context, response)
             elif not context.done:
@@ -152,12 +152,13 @@ class Router:
             raise LengthError(f"{size} bytes are more than the {limit_of(api_key)} of a request of this kind")
         self._requests[api_key] += 1
         context = RequestContext(connection, route.codec, correlation_id, body)
-        self._slice(context, decoded_aside(context, route.handler))
+        self.slice(context, decoded_aside(context, route.handler))
 
-    def _slice(self, context: RequestContext, slices: Slices) -> None:
+    def slice(self, context: RequestContext, slices: Slices) -> None:
         """Park the request until its slices have made the response."""
         connection = context.connection
-        connection.line.park(context)
+        if connection.line.parked is not context:
+            connection.line.park(context)
 
         def finished(response: Any) -> None:
             if type(response) is Encoded:

@@ -20,6 +20,7 @@ from coordinatord.net.connection import Connection
 from coordinatord.net.door import Door
 from coordinatord.net.request import RequestContext
 from coordinatord.net.router import Router
+from coordinatord.net.slices import Slices
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.security.sasl import Answer, Exchange, Mechanism, State
@@ -101,6 +102,10 @@ class SaslGate:
         if exchange.state is State.COMPLETE:
             session.begin_again()
         return self._router.serve(connection, frames, first, first + 1)
+
+    def slice(self, context: Any, slices: Slices) -> None:
+        """As the router's."""
+        self._router.slice(context, slices)
 
     def failed(self, connection: Connection, codec: Codec) -> None:
         """A handler has raised (`door.Serving`)."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
+from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.fetch_sessions import (
     FINAL_EPOCH,
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
 
 READ_COMMITTED = 1
+
+MANY = 64
+"""Partitions that a fetch reads in one go; of more each may take a slice's time."""
 
 LOOK_AFTER_MS = 30_000
 """Interval at which a parked request checks that its client is still connected: max_wait_ms may be 24 days."""
@@ -100,7 +104,7 @@ class Fetching:
         for waiting in list(self.parked):
             waiting.finish()
 
-    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | None:
+    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | Slices | None:
         """None when the request is parked or already answered."""
         uses_topic_ids = context.api_version >= 13
         asked = _asked(request, uses_topic_ids)
@@ -123,8 +127,7 @@ class Fetching:
             else:
                 self.sessions.used(found, self.now_ms())
                 session, partitions = found, found.partitions
-        _Fetch(self, context, request, partitions, session).begin()
-        return None
+        return _Fetch(self, context, request, partitions, session).begin()
 
 
 class _Fetch:
@@ -132,6 +135,7 @@ class _Fetch:
 
     __slots__ = (
         "_deadline_ms",
+        "_is_due",
         "_parked_bytes",
         "_session_epoch",
         "_timer",
@@ -169,6 +173,7 @@ class _Fetch:
         self.committed_only = request.isolation_level == READ_COMMITTED
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
+        self._is_due = False
         self._parked_bytes: dict[PartitionKey, int] = {}
         self.present: list[tuple[PartitionKey, FetchPartition, Partition]] = []
         self.missing: list[tuple[PartitionKey, ErrorCode]] = []
@@ -193,18 +198,25 @@ class _Fetch:
             else:
                 self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def begin(self) -> None:
+    def begin(self) -> Slices | None:
         """Answer, or park the request when there is nothing to return yet."""
+        steps = self._begin()
+        if len(self.present) > MANY:
+            return Slices(steps)
+        run_through(steps)
+        return None
+
+    def _begin(self) -> Steps:
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
-            self.answer(self.read())
+            self.answer((yield from self.read()))
             return
         has_error, has_data = self.outlook()
         if has_error or (has_data and self.min_bytes == 1):
-            self.answer(self.read())
+            self.answer((yield from self.read()))
             return
         found: dict[PartitionKey, PartitionData] = {}
         if has_data:
-            found = self.read()
+            found = yield from self.read()
             if sum(len(data.records or b"") for data in found.values()) >= self.min_bytes:
                 self.answer(found)
                 return
@@ -271,9 +283,19 @@ class _Fetch:
             self._set_timer()
 
     def wake(self) -> None:
-        """A partition has changed."""
-        if self.context.closed or self.has_enough():
-            self.finish()
+        """A partition has changed. With many partitions, looking takes a slice: a hundred may be woken at once."""
+        if self.context.closed or len(self.present) <= MANY:
+            if self.context.closed or self.has_enough():
+                self.finish()
+        elif not self._is_due:
+            self._is_due = True
+            self.context.go_on(Slices(self._look()))
+
+    def _look(self) -> Steps:
+        self._is_due = False
+        if not self.context.done and self.has_enough():
+            self._leave()
+            self.answer((yield from self.read()))
 
     def has_enough(self) -> bool:
         """Whether to answer now: min_bytes is reached or a partition has an error."""
@@ -291,25 +313,32 @@ class _Fetch:
 
     def finish(self) -> None:
         """Answer with the records available."""
+        self._leave()
+        if self.context.closed:
+            self.context.reply(FetchResponse())  # never read, but the connection must learn that the request has ended
+        else:
+            self.answer(run_through(self.read()))
+
+    def _leave(self) -> None:
+        """Wait no longer."""
         for _key, _asked, partition in self.present:
             partition.forget(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.fetching.parked.discard(self)
-        if self.context.closed:
-            self.context.reply(FetchResponse())  # never read, but the connection must learn that the request has ended
-        else:
-            self.answer(self.read())
 
     # Reading
 
-    def read(self) -> dict[PartitionKey, PartitionData]:
+    def read(self) -> Steps:
         """A response for every partition, in order; unknown partitions last."""
+        is_long = len(self.present) > MANY
         left = self.max_bytes
         at_least_one = True
         read: dict[PartitionKey, PartitionData] = {}
         for key, asked, partition in self.present:
+            if is_long:
+                yield None
             error = self.error_of(asked, partition)
             if error is not None:
                 read[key] = self._refusal(asked.partition, error, partition)

@@ -61,6 +61,7 @@ class Context:
         self.response: Any = None
         self.answers = 0
         self.dropped = False
+        self.done = False
         #: served, and its response waits for the log
         self.waits = False
         self._world = world
@@ -78,6 +79,7 @@ class Context:
 
     def reply(self, response: Any) -> None:
         self.answers += 1
+        self.done = True
         out = bytearray()
         if isinstance(response, bytes):  # the body as it is
             out += response
@@ -86,6 +88,9 @@ class Context:
         self.response = self.codec.decode_response(bytes(out), 0, len(out))
 
     reply_in_parts = reply
+
+    def go_on(self, slices: Slices) -> None:
+        run_through(slices.steps)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
         self.waits = True
