@@ -42,6 +42,13 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
+if ! command -v promtool >/dev/null; then  # not the package: it starts a server
+    [ ${#missing[@]} -gt 0 ] || apt-get update -qq
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb .)
+    install "$folder/usr/bin/promtool" /usr/local/bin/
+    rm -r "$folder"
+fi
 """
 
 SLOW = "slow and not reference and not clients and not compose and not spark and not browser and not hostile"

@@ -67,8 +67,16 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(checkout: Path, *arguments: str) -> str:
+    # `make test` hands its own variables to what it runs.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(
-        ["make", "run", *arguments], cwd=checkout, capture_output=True, text=True, timeout=60, check=False
+        ["make", "run", *arguments],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

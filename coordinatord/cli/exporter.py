@@ -20,7 +20,7 @@ from coordinatord.watching.view import MAX_GROUPS, MAX_PARTITIONS
 
 LARGE_LOG = 300_000
 """From so many records on, numba is loaded, which takes seconds and 150 MB, and decodes many times as fast."""
-WITHOUT, LARGE = "COORDINATORD_WITHOUT_NUMBA", "COORDINATORD_LARGE_LOG"
+WITHOUT, LARGE = "_COORDINATORD_WITHOUT_NUMBA", "_COORDINATORD_LARGE_LOG"
 INTERNAL = "__.*"
 
 

@@ -43,7 +43,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
     """
     if given["sources"] and sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
-        os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"
+        os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"
     try:
         from coordinatord.pipeline.lag.looks import Look
         from coordinatord.pipeline.source.segments import SourceError

@@ -78,7 +78,7 @@ def run(**given: Any) -> None:
                 job = replace(job, is_small=True)
                 extra |= FEW_RECORDS
             if amount.is_tiny and not given["follow"]:
-                os.environ["COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
+                os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")

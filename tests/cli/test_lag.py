@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the command sets for itself is of no matter here: `looks` has been imported."""
     assert looks.Looks
-    monkeypatch.setenv("COORDINATORD_WITHOUT_NUMBA", "1")
+    monkeypatch.setenv("_COORDINATORD_WITHOUT_NUMBA", "1")
 
 
 def lag(*arguments: str, status: int = 0) -> str:

@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 try:
-    if "COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: to load numba takes longer
+    if "_COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: to load numba takes longer
         raise ImportError
     from numba import njit
 
