@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ BEGIN, END = "<!-- begin of the tables: python -m tests.conform.found -->", "<!-
 ORDER = ("Apache Kafka 4.3.0", "Apache Kafka 4.4.0", "kfake", "coordinatord")
 SHOWN_CHARACTERS = 110
 LISTED = "Apache Kafka 4.4.0"
+BRACKETS = "{}[]"
+COUNTED, COUNTED_ROWS = "kfake", 8
 
 
 def kept(broker: str, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -90,9 +94,25 @@ def tables(brokers: Sequence[dict[str, Any]]) -> str:
     lines += ["| story | request | Kafka 4.3 | Kafka 4.4 |", "|---|---|---|---|"]
     for name, each in different.items():
         first = each.get("first", {})
-        cells = [first.get("request", ""), *(_code(first.get(side, "")) for side in ("kafka", "it"))]
+        sides = _where(first.get("kafka", ""), first.get("it", ""))
+        cells = [first.get("request", ""), *map(_code, sides)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    (counted,) = [each for each in brokers if each["broker"] == COUNTED] or [{"stories": {}}]
+    lines += ["", f"Most stories differ on {COUNTED} for a few reasons. The most frequent first differences:", ""]
+    lines += [f"| stories | request | Kafka 4.3 | {COUNTED} |", "|--:|---|---|---|"]
+    firsts = [each["first"] for each in counted["stories"].values() if each.get("first", {}).get("request")]
+    kinds = Counter((each["request"], *_where(each["kafka"], each["it"])) for each in firsts)
+    for (request, expected, got), count in kinds.most_common(COUNTED_ROWS):
+        lines.append(f"| {count} | {request} | {_code(expected)} | {_code(got)} |")
     return "\n".join(lines)
+
+
+def _where(expected: str, got: str) -> tuple[str, str]:
+    """The first field in which two lines differ."""
+    for ours, theirs in zip_longest(expected.split(", "), got.split(", "), fillvalue=""):
+        if ours.strip(BRACKETS) != theirs.strip(BRACKETS):
+            return ours.strip(BRACKETS), theirs.strip(BRACKETS)
+    return expected, got
 
 
 def _counts(stories: Any) -> tuple[int, int, int]:
