@@ -15,6 +15,9 @@ LARGE_CARRIER_BYTES: Final = 128 * 1024
 MAX_LIST_BYTES: Final = 2 * 1024 * 1024
 """Ten thousand partitions (max.partitions) with names of 150 characters. Decoded it is at most some 120 MB."""
 
+MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
+"""JoinGroup and SyncGroup: sixteen times what may be logged of a group (message.max.bytes)."""
+
 MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
 """The largest answer that is made of parts: as large as the largest request (socket.request.max.bytes)."""
 
@@ -36,7 +39,9 @@ IN_SLICES: Final = frozenset(
 
 def limit_of(api_key: int) -> int:
     """The largest request of an API; socket.request.max.bytes limits all of them."""
-    return 1 << 31 if api_key in CARRIERS else MAX_LIST_BYTES
+    if api_key == ApiKey.PRODUCE:
+        return 1 << 31
+    return MAX_GROUP_BYTES if api_key in CARRIERS else MAX_LIST_BYTES
 
 
 def is_large(api_key: int, size: int) -> bool:
