@@ -45,7 +45,7 @@ RECORDS_A_BATCH = 1_000
 """A partition's record takes about 60 bytes, and Kafka's readers of these files accept batches of up to 8 MiB."""
 
 LEFT_BEHIND = {10: "delegation tokens", 11: "SCRAM credentials", 14: "client quotas", 18: "ACLs"}
-"""Record types that an operator configured and that have no counterpart here."""
+"""Record types that an operator configured and that are not imported: make them again with the usual tools."""
 
 
 @dataclass(slots=True)

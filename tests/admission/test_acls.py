@@ -9,10 +9,13 @@ import pytest
 
 from coordinatord.security.authorizer import Operation, Permission, ResourceType
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_acls import DescribeAclsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
@@ -151,3 +154,47 @@ def test_acls_of_an_authorizer_that_is_off_are_kept(tmp_path: Path) -> None:
     run(create())
     assert run(start({})) == 1
     assert run(start(AUTHORIZER)) == 1
+
+
+def test_requests_that_are_split_and_encoded_aside_are_checked_in_each_part(tmp_path: Path) -> None:
+    """Beyond sixteen elements the handler gets some at a time; beyond some KiB a request is decoded on a thread."""
+
+    async def story() -> None:
+        async with authorized(tmp_path) as (_daemon, connect):
+            root, alice = await connect("super"), await connect("alice")
+            allowed = [f"group-{number}" for number in range(0, 200, 2)]
+            await root.ask(CreateAclsRequest([read_of(group) for group in allowed]), 3)
+            for count in (10, 60, 200, 2000):
+                names = [f"group-{number}" for number in range(count)]
+                expected = {name: 0 if name in allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED for name in names}
+                described = await alice.ask(DescribeGroupsRequest(names, True), 5)
+                assert {each.group_id: each.error_code for each in described.groups} == expected
+                operations = {each.group_id: each.authorized_operations for each in described.groups}
+                assert {name for name, known in operations.items() if known == (1 << 3) | (1 << 8)} == {
+                    name for name in names if name in allowed
+                }
+                found = await alice.ask(FindCoordinatorRequest("", 0, names), 4)
+                assert {each.key: each.error_code for each in found.coordinators} == expected
+                deleted = await alice.ask(DeleteGroupsRequest(names), 2)
+                assert {each.error_code for each in deleted.results} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+    run(story())
+
+
+def test_metadata_of_many_topics_is_that_of_topics_which_may_be_described(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with authorized(tmp_path) as (_daemon, connect):
+            root, alice = await connect("super"), await connect("alice")
+            names = [f"topic-{number}" for number in range(600)]
+            await root.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names]), 7)
+            grant = AclCreation(ResourceType.TOPIC, "topic-5", 4, "User:alice", "*", Operation.READ, Permission.ALLOW)
+            await root.ask(CreateAclsRequest([grant]), 3)
+            allowed = {name for name in names if name.startswith("topic-5")}
+            everything = await alice.ask(MetadataRequest(None), 12)
+            assert {topic.name for topic in everything.topics} == allowed
+            asked = [MetadataRequestTopic(bytes(16), name) for name in names]
+            named = await alice.ask(MetadataRequest(asked, False), 12)
+            assert {topic.name for topic in named.topics if not topic.error_code} == allowed
+            assert len(named.topics) == 600
+
+    run(story())
