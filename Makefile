@@ -26,7 +26,7 @@ endif
 # The codecs of the wire, from their declarations; nothing happens when they are what the declarations say.
 GENERATE := $(BIN)/python -m kafka_wire generate
 
-QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile
+QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
 
 .PHONY: help run demo pipeline test lint bench bench-quick compiled generate format clean
 
@@ -77,6 +77,11 @@ $(VENV)/.pipeline: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,plot]'
 	@touch $@ $(VENV)/.run
 
+$(VENV)/.postgresql: pyproject.toml | $(BIN)/python
+	@echo "installing PostgreSQL's driver into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,postgresql]'
+	@touch $@ $(VENV)/.run $(VENV)/.test
+
 $(VENV)/.compile: pyproject.toml | $(BIN)/python
 	@echo "installing mypyc into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
@@ -85,8 +90,8 @@ $(VENV)/.compile: pyproject.toml | $(BIN)/python
 # Everything that .ci/run needs, in one go: pip looks at each package once.
 $(VENV)/.ci: pyproject.toml | $(BIN)/python
 	@echo "installing what all tiers of the tests need into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile]'
-	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile,postgresql]'
+	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile postgresql)
 
 SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -name "*.pyc")
 build/compiled/.stamp: $(SOURCES) $(VENV)/.compile

@@ -37,6 +37,7 @@ sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' 
 command -v g++ >/dev/null && command -v make >/dev/null || missing+=(g++ make)
 [ -e /usr/include/zlib.h ] || missing+=(zlib1g-dev)
 command -v kcat >/dev/null || missing+=(kcat)
+[ -e /usr/lib/postgresql ] || command -v initdb >/dev/null || missing+=(postgresql)
 command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 if [ ${#missing[@]} -gt 0 ]; then
     apt-get update -qq
@@ -51,7 +52,10 @@ if ! command -v promtool >/dev/null; then  # not the package: it starts a server
 fi
 """
 
-SLOW = "slow and not reference and not clients and not compose and not spark and not browser and not hostile"
+SLOW = (
+    "slow and not reference and not clients and not compose and not spark and not browser and not hostile "
+    "and not postgresql"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ NEITHER = " ".join(f"--ignore {path}" for path in (*WAITING, VALIDATION))
 
 SET_UP = (
     Tier("packages", "set-up: Python's in .venv, and the generated codecs", ["make .venv/.ci generate"]),
-    Tier("tools", "set-up: Java, Maven, Node, kcat, Chromium", [TOOLS]),
+    Tier("tools", "set-up: Java, Maven, Node, kcat, PostgreSQL, Chromium", [TOOLS]),
     Tier(
         "downloads",
         "set-up: Kafka, clients",
@@ -157,6 +161,13 @@ TIERS = (
         ],
     ),
     Tier("browser", "the report in Chromium", [f"{PYTEST} -m browser --timeout 900"], needs=["packages", "tools"]),
+    Tier(
+        "postgresql",
+        "the log on PostgreSQL: its own server, nodes that take over, kills of both",
+        [f"{PYTEST} -m postgresql --timeout 900"],
+        cores=0.5,
+        needs=["packages", "tools"],
+    ),
     Tier("compose", "containers", [f"{PYTEST} -m compose --timeout 900"], cores=0.5, needs=["packages"]),
     # What compares times with Kafka's has the machine to itself. The stories of the validation wait for each other's
     # members, and nothing else: both brokers at the same time. librdkafka's tests wait, too, for deadlines of a second.

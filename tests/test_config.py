@@ -242,9 +242,17 @@ def test_refused_settings_of_admission(flag: str) -> None:
 
 
 def test_settings_without_effect_yet_are_named_only_where_they_are_changed() -> None:
-    assert load(flags=flags("offsets.commit.timeout.ms=5000")).warnings == ()
-    loaded = load(flags=flags("offsets.commit.timeout.ms=6000"))
-    assert loaded.warnings == ("offsets.commit.timeout.ms has no effect here.",)
+    assert load(flags=flags("socket.send.buffer.bytes=102400")).warnings == ()
+    loaded = load(flags=flags("socket.send.buffer.bytes=65536"))
+    assert loaded.warnings == ("socket.send.buffer.bytes has no effect here.",)
+
+
+@pytest.mark.parametrize("setting", ["workers=2", "log.flush=never"])
+def test_a_database_goes_with_one_process_that_waits_for_commits(setting: str) -> None:
+    with pytest.raises(ConfigError, match=setting.partition("=")[0]):
+        load(flags=flags("storage=postgresql://host/database", setting))
+    with pytest.raises(ConfigError, match="postgresql://"):
+        load(flags=flags("storage=mysql://host/database"))
 
 
 def test_the_environment_knows_the_short_names_and_leaves_other_programs_alone() -> None:

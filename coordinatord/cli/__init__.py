@@ -24,6 +24,7 @@ COMMANDS = {
         "export",
         "Export everything into the data directory of a new Kafka broker.",
     ),
+    "store": ("coordinatord.cli.store", "store", "Copy the log on PostgreSQL, load one, ask who leads."),
     "lag": ("coordinatord.cli.lag", "lag", "Show who is behind, from the offsets log of any Kafka cluster."),
     "exporter": (
         "coordinatord.cli.exporter",

@@ -224,6 +224,22 @@ def text(value: object) -> str:
     return value.strip()
 
 
+def one_directory(value: object) -> str:
+    """The one directory that is named."""
+    directories = listed(value)
+    if len(directories) != 1:
+        raise Unacceptable("must name exactly one directory; several are not supported")
+    return directories[0]
+
+
+def storage_address(value: object) -> str:
+    """`directory`, or the address of a database."""
+    where = text(value)
+    if where != "directory" and not where.startswith(("postgresql://", "postgres://")):
+        raise Unacceptable(f"must be directory or an address that begins with postgresql://, not {shown(where)}")
+    return where
+
+
 def listed(value: object) -> tuple[str, ...]:
     """The items of comma-separated text or of a TOML array of texts, stripped, empty ones left out."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

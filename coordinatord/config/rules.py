@@ -34,6 +34,7 @@ def broken(settings: Settings) -> list[str]:
         *_listeners(settings),
         *_workers(settings),
         *_test_control(settings),
+        *_storage(settings),
     ]
 
 
@@ -130,3 +131,12 @@ def _test_control(settings: Settings) -> Iterator[str]:
             "test.control.enable=true lets whoever reaches admin.listeners do what the listeners ask a password for, "
             "or other machines do what they like: give test.control.token, too."
         )
+
+
+def _storage(settings: Settings) -> Iterator[str]:
+    if settings.storage == "directory":
+        return
+    if settings.workers > 1:
+        yield "storage=postgresql:// works with one process on each machine: give --workers 1."
+    if settings.log_flush != "always":
+        yield "storage=postgresql:// answers when a commit is durable: leave log.flush=always."

@@ -24,12 +24,11 @@ from coordinatord.config.admission import AdmissionSettings
 from coordinatord.config.kinds import (
     LONG_MAX,
     Setting,
-    Unacceptable,
     boolean,
     choice,
     declared,
     integer,
-    listed,
+    one_directory,
     optional_integer,
     parsed,
     rate,
@@ -38,6 +37,8 @@ from coordinatord.config.kinds import (
 )
 from coordinatord.config.security import ROWS as SECURITY
 from coordinatord.config.security import Override, SecuritySettings, of_listener, optional_text
+from coordinatord.config.storage import ROWS as STORAGE
+from coordinatord.config.storage import StorageSettings
 
 DOUBLE_MAX = 1.7976931348623157e308
 
@@ -49,15 +50,8 @@ MINUTE_MS = 60 * 1000
 SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
-def _one_directory(value: object) -> str:
-    directories = listed(value)
-    if len(directories) != 1:
-        raise Unacceptable("must name exactly one directory; several are not supported")
-    return directories[0]
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(AdmissionSettings):
+class Settings(StorageSettings):
     """The values of all settings. `Settings()` is the defaults; `dataclasses.replace` changes some (nothing is
     checked then).
     """
@@ -132,7 +126,7 @@ class Settings(AdmissionSettings):
     # ---- Log ---------------------------------------------------------------------------------------------------------
     log_dirs: str = parsed(
         "data",
-        _one_directory,
+        one_directory,
         "directory",
         "The data directory: the logs of all topics, __consumer_offsets among them.",
         ours="Kafka's is /tmp/kafka-logs, which a reboot empties",
@@ -304,7 +298,12 @@ class Settings(AdmissionSettings):
         100 * MIB, "Size at which a partition of __consumer_offsets begins a new segment.", minimum=1
     )
     offsets_load_buffer_size: int = integer(5 * MIB, "Bytes read at a time while groups are loaded.", minimum=1)
-    offsets_commit_timeout_ms: int = integer(5_000, "How long a commit may wait for the log.", minimum=1, not_yet=True)
+    offsets_commit_timeout_ms: int = integer(
+        5_000,
+        """How long a response may wait for the log. It matters with storage=postgresql:// alone: a directory's log
+        answers or fails.""",
+        minimum=1,
+    )
     offset_metadata_max_bytes: int = integer(4 * KIB, "Bytes of metadata that a commit may carry per partition.")
     offsets_retention_minutes: int = integer(10_080, "How long offsets stay after their group became empty.", minimum=1)
     offsets_retention_check_interval_ms: int = integer(
@@ -471,8 +470,8 @@ class Settings(AdmissionSettings):
 
 
 _ADMISSION = {name: row for name, row in declared(AdmissionSettings).items() if name not in SECURITY}
-_OWN = {name: row for name, row in declared(Settings).items() if name not in SECURITY and name not in _ADMISSION}
-TABLE: dict[str, Setting] = {**_OWN, **SECURITY, **_ADMISSION}
+_OTHERS = {**SECURITY, **_ADMISSION, **STORAGE}
+TABLE: dict[str, Setting] = {name: row for name, row in declared(Settings).items() if name not in _OTHERS} | _OTHERS
 """Dotted name -> row, in the order above."""
 
 ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias in row.aliases}
@@ -481,6 +480,7 @@ ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias i
 HEADINGS: dict[str, str] = {
     "node.id": "Network",
     "log.dirs": "Log",
+    "storage": "PostgreSQL",
     "auto.create.topics.enable": "Topics",
     "group.min.session.timeout.ms": "Classic groups",
     "offsets.topic.num.partitions": "Offsets",

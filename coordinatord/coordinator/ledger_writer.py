@@ -14,7 +14,7 @@ from time import perf_counter
 from coordinatord.cluster.placement import partition_for
 from coordinatord.group.state import Group
 from coordinatord.log.data_dir import DataDirectory
-from coordinatord.log.errors import LogFailed
+from coordinatord.log.errors import LogFailed, StoreAway
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics import Topics
 from coordinatord.topics.names import LEDGER_TOPIC
@@ -73,6 +73,9 @@ class LedgerWriter:
         if self._to_topic and LEDGER_TOPIC not in self._topics.catalogue.by_name:
             try:
                 self._topics.create_ledger_topic()
+            except StoreAway:  # the next record tries again; these are in the log lines
+                unwritten.clear()
+                return
             except OSError as error:
                 unwritten.clear()
                 self._on_failure(error)

@@ -27,10 +27,9 @@ from coordinatord.daemon.expiry import expire_offsets
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.scram_users import ScramUsers
+from coordinatord.daemon.storage import open_storage
 from coordinatord.daemon.watches import put_pages, watch
-from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogError
-from coordinatord.log.shares import Share as DataShare
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.api_versions import ApiVersions
@@ -44,7 +43,6 @@ from coordinatord.net.slices import AsideThread, Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
-from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.observe.health import Health
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
@@ -53,7 +51,7 @@ from coordinatord.runtime.loading import Loading
 from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
-from coordinatord.topics import Topics, catalogue_file
+from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
@@ -134,7 +132,8 @@ class Daemon:
         settings = self.settings
         limit = raise_limit() if self.guest is None else settings.max_connections + RESERVED
         allowed = connections_allowed(settings.max_connections, limit)
-        self.data = self._open_data()
+        self.storage = open_storage(settings, self.nodes, self.part, self.guest)
+        self.data = self.storage.data
         self.writer = LogWriter(
             self.data,
             self.loop,
@@ -143,7 +142,10 @@ class Daemon:
             flush_interval_ms=settings.log_flush_interval_ms,
             on_flush=self._flushed,
             worker=log_worker,
+            flusher=self.storage.flusher,
         )
+        gate = self.storage.gate_of(self.writer)
+        self._hold = gate.hold
         shared = None if self.part is None else self.part.shared
         self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
         self.scram_users = ScramUsers(self.metadata)
@@ -152,7 +154,7 @@ class Daemon:
         self.admission = Admission(
             settings, self.metadata, self.connections, self.now_ms, self.timers.alarm, self.nodes, self.peers
         )
-        self.runtime = Runtime(self.writer, self.timers, self.now_ms, self.metrics)
+        self.runtime = Runtime(gate, self.timers, self.now_ms, self.metrics)
         self.loading = Loading(self.metrics, is_guest=self.guest is not None)
 
     def _assemble_topics(self) -> None:
@@ -258,9 +260,10 @@ class Daemon:
             max_frame_bytes=self.settings.socket_request_max_bytes,
             now_ms=self.now_ms,
             call_soon=self.loop.call_soon,
-            hold=self.writer.hold,
+            hold=self._hold,
             slicer=Slicer(self.loop.call_soon, AsideThread(self.loop, log_worker), self.metrics),
         )
+        self.door.router = self.storage.before(self.door.router)
 
     def _assemble_admin(self) -> None:
         """The admin port, and the state that metrics read at each scrape."""
@@ -277,17 +280,6 @@ class Daemon:
 
             self.control = put_control(self, self.guest)
         watch(self)
-
-    def _open_data(self) -> DataDirectory:
-        path, node_id, part = str(self.settings.data_dir), self.settings.node_id, self.part
-        catalogued, on_foreign = catalogue_file.catalogued, tell_of_foreign
-        if part is None:
-            disk = None if self.guest is None else self.guest.disk
-            return DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign, disk=disk)
-        share = DataShare(part.worker, self.nodes.owns, part.is_recovered)
-        return DataDirectory.open_share(
-            path, share, cluster_id=part.cluster_id, node_id=node_id, catalogued=catalogued, on_foreign=on_foreign
-        )
 
     def _make_compaction(self) -> Compaction:
         from coordinatord.daemon.compaction import Compaction
@@ -334,6 +326,7 @@ class Daemon:
         if self.now_ms is self.clock:  # another clock is advanced by the caller who passed it
             self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         self._close_idle()
+        self.storage.begin(self)
         self._every(60.0, self.metrics.longest_turn.roll)
         retention_s = self.settings.log_retention_check_interval_ms / 1000
         self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
@@ -417,10 +410,12 @@ class Daemon:
         for connection in list(self.connections.open):
             connection.close()
         await self._until(lambda: not self.connections.open, deadline_s)
+        self.storage.stopping(max(0.1, deadline_s - self.loop.time()))
         try:
             self.compaction.close()
             self.writer.close()
             self.data.close()
+            self.storage.close()
         except (LogError, OSError) as error:
             self._log.error("the log could not be closed", error=str(error))
             return 1

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
     loop = asyncio.get_running_loop()
-    gather(loop.call_soon)
     try:
         code = await _run(settings, loop, on_listening, part)
         get_logger("coordinatord.daemon").info("stopped", exit_code=code)
@@ -30,7 +29,8 @@ async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], par
 async def _run(
     settings: Settings, loop: asyncio.AbstractEventLoop, on_listening: Callable[[Daemon], None], part: Part | None
 ) -> int:
-    daemon = Daemon(settings, loop, part=part)
+    daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and says so
+    gather(loop.call_soon)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
     if part is not None:

@@ -51,5 +51,9 @@ class OffsetOutOfRange(LogError):
     """A read below the log's start or above its end."""
 
 
+class StoreAway(OSError):
+    """The log's store cannot be reached now. Unlike a disk's error it passes: the change may be tried again."""
+
+
 class LogFailed(LogError):
     """A write or flush has failed. The log accepts no appends until a restart has replayed it."""

@@ -83,6 +83,31 @@ class ThreadWorker:
             job()
 
 
+class Flushing(Protocol):
+    """Makes epochs durable: flusher.Flusher has the data directory's; another store has another."""
+
+    @property
+    def lock(self) -> threading.Lock: ...
+
+    def write(self, epoch: int, writes: list[SegmentWrite]) -> bool: ...
+
+    def write_now(self, writes: list[SegmentWrite]) -> bool: ...
+
+    def flush_some(self) -> bool: ...
+
+    def flush_journal(self) -> None: ...
+
+    def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None: ...
+
+    def forget_segment(self, segment: Segment) -> None: ...
+
+    def forget(self, log: PartitionLog) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class FlushStats:
     """The metrics of one epoch."""
@@ -124,8 +149,11 @@ class LogWriter:
         on_flush: Callable[[FlushStats], object] | None = None,
         worker: Worker | None = None,
         background: Worker | None = None,
+        flusher: Flushing | None = None,
     ) -> None:
-        """`background` flushes what no epoch waits for, and removes files; without it, `worker` does both."""
+        """`background` flushes what no epoch waits for, and removes files; without it, `worker` does both. `flusher` is
+        that of another store than the data directory.
+        """
         self.failed: BaseException | None = None
         #: this epoch and all before it are as durable as the policy promises
         self.flushed_epoch = 0
@@ -141,7 +169,7 @@ class LogWriter:
         self._background = background or self._worker
         #: a thread of its own is begun when there is work for it
         self._aside = worker
-        self._flusher = Flusher(data, policy=flush, journal_bytes=journal_bytes)
+        self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._forming = _Epoch(1)
         self._in_flight: _Epoch | None = None
         self._dirty: dict[PartitionLog, None] = {}

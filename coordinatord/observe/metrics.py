@@ -121,6 +121,12 @@ WATCHES: dict[str, tuple[str, str]] = {
     "producers": ("", "Idempotent producers whose sequence numbers are held."),
     "load_progress_ratio": ("", "Share of the coordinators' logs that has been loaded since the start, 0 to 1."),
     "load_duration_seconds": ("", "How long loading them has taken, so far or in all."),
+    # Of storage=postgresql:// alone.
+    "store_term": ("", "The term in which this node leads."),
+    "store_lease_seconds": ("", "How long this node may answer if its lease is not renewed."),
+    "store_appends": ("", "Transactions that have committed records."),
+    "store_retries": ("", "Attempts that found the database away."),
+    "store_resolved_commits": ("", "Commits whose fate was not known and had to be found out."),
     "load_records_per_second": ("", "How many of their records a second, so far or in all."),
 }
 """State that is read at each scrape, through functions that the shell registers with `Metrics.watch`."""

@@ -36,7 +36,9 @@ Producer = tuple[int, int]
 class Gate(Protocol):
     """Which epochs are durable, and callbacks that wait for the others."""
 
-    flushed_epoch: int
+    @property
+    def flushed_epoch(self) -> int:
+        """This epoch and all before it are durable."""
 
     def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
 

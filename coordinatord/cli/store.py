@@ -1,0 +1,76 @@
+"""`coordinatord store`: the log on PostgreSQL, copied, loaded, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+T = TypeVar("T")
+
+DIRECTORY = click.Path(path_type=Path)
+
+
+@click.group()
+def store() -> None:
+    """Copy the log on PostgreSQL, load one, ask who leads.
+
+    URL is the setting `storage` (postgresql://…). A password comes from PGPASSWORD or a file (?passfile=PATH).
+    """
+
+
+@store.command()
+@click.argument("url")
+@click.argument("directory", type=DIRECTORY)
+@click.option("--node-id", type=click.IntRange(min=0), default=0, help="The setting node.id. [default: 0]")
+def copy(url: str, directory: Path, node_id: int) -> None:
+    """Make a data directory of the log, beside a running node or without one.
+
+    DIRECTORY must be empty or not exist. `coordinatord log verify`, `export`, `lag`, `pipeline` and `serve --data-dir`
+    read it.
+    """
+    from coordinatord.postgresql.transfer import copy as run
+
+    moved = _told(lambda: run(url, directory, node_id=node_id))
+    click.echo(f"{directory}: {moved.partitions} partitions, {moved.bytes} bytes")
+
+
+@store.command()
+@click.argument("directory", type=DIRECTORY)
+@click.argument("url")
+def load(directory: Path, url: str) -> None:
+    """Put a data directory into a database that has no log yet. No daemon may run on either."""
+    from coordinatord.postgresql.transfer import load as run
+
+    moved = _told(lambda: run(directory, url))
+    click.echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}")
+
+
+@store.command()
+@click.argument("url")
+def status(url: str) -> None:
+    """Who leads, how long its lease lasts, how large the log is, how far standbys are behind, what could be lost."""
+    from coordinatord.postgresql.status import status as read
+
+    for line in _told(lambda: read(url)):
+        click.echo(line)
+
+
+@store.command()
+def ddl() -> None:
+    """Print the statements that make the tables, for those who look before they run them."""
+    from coordinatord.postgresql.schema import FIRST_VERSION
+
+    click.echo(FIRST_VERSION.strip())
+
+
+def _told(work: Callable[[], T]) -> T:
+    """What went wrong is a sentence."""
+    from coordinatord.log.errors import LogError
+
+    try:
+        return work()
+    except (LogError, OSError) as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,35 @@
+"""Settings of where the records are. They are rows of the one table (settings.py)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from coordinatord.config.admission import AdmissionSettings
+from coordinatord.config.kinds import Setting, declared, integer, parsed, storage_address
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSettings(AdmissionSettings):
+    """See docs/postgresql.md."""
+
+    storage: str = parsed(
+        "directory",
+        storage_address,
+        "directory, or an address postgresql://…",
+        """Where the records are: in the data directory, or in a PostgreSQL database, with a working copy in the data
+        directory (docs/postgresql.md).""",
+        ours="not in Kafka",
+    )
+    storage_lease_ms: int = integer(
+        5_000,
+        "With PostgreSQL: how long another node waits before it takes the lead from one that says nothing.",
+        minimum=1_000,
+        maximum=600_000,
+        ours="not in Kafka",
+    )
+
+
+ROWS: dict[str, Setting] = {
+    name: row for name, row in declared(StorageSettings).items() if name in ("storage", "storage.lease.ms")
+}
+"""Dotted name -> row."""

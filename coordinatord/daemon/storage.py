@@ -1,0 +1,96 @@
+"""Where a daemon's records are: in its directory, or in PostgreSQL with a working copy in its directory.
+
+Both give the daemon the same data directory and the same writer over it. What the other one has besides stands between
+the parts where there is something to do: the flusher, the gate of responses, a door before the router.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.config import Settings
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.shares import Share
+from coordinatord.log.writer import Flushing
+from coordinatord.net.door import Serving
+from coordinatord.observe.foreign import tell_of_foreign
+from coordinatord.runtime.log import Gate
+from coordinatord.topics import catalogue_file
+
+if TYPE_CHECKING:
+    from coordinatord.daemon.guest import Guest
+    from coordinatord.daemon.worker import Part
+
+
+class Storage(Protocol):
+    """What the daemon does with either. `flusher` is None for the data directory's own."""
+
+    data: DataDirectory
+
+    @property
+    def flusher(self) -> Flushing | None: ...
+
+    def gate_of(self, gate: Gate) -> Gate:
+        """The gate for responses, over the log's."""
+
+    def before(self, router: Serving) -> Serving:
+        """What requests meet before the router."""
+
+    def begin(self, daemon: Any) -> None:
+        """The daemon begins to serve."""
+
+    def stopping(self, seconds: float) -> None:
+        """It stops, and has this long."""
+
+    def close(self) -> None:
+        """Its log and its connections are closed."""
+
+
+class DirectoryStorage:
+    """The data directory alone."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self.data = data
+        self.flusher = None
+
+    def gate_of(self, gate: Gate) -> Gate:
+        """The log's own."""
+        return gate
+
+    def before(self, router: Serving) -> Serving:
+        """Nothing else."""
+        return router
+
+    def begin(self, daemon: Any) -> None:
+        """Nothing to do."""
+
+    def stopping(self, seconds: float) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Guest | None) -> Storage:
+    """Open what the setting `storage` names. Raises LogError. PostgreSQL's blocks until this node leads."""
+    catalogued = catalogue_file.catalogued
+    if settings.storage != "directory":
+        from coordinatord.postgresql.node import PostgresStorage
+
+        return PostgresStorage(settings, catalogued, tell_of_foreign)
+    path, node_id = str(settings.data_dir), settings.node_id
+    if part is None:
+        disk = None if guest is None else guest.disk
+        data = DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=tell_of_foreign, disk=disk)
+        return DirectoryStorage(data)
+    return DirectoryStorage(
+        DataDirectory.open_share(
+            path,
+            Share(part.worker, nodes.owns, part.is_recovered),
+            cluster_id=part.cluster_id,
+            node_id=node_id,
+            catalogued=catalogued,
+            on_foreign=tell_of_foreign,
+        )
+    )

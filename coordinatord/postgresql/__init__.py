@@ -1,0 +1,18 @@
+"""The log on PostgreSQL: `storage=postgresql://…`. docs/postgresql.md tells operators about it.
+
+A node's directory is a *working copy*: everything above the store reads and writes segments as ever, but a record
+counts once its batch is a committed row. A start takes the lead, discards the old copy and makes one from the rows.
+
+schema.py     tables and functions, their version, migrations
+database.py   connections; which errors mean that the database is away; what to warn of
+store.py      the operations: take the lead, renew, append, replace, remove, keep a file
+contract.py   what the operations promise, for the store and its model in the tests
+writes.py     in the flusher's place: an epoch is committed, then written to the copy
+copy_disk.py  the copy's disk: the small files and compacted segments go to the store first
+working_copy.py  makes the copy
+lease.py      how long this node may answer
+gate.py       before the router: refuses what a node without its lease or its database cannot answer
+node.py       puts these together for the daemon
+transfer.py   data directories from the database, and into it
+status.py     who leads, how large the log is
+"""

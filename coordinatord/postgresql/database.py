@@ -1,0 +1,163 @@
+"""Connections to PostgreSQL, and what its errors mean.
+
+The address is libpq's URI: several hosts, TLS (sslmode, sslrootcert …) and `passfile` are its parameters. A password
+does not belong in a setting: PGPASSWORD, or a file (`passfile`, PGPASSFILE), has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.postgresql.contract import Away, Fenced, Unusable
+from coordinatord.postgresql.schema import FENCED
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+DEFAULTS = {
+    "target_session_attrs": "read-write",
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "coordinatord",
+}
+"""Where the address says nothing else."""
+
+IDLE_IN_TRANSACTION_MS = 5_000
+"""The server ends a transaction of ours that says nothing for so long, as when this process is stopped in it."""
+
+LOCK_MS = 5_000
+"""The longest wait for a lock, which a session of a stopped process may hold; then the change is tried again."""
+
+GONE = ("08", "57", "53", "58", "25006", "40", "55P03")
+"""SQLSTATEs, or their classes, after which another try may succeed: no connection, shut down or cancelled, no room or
+memory, an error of the server's system, a server that has become a standby, a deadlock, a lock not got.
+"""
+
+
+def import_psycopg() -> Any:
+    """The driver; Unusable, with what to install, if it is not there."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise Unusable(
+            f"storage=postgresql:// needs psycopg ({error}): pip install 'coordinatord[postgresql]'"
+        ) from None
+    return psycopg
+
+
+def address(url: str) -> dict[str, str]:
+    """The parameters of a URI. Unusable if it is none, or if it has a password in it."""
+    psycopg = import_psycopg()
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error as error:
+        raise Unusable(f"storage is not an address of PostgreSQL: {str(error).strip()}") from None
+    if given.get("password"):
+        raise Unusable(
+            "storage has a password in it, which others could read: set PGPASSWORD, or name a file with "
+            "?passfile=PATH (lines of host:port:database:user:password)"
+        )
+    ours = f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c lock_timeout={LOCK_MS}"
+    options = f"{ours} {given.pop('options', '')}".strip()
+    return {**DEFAULTS, **{name: str(value) for name, value in given.items()}, "options": options}
+
+
+def shown(url: str) -> str:
+    """The hosts and the database, for log lines."""
+    given = address(url)
+    return f"{given.get('host', os.environ.get('PGHOST', 'local'))}/{given.get('dbname', '')}"
+
+
+def translated(error: Exception, what: str) -> Exception:
+    """An error of the driver as one of ours: Fenced, Away where another try may succeed, otherwise Unusable."""
+    psycopg = import_psycopg()
+    state = getattr(error, "sqlstate", None) or ""
+    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if state == FENCED:
+        return Fenced(f"another node leads now ({told})")
+    if state.startswith(GONE) or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
+        return Away(f"{what}: {told}")
+    return Unusable(f"{what}: {told}" + (f" (SQLSTATE {state})" if state else ""))
+
+
+class Link:
+    """One connection, opened by need. One thread at a time uses it; any thread may `cut` it."""
+
+    def __init__(self, url: str) -> None:
+        self._address = address(url)
+        self._psycopg = import_psycopg()
+        self.errors: type[Exception] = self._psycopg.Error
+        self._connection: Connection[Any] | None = None
+        self._cut = threading.Event()
+        self._guard = threading.Lock()
+
+    def open(self) -> Connection[Any]:
+        """The connection. Raises Away or Unusable."""
+        if self._connection is None:
+            if self._cut.is_set():
+                raise Away("stopped")
+            try:
+                self._connection = self._psycopg.connect(**self._address, autocommit=True)
+            except self._psycopg.Error as error:
+                raise translated(error, "cannot connect") from None
+        return self._connection
+
+    def close(self) -> None:
+        """Close it; the next `open` makes another."""
+        with self._guard:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(self._psycopg.Error, OSError):
+                connection.close()
+
+    def cut(self) -> None:
+        """End what another thread waits for, and open no connection any more."""
+        self._cut.set()
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """End what another thread waits for: its statement fails as if the server had gone."""
+        with self._guard:
+            connection = self._connection
+            with contextlib.suppress(self._psycopg.Error, OSError):
+                if connection is not None:
+                    with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+                        wire.shutdown(socket.SHUT_RDWR)
+
+
+def warnings(connection: Connection[Any]) -> list[str]:
+    """What the server's settings may lose, a sentence each."""
+
+    def setting(name: str) -> str:
+        row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+        return str(row[0]) if row is not None else ""
+
+    told = []
+    commit, standbys = setting("synchronous_commit"), setting("synchronous_standby_names")
+    if commit == "off":
+        told.append(
+            "synchronous_commit=off: a crash of PostgreSQL loses acknowledged commits of its last moments "
+            "(up to three times wal_writer_delay)"
+        )
+    if setting("fsync") == "off":
+        told.append("fsync=off: a crash of PostgreSQL's machine may lose or destroy everything")
+    row = connection.execute("SELECT count(*) FROM pg_stat_replication").fetchone()
+    followers = int(row[0]) if row is not None else 0
+    if followers and not standbys:
+        told.append(
+            "synchronous_standby_names is empty, so the standbys are asynchronous: the promotion of one loses "
+            "acknowledged commits that had not reached it"
+        )
+    elif standbys and commit == "local":
+        told.append(
+            "synchronous_commit=local: commits do not wait for the standbys of synchronous_standby_names, "
+            "and the promotion of one loses acknowledged commits"
+        )
+    return told

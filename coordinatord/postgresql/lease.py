@@ -1,0 +1,160 @@
+"""The lease: how long this node may answer. Records are safe without it, by the term; answers are true because of it.
+
+The database's clock says when a lease ends, and no other node takes the lead before. This node counts from before it
+asked, on its own clock that also runs while the machine sleeps (CLOCK_BOOTTIME), and stops answering MARGIN of the
+lease earlier. So a node that was stopped (SIGSTOP, a paused machine) finds its lease over before it serves the next
+request, and a request that it had begun to serve came in while nobody else led: its answer was true when it was asked.
+The margin is what the two clocks may differ by within one lease: a fifth. A database whose clock jumps forward by more,
+as after the promotion of a standby with a wrong clock, could end a lease too early; then reads of the former leader may
+be old for that long, and its writes still change nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.observe.logger import get_logger
+from coordinatord.postgresql.contract import Away, Fenced
+from coordinatord.postgresql.database import Link, translated
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+MARGIN = 0.2
+RENEWALS = 5
+"""How often a lease is renewed while it lasts."""
+
+log = get_logger("coordinatord.postgresql")
+
+TAKE = (
+    "UPDATE coordinatord_leader SET epoch = epoch + 1, node_id = %s, holder = %s,"
+    " lease_until = clock_timestamp() + %s * interval '1 millisecond'"
+    " WHERE lease_until < clock_timestamp() OR holder = %s RETURNING epoch"
+)
+RENEW = (
+    "UPDATE coordinatord_leader SET lease_until = clock_timestamp() + %s * interval '1 millisecond'"
+    " WHERE epoch = %s RETURNING epoch"
+)
+RELEASE = "UPDATE coordinatord_leader SET lease_until = clock_timestamp() WHERE epoch = %s"
+STANDING = (
+    "SELECT node_id, epoch, greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float8"
+    " FROM coordinatord_leader"
+)
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def now_s() -> float:
+    """Seconds that also pass while the machine sleeps, where the system can tell."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+class Lease:
+    """A lease that was taken. `ends_s` is when this node must stop answering, by now_s(); other threads read it."""
+
+    def __init__(self, link: Link, term: int, asked_s: float, lease_ms: int) -> None:
+        self.term = term
+        self.lease_ms = lease_ms
+        self.lost = False
+        """Another node leads."""
+        self._link = link
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self.ends_s = self._end(asked_s)
+
+    @property
+    def holds(self) -> bool:
+        """Whether this node may answer now."""
+        return not self.lost and now_s() < self.ends_s
+
+    def begin(self, on_lost: Callable[[Fenced], object]) -> None:
+        """Renew it on a thread until `close`; `on_lost` is called there when another node leads."""
+        self._thread = threading.Thread(target=self._run, args=(on_lost,), name="store-lease", daemon=True)
+        self._thread.start()
+
+    def renew(self) -> None:
+        """Renew it once. Raises Fenced, Away or Unusable."""
+        asked_s = now_s()
+        row = self._on(lambda connection: connection.execute(RENEW, (self.lease_ms, self.term)).fetchone())
+        if row is None:
+            self.lost = True
+            raise Fenced("another node leads now")
+        self.ends_s = self._end(asked_s)
+
+    def close(self, *, release: bool) -> None:
+        """Stop renewing; `release`: let another node lead at once. This node must not answer any more."""
+        self._stopped.set()
+        self.ends_s = 0.0
+        if self._thread is not None:
+            self._thread.join(1.0)
+            if self._thread.is_alive():  # the database does not answer
+                self._link.cut()
+                self._thread.join(5.0)
+                release = False
+        if release and not self.lost:
+            try:
+                self._on(lambda connection: connection.execute(RELEASE, (self.term,)))
+            except Exception as error:
+                log.warning("the lease was not released: another node waits for its end", error=str(error))
+        self._link.close()
+
+    def _run(self, on_lost: Callable[[Fenced], object]) -> None:
+        pause_s = self.lease_ms / 1000 / RENEWALS
+        while not self._stopped.wait(pause_s):
+            try:
+                self.renew()
+            except Fenced as error:
+                on_lost(error)
+                return
+            except Exception as error:
+                log.warning("the lease was not renewed", error=str(error), answers_until_s=round(self.left_s, 1))
+
+    @property
+    def left_s(self) -> float:
+        """How long this node may still answer."""
+        return max(0.0, self.ends_s - now_s())
+
+    def _end(self, asked_s: float) -> float:
+        return 0.0 if self._stopped.is_set() else asked_s + self.lease_ms / 1000 * (1 - MARGIN)
+
+    def _on(self, work: Callable[[Connection[Any]], Any]) -> Any:
+        with self._guard:
+            try:
+                return work(self._link.open())
+            except self._link.errors as error:
+                self._link.close()
+                raise translated(error, "the lease") from error
+
+
+def take(link: Link, *, node_id: int, holder: str, lease_ms: int) -> Lease | None:
+    """Take the lead if nobody has it: a term above all before, in one transaction with every partition's epoch. None
+    while another node's lease lasts. `holder` names this process: a repeated take-over need not wait for itself.
+    """
+    asked_s = now_s()
+    try:
+        connection = link.open()
+        with connection.transaction():
+            row = connection.execute(TAKE, (node_id, holder, lease_ms, holder)).fetchone()
+            if row is None:
+                return None
+            connection.execute("UPDATE coordinatord_partition SET leader_epoch = %s", (row[0],))
+    except link.errors as error:
+        link.close()
+        raise translated(error, "cannot take the lead") from error
+    return Lease(link, int(row[0]), asked_s, lease_ms)
+
+
+def standing(link: Link) -> tuple[int, int, float]:
+    """(node, its term, seconds that its lease lasts): who leads."""
+    try:
+        row = link.open().execute(STANDING).fetchone()
+    except link.errors as error:
+        link.close()
+        raise translated(error, "cannot read who leads") from error
+    if row is None:
+        raise Away("nobody has led yet")
+    return int(row[0]), int(row[1]), float(row[2])

@@ -1,0 +1,170 @@
+"""A node of a cluster on PostgreSQL: takes the lead, makes its working copy, keeps its lease, and gives it back.
+
+One node leads all partitions. The others wait, before they listen, until its lease ends or it gives it back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from coordinatord.config import Settings
+from coordinatord.log.data_dir import DataDirectory, random_id
+from coordinatord.log.names import METADATA_TOPIC_ID
+from coordinatord.log.ownership import Foreign, ReadCatalogued
+from coordinatord.net.door import Serving
+from coordinatord.observe.logger import get_logger
+from coordinatord.postgresql import database, schema, working_copy
+from coordinatord.postgresql.contract import Away, Unusable
+from coordinatord.postgresql.copy_disk import CopyDisk
+from coordinatord.postgresql.database import Link
+from coordinatord.postgresql.gate import PatientGate, Requests
+from coordinatord.postgresql.lease import Lease, standing, take
+from coordinatord.postgresql.store import PostgresStore
+from coordinatord.postgresql.writes import StoreFlusher
+from coordinatord.runtime.log import Gate
+
+WAIT_S = 0.25
+"""Between two looks at the leader's lease."""
+TELL_S = 10.0
+
+GIVE_UP_S = 0.25
+"""How often responses that have waited too long are looked for."""
+
+log = get_logger("coordinatord.postgresql")
+
+
+class PostgresStorage:
+    """The daemon's storage (daemon/storage.py) on PostgreSQL. Opening it blocks until this node leads."""
+
+    def __init__(self, settings: Settings, catalogued: ReadCatalogued, on_foreign: Callable[[Foreign], object]) -> None:
+        self._timeout_s = settings.offsets_commit_timeout_ms / 1000
+        self._on_lost: Callable[[BaseException], object] | None = None
+        self._stopping: threading.Timer | None = None
+        directory = Path(settings.data_dir)
+        self._lock = working_copy.lock(directory)
+        try:
+            self.lease, cluster_id = lead(settings)
+            self.lease.begin(self._lost)
+            self.store = PostgresStore(settings.storage, self.lease.term)
+            path = directory / working_copy.NAME
+            began_s = time.monotonic()
+            working_copy.discard(path)
+            size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=settings.node_id)
+            log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
+            self._held = [held.key for held in self.store.partitions()]
+            disk = CopyDisk(self.store, str(path))
+            self.data = DataDirectory.open(
+                str(path),
+                node_id=settings.node_id,
+                catalogued=catalogued,
+                on_foreign=on_foreign,
+                disk=disk,
+            )
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, Away):
+                raise Unusable(f"the database went away while the working copy was made: {error}") from None
+            raise
+        self.flusher = StoreFlusher(self.store, self.data, disk)
+        self.gate: PatientGate | None = None
+        self.requests: Requests | None = None
+
+    # For the daemon
+
+    def gate_of(self, gate: Gate) -> Gate:
+        """The gate of responses: they wait no longer than offsets.commit.timeout.ms."""
+        self.gate = PatientGate(gate, self._timeout_s)
+        return self.gate
+
+    def before(self, router: Serving) -> Serving:
+        """What stands before the router."""
+        self.requests = Requests(router, self.lease, self.store, self._timeout_s)
+        return self.requests
+
+    def begin(self, daemon: Any) -> None:
+        """The daemon begins to serve: it is told when another node leads."""
+
+        def lost(error: BaseException) -> None:
+            daemon.loop.call_soon_threadsafe(daemon.log_failed, error)
+
+        self._on_lost = lost
+        if self.lease.lost:
+            lost(Away("another node leads"))
+        if self.gate is not None:
+            daemon._every(GIVE_UP_S, self.gate.give_up)
+        known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
+        self.store.forget([key for key in self._held if key.topic_id not in known])
+        self._watch(daemon.metrics.watch)
+
+    def stopping(self, seconds: float) -> None:
+        """The daemon stops and has this long: then what waits for the database fails."""
+        self._stopping = threading.Timer(seconds, self.store.stop)
+        self._stopping.daemon = True
+        self._stopping.start()
+
+    def close(self) -> None:
+        """All connections of clients are closed: let another node lead."""
+        self.lease.close(release=True)
+        if self._stopping is not None:
+            self._stopping.cancel()
+        self.store.close()
+        self._lock.release()
+
+    # Within
+
+    def _lost(self, error: BaseException) -> None:
+        log.error("another node leads; this one stops", error=str(error))
+        if self._on_lost is not None:
+            self._on_lost(error)
+
+    def _watch(self, watch: Callable[[str, Callable[[], Any]], object]) -> None:
+        """The metrics."""
+        watch("store_term", lambda: self.lease.term)
+        watch("store_lease_seconds", lambda: self.lease.left_s)
+        watch("store_appends", lambda: self.store.appends)
+        watch("store_retries", lambda: self.store.retries)
+        watch("store_resolved_commits", lambda: self.store.resolved)
+
+
+def lead(settings: Settings) -> tuple[Lease, str]:
+    """Bring the tables to this version, and wait until this node leads; its lease, and the cluster's id. Raises
+    Unusable.
+    """
+    url, holder = settings.storage, secrets.token_hex(16)
+    link = Link(url)
+    told_s = -TELL_S
+    where = database.shown(url)
+    cluster_id = ""
+    while True:
+        try:
+            if not cluster_id:
+                connection = link.open()
+                cluster_id = _prepare(link)
+                for warning in database.warnings(connection):
+                    log.warning(warning, database=where)
+            lease = take(link, node_id=settings.node_id, holder=holder, lease_ms=settings.storage_lease_ms)
+            if lease is not None:
+                log.info("this node leads", term=lease.term, database=where)
+                return lease, cluster_id
+            node_id, term, left_s = standing(link)
+            if time.monotonic() - told_s >= TELL_S:
+                told_s = time.monotonic()
+                log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
+        except Away as error:
+            if time.monotonic() - told_s >= TELL_S:
+                told_s = time.monotonic()
+                log.warning("the database is away; waiting", error=str(error), database=where)
+        time.sleep(WAIT_S)
+
+
+def _prepare(link: Link) -> str:
+    try:
+        return schema.migrate(link.open(), random_id())
+    except link.errors as error:
+        link.close()
+        raise database.translated(error, "cannot make the tables") from error

@@ -1,0 +1,189 @@
+"""The tables and functions in the database, their version, and how an older version becomes this one.
+
+`coordinatord store ddl` prints the statements. All names begin with `coordinatord_`, in the first schema of the
+connection's search_path. The role needs CREATE on that schema at the first start and owns what it creates; it needs no
+other right.
+
+Every statement runs at READ COMMITTED: what makes it right are locks on rows, not snapshots. Each change first locks
+the row of coordinatord_leader (FOR SHARE) and compares its epoch. A take-over updates that row. So a change is
+committed before the take-over, which then sees it, or waits for it and finds another epoch. Two nodes that both wrote
+all the same would be caught by `end_offset`, which must be where the writer believes that it is, and by the primary
+key of coordinatord_batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.postgresql.contract import Unusable
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+VERSION = 1
+
+MIGRATION_LOCK = 0x636F6F7264
+"""Key of the advisory lock that a migration holds ("coord")."""
+
+FENCED = "CD001"
+"""SQLSTATE: the change is of a former leader."""
+DIVERGED = "CD002"
+"""SQLSTATE: a partition does not end where the writer believes."""
+
+FIRST_VERSION = """
+CREATE TABLE coordinatord_schema (version integer NOT NULL);
+
+CREATE TABLE coordinatord_leader (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    cluster_id text NOT NULL,
+    epoch bigint NOT NULL,
+    node_id integer NOT NULL,
+    holder text NOT NULL,
+    lease_until timestamptz NOT NULL
+);
+
+CREATE TABLE coordinatord_file (
+    name text PRIMARY KEY,
+    content bytea NOT NULL,
+    version bigint NOT NULL
+);
+
+CREATE TABLE coordinatord_partition (
+    topic_id bytea NOT NULL,
+    partition integer NOT NULL,
+    topic text NOT NULL,
+    leader_epoch bigint NOT NULL,
+    end_offset bigint NOT NULL,
+    PRIMARY KEY (topic_id, partition)
+);
+
+CREATE TABLE coordinatord_batch (
+    topic_id bytea NOT NULL,
+    partition integer NOT NULL,
+    base_offset bigint NOT NULL,
+    last_offset bigint NOT NULL,
+    leader_epoch bigint NOT NULL,
+    max_timestamp bigint NOT NULL,
+    segment bigint NOT NULL,
+    batch bytea NOT NULL,
+    PRIMARY KEY (topic_id, partition, base_offset)
+);
+ALTER TABLE coordinatord_batch ALTER COLUMN batch SET STORAGE EXTERNAL;
+
+CREATE FUNCTION coordinatord_fence(term bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM coordinatord_leader WHERE epoch = term FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'epoch % does not lead', term USING ERRCODE = 'CD001';
+    END IF;
+END $$;
+
+CREATE FUNCTION coordinatord_append(
+    term bigint,
+    ids bytea[], numbers integer[], topics text[], ends_before bigint[], ends_after bigint[],
+    row_ids bytea[], row_numbers integer[], bases bigint[], lasts bigint[], stamps bigint[], segments bigint[],
+    batches bytea[]
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    moved integer;
+BEGIN
+    PERFORM coordinatord_fence(term);
+    INSERT INTO coordinatord_partition (topic_id, partition, topic, leader_epoch, end_offset)
+        SELECT w.id, w.number, w.topic, term, 0
+        FROM unnest(ids, numbers, topics, ends_before) AS w(id, number, topic, end_before)
+        WHERE w.end_before = 0
+        ON CONFLICT DO NOTHING;
+    UPDATE coordinatord_partition AS p SET end_offset = w.end_after
+        FROM unnest(ids, numbers, ends_before, ends_after) AS w(id, number, end_before, end_after)
+        WHERE p.topic_id = w.id AND p.partition = w.number
+            AND p.leader_epoch = term AND p.end_offset = w.end_before;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    IF moved <> cardinality(ids) THEN
+        RAISE EXCEPTION '% of % partitions end elsewhere', cardinality(ids) - moved, cardinality(ids)
+            USING ERRCODE = 'CD002';
+    END IF;
+    INSERT INTO coordinatord_batch
+            (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment, batch)
+        SELECT w.id, w.number, w.base, w.last, term, w.stamp, w.segment, w.batch
+        FROM unnest(row_ids, row_numbers, bases, lasts, stamps, segments, batches)
+            AS w(id, number, base, last, stamp, segment, batch);
+END $$;
+
+CREATE FUNCTION coordinatord_put_file(term bigint, file_name text, bytes bytea, new_version bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM coordinatord_fence(term);
+    INSERT INTO coordinatord_file AS f (name, content, version) VALUES (file_name, bytes, new_version)
+        ON CONFLICT (name) DO UPDATE SET content = excluded.content, version = excluded.version
+        WHERE f.version < excluded.version;
+END $$;
+
+CREATE FUNCTION coordinatord_remove(term bigint, id bytea, number integer, bases bigint[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM coordinatord_fence(term);
+    DELETE FROM coordinatord_batch WHERE topic_id = id AND partition = number AND segment = ANY (bases);
+END $$;
+
+CREATE FUNCTION coordinatord_forget(term bigint, id bytea, number integer)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM coordinatord_fence(term);
+    DELETE FROM coordinatord_batch WHERE topic_id = id AND partition = number;
+    DELETE FROM coordinatord_partition WHERE topic_id = id AND partition = number;
+END $$;
+"""
+
+MIGRATIONS = (FIRST_VERSION,)
+"""`MIGRATIONS[n]` turns version n into n + 1; version 0 is an empty schema."""
+
+
+def migrate(connection: Connection[Any], cluster_id: str) -> str:
+    """Bring the tables to this version, in one transaction under an advisory lock; returns the cluster's id. A new
+    database gets `cluster_id`. Raises Unusable for the tables of a later program.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        version = _version(connection)
+        if version > VERSION:
+            raise Unusable(
+                f"the database's tables have version {version} and this program reads version {VERSION}: start the "
+                "later one, or give this one another database or schema"
+            )
+        for step in MIGRATIONS[version:]:
+            connection.execute(step)
+        if version == 0:
+            connection.execute("INSERT INTO coordinatord_schema VALUES (%s)", (VERSION,))
+            connection.execute(
+                "INSERT INTO coordinatord_leader (cluster_id, epoch, node_id, holder, lease_until) "
+                "VALUES (%s, 0, -1, '', clock_timestamp())",
+                (cluster_id,),
+            )
+        elif version < VERSION:
+            connection.execute("UPDATE coordinatord_schema SET version = %s", (VERSION,))
+        return cluster(connection)
+
+
+def check(connection: Connection[Any]) -> str:
+    """The cluster's id. Changes nothing; raises Unusable if the tables are not there, or have another version."""
+    version = _version(connection)
+    if version != VERSION:
+        what = "has no tables of coordinatord" if version == 0 else f"has tables of version {version}"
+        raise Unusable(f"the database {what}; this program reads version {VERSION}")
+    return cluster(connection)
+
+
+def cluster(connection: Connection[Any]) -> str:
+    """The cluster's id."""
+    row = connection.execute("SELECT cluster_id FROM coordinatord_leader").fetchone()
+    if row is None:
+        raise Unusable("the table coordinatord_leader has no row: restore it from a backup")
+    return str(row[0])
+
+
+def _version(connection: Connection[Any]) -> int:
+    row = connection.execute("SELECT to_regclass('coordinatord_schema') IS NOT NULL").fetchone()
+    if row is None or not row[0]:
+        return 0
+    found = connection.execute("SELECT version FROM coordinatord_schema").fetchone()
+    return int(found[0]) if found is not None else 0

@@ -1,0 +1,328 @@
+"""The store on PostgreSQL: contract.Store, and the operations of who leads.
+
+Three connections, so that nothing waits behind what it does not need: `append` and files that wait have one, all else
+that changes has another with a thread of its own, and lease.py has the third.
+
+Each change is one statement that calls one function (schema.py), so it is one transaction and one round trip, and no
+transaction of ours waits for us. Two have more statements, the take-over and `replace`; `replace` locks the leader's
+row last, so a compaction of a large segment keeps nobody from taking over, and is undone if somebody has.
+
+**A commit whose fate is not known**, because the connection was lost in it: a partition's end is what tells. A new
+connection locks the partitions' rows, and so waits until the server has ended the old transaction. If they end where
+the append would have put them, under our term, it was committed: nobody else writes under our term. If they end where
+it found them, it is repeated; should the old statement still arrive, it finds other ends and changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coordinatord.observe.logger import get_logger
+from coordinatord.postgresql.contract import Away, Fenced, Growth, Held, PartitionKey, Row, Unusable
+from coordinatord.postgresql.database import Link, import_psycopg, translated
+from coordinatord.postgresql.schema import DIVERGED
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+T = TypeVar("T")
+
+log = get_logger("coordinatord.postgresql")
+
+RETRY_S = 0.1
+"""The pause before another try."""
+
+FILE_S = 1.0
+"""How long a change of a small file may take: the event loop waits for it."""
+
+TELL_S = 5.0
+"""How often an outage is logged."""
+
+APPEND = (
+    "SELECT coordinatord_append(%b::bigint, %b::bytea[], %b::int[], %b::text[], %b::bigint[], %b::bigint[],"
+    " %b::bytea[], %b::int[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[])"
+)
+RESOLVE = (
+    "SELECT p.topic_id, p.partition, p.leader_epoch, p.end_offset FROM coordinatord_partition p,"
+    " unnest(%b::bytea[], %b::int[]) AS w(id, number) WHERE p.topic_id = w.id AND p.partition = w.number"
+    " ORDER BY p.topic_id, p.partition FOR UPDATE OF p"
+)
+PUT_FILE = "SELECT coordinatord_put_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
+COPY_IN = (
+    "COPY coordinatord_batch (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment,"
+    " batch) FROM STDIN (FORMAT BINARY)"
+)
+COPY_TYPES = ["bytea", "int4", "int8", "int8", "int8", "int8", "int8", "bytea"]
+
+
+class PostgresStore:
+    """See the module. `term` is the epoch with which this node leads."""
+
+    def __init__(self, url: str, term: int) -> None:
+        self.term = term
+        self.appending_since_s: float | None = None
+        """When the append under way began (time.monotonic); None while there is none. Other threads read it."""
+        self.appends = self.retries = self.resolved = 0
+        self._psycopg = import_psycopg()
+        self._writing = Link(url)
+        self._aside = Link(url)
+        self._stopped = threading.Event()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="store-aside")
+        self._file_version = term << 32
+        self._file_guard = threading.Lock()
+
+    # contract.Store: changes
+
+    def append(self, growths: Sequence[Growth], rows: Sequence[Row]) -> None:
+        """See contract.Store."""
+        if not growths:
+            return
+        self.appending_since_s = time.monotonic()
+        try:
+            self._append(growths, rows)
+        finally:
+            self.appending_since_s = None
+        self.appends += 1
+
+    def put_file(self, name: str, content: bytes, *, waits: bool = False) -> None:
+        """See contract.Store."""
+        with self._file_guard:
+            self._file_version += 1
+            version = self._file_version
+        parameters = (self.term, name, content, version)
+
+        def put(connection: Connection[Any]) -> None:
+            connection.execute(PUT_FILE, parameters)
+
+        if waits:
+            self._until_done(lambda: self._on(self._writing, f"{name} not stored", put))
+            return
+        self._soon(f"{name} not stored", put)
+
+    def pause(self) -> None:
+        """See contract.Store."""
+        if self._stopped.wait(RETRY_S):
+            raise Away("stopped")
+
+    def replace(self, key: PartitionKey, first: int, end: int, rows: Iterable[Row]) -> None:
+        """See contract.Store."""
+
+        def replace(connection: Connection[Any]) -> None:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.execute(
+                    "DELETE FROM coordinatord_batch WHERE topic_id = %s AND partition = %s"
+                    " AND base_offset >= %s AND base_offset < %s",
+                    (key.topic_id, key.partition, first, end),
+                )
+                with cursor.copy(COPY_IN) as copy:
+                    copy.set_types(COPY_TYPES)
+                    for row in rows:
+                        copy.write_row(
+                            (
+                                key.topic_id,
+                                key.partition,
+                                row.base_offset,
+                                row.last_offset,
+                                self.term,
+                                row.max_timestamp,
+                                row.segment,
+                                bytes(row.batch),
+                            )
+                        )
+                cursor.execute("SELECT coordinatord_fence(%s::bigint)", (self.term,))
+
+        self._submit("compacted records not stored", replace).result()
+
+    def remove(self, key: PartitionKey, segments: Sequence[int]) -> None:
+        """See contract.Store."""
+        statement = "SELECT coordinatord_remove(%s::bigint, %s::bytea, %s::int, %s::bigint[])"
+        parameters = (self.term, key.topic_id, key.partition, list(segments))
+        self._submit("segments not removed", _executing(statement, parameters), attempts=2).result()
+
+    def forget(self, keys: Sequence[PartitionKey]) -> None:
+        """See contract.Store."""
+        for key in keys:
+            statement = "SELECT coordinatord_forget(%s::bigint, %s::bytea, %s::int)"
+            parameters = (self.term, key.topic_id, key.partition)
+            self._submit("a deleted topic not removed", _executing(statement, parameters), attempts=2)
+
+    # contract.Store: reads, before anything is changed
+
+    def files(self) -> dict[str, bytes]:
+        """See contract.Store."""
+        return self._on(self._writing, "cannot read the log", files, attempts=2)
+
+    def partitions(self) -> list[Held]:
+        """See contract.Store."""
+        return self._on(self._writing, "cannot read the log", partitions, attempts=2)
+
+    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
+        """See contract.Store."""
+        try:
+            yield from batches(self._writing.open(), key)
+        except self._psycopg.Error as error:
+            self._writing.close()
+            raise translated(error, "cannot read the log") from error
+
+    # The end
+
+    def stop(self) -> None:
+        """End what waits for the database: it fails with Away, and nobody is told of what was not committed."""
+        self._stopped.set()
+        self._writing.cut()
+        self._aside.cut()
+
+    def close(self) -> None:
+        """Close the connections. Nothing may wait any more."""
+        self._stopped.set()
+        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._writing.close()
+        self._aside.close()
+
+    # Appending
+
+    def _append(self, growths: Sequence[Growth], rows: Sequence[Row]) -> None:
+        parameters = self._parameters(growths, rows)
+        is_unknown = False
+
+        def attempt(connection: Connection[Any]) -> None:
+            connection.execute(APPEND, parameters)
+
+        def try_once() -> None:
+            nonlocal is_unknown
+            if is_unknown:
+                self.resolved += 1
+                if self._on(self._writing, "records not stored", lambda connection: self._has(connection, growths)):
+                    return
+                is_unknown = False
+            try:
+                self._on(self._writing, "records not stored", attempt)
+            except Away:
+                is_unknown = True
+                raise
+            except Unusable as error:
+                # An earlier attempt may have arrived between the look and this one.
+                if not isinstance(error.__cause__, self._psycopg.Error) or error.__cause__.sqlstate != DIVERGED:
+                    raise
+                if not self._on(self._writing, "records not stored", lambda connection: self._has(connection, growths)):
+                    raise
+
+        self._until_done(try_once)
+
+    def _parameters(self, growths: Sequence[Growth], rows: Sequence[Row]) -> tuple[Any, ...]:
+        return (
+            self.term,
+            [growth.key.topic_id for growth in growths],
+            [growth.key.partition for growth in growths],
+            [growth.topic for growth in growths],
+            [growth.end_before for growth in growths],
+            [growth.end_after for growth in growths],
+            [row.key.topic_id for row in rows],
+            [row.key.partition for row in rows],
+            [row.base_offset for row in rows],
+            [row.last_offset for row in rows],
+            [row.max_timestamp for row in rows],
+            [row.segment for row in rows],
+            [row.batch for row in rows],
+        )
+
+    def _has(self, connection: Connection[Any], growths: Sequence[Growth]) -> bool:
+        """Whether an append whose fate was not known is committed. Waits until its transaction has ended."""
+        with connection.transaction():
+            connection.execute("SELECT coordinatord_fence(%s::bigint)", (self.term,))
+            ids, numbers = [g.key.topic_id for g in growths], [g.key.partition for g in growths]
+            found = connection.execute(RESOLVE, (ids, numbers)).fetchall()
+        ends = {PartitionKey(bytes(id_), number): (epoch, end) for id_, number, epoch, end in found}
+        nothing = (self.term, 0)
+        if all(ends.get(growth.key, nothing) == (self.term, growth.end_after) for growth in growths):
+            return True
+        if all(ends.get(growth.key, nothing) == (self.term, growth.end_before) for growth in growths):
+            return False
+        raise Unusable("the database's partitions end neither where an append found them nor where it put them")
+
+    # Waiting and failing
+
+    def _on(self, link: Link, what: str, work: Callable[[Connection[Any]], T], attempts: int = 1) -> T:
+        """Do `work` on a link. After an error the connection is not used again, whatever state it may be in. What may
+        be done twice has two `attempts`: the first one may find a connection that the server has closed long ago.
+        """
+        try:
+            return work(link.open())
+        except self._psycopg.Error as error:
+            link.close()
+            told = translated(error, what)
+            if attempts == 1 or not isinstance(told, Away):
+                raise told from error
+        return self._on(link, what, work, attempts - 1)
+
+    def _until_done(self, attempt: Callable[[], object]) -> None:
+        """Try until it is done, or `stop`."""
+        told_s = 0.0
+        while True:
+            try:
+                attempt()
+                return
+            except Away as error:
+                self.retries += 1
+                if time.monotonic() - told_s > TELL_S:
+                    told_s = time.monotonic()
+                    log.warning("the database is away; trying again", error=str(error))
+                self.pause()
+
+    def _submit(self, what: str, work: Callable[[Connection[Any]], T], *, attempts: int = 1) -> Future[T]:
+        """Do `work` on the thread aside."""
+        try:
+            return self._worker.submit(self._on, self._aside, what, work, attempts)
+        except RuntimeError:
+            raise Away("stopped") from None
+
+    def _soon(self, what: str, work: Callable[[Connection[Any]], object]) -> None:
+        """Do `work` for the event loop, which must not wait long."""
+        future = self._submit(what, work, attempts=2)
+        try:
+            future.result(FILE_S)
+        except TooLate:
+            if not future.cancel():
+                self._aside.interrupt()
+            raise Away(f"{what}: no answer in {FILE_S} s") from None
+
+
+def _executing(statement: str, parameters: tuple[Any, ...]) -> Callable[[Connection[Any]], object]:
+    return lambda connection: connection.execute(statement, parameters)
+
+
+def files(connection: Connection[Any]) -> dict[str, bytes]:
+    """The small files by name."""
+    return {
+        str(name): bytes(content) for name, content in connection.execute("SELECT name, content FROM coordinatord_file")
+    }
+
+
+def partitions(connection: Connection[Any]) -> list[Held]:
+    """All partitions in the order of their names."""
+    found = connection.execute(
+        "SELECT topic_id, partition, topic, end_offset FROM coordinatord_partition ORDER BY topic, topic_id, partition"
+    )
+    return [Held(PartitionKey(bytes(id_), number), str(topic), end) for id_, number, topic, end in found]
+
+
+def batches(connection: Connection[Any], key: PartitionKey) -> Iterator[tuple[int, bytes]]:
+    """(segment, batch) of a partition's rows, streamed."""
+    from psycopg import sql
+
+    query = sql.SQL(
+        "COPY (SELECT segment, batch FROM coordinatord_batch WHERE topic_id = {} AND partition = {}"
+        " ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
+    ).format(sql.Literal(key.topic_id), sql.Literal(key.partition))
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        copy.set_types(["int8", "bytea"])
+        for segment, batch in copy.rows():
+            yield segment, bytes(batch)
+
+
+__all__ = ["Fenced", "PostgresStore"]

@@ -1,0 +1,84 @@
+"""A data directory from the database, and the database from a data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinatord.log import DataDirectory, epochs
+from coordinatord.log.disk import OsDisk
+from coordinatord.postgresql.schema import FIRST_VERSION
+from coordinatord.topics import catalogue_file
+from tests.daemon import REPOSITORY, Daemon, running
+from tests.log.world import contents
+from tests.postgresql.server import Server
+from tests.postgresql.test_nodes import SETTINGS, commit, committed, connected, settled, with_topic
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(180)]
+
+
+def run(*arguments: str | Path, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinatord", *map(str, arguments)],
+        capture_output=True, text=True, cwd=REPOSITORY, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def logs_of(path: Path) -> dict[tuple[str, int], object]:
+    data = DataDirectory.open(str(path), catalogued=catalogue_file.catalogued)
+    found = {
+        key: (contents(log), log.end_offset, log.leader_epochs) for key, log in data.logs.items() if log.end_offset
+    }
+    data.close()
+    return found
+
+
+async def put_offsets(node: Daemon) -> None:
+    line = await with_topic(node)
+    for number in range(20):
+        assert await commit(line, 100 + number, f"group-{number}") == 0
+
+
+async def offsets(node: Daemon) -> list[object]:
+    line = await connected(node)
+    return [await settled(lambda group=f"group-{number}": committed(line, group)) for number in range(20)]  # type: ignore[misc]
+
+
+def test_a_copy_is_a_data_directory(tmp_path: Path, database: str) -> None:
+    with running(tmp_path / "node", {**SETTINGS, "storage": database, "storage.lease.ms": "2000"}) as node:
+        asyncio.run(put_offsets(node))
+        assert "node 0 leads in term 1" in run("store", "status", database)
+        told = run("store", "copy", database, tmp_path / "copy")
+        assert "is not empty" in run("store", "copy", database, tmp_path / "copy", code=1)
+        assert "stop all nodes first" in run("store", "load", tmp_path / "copy", database, code=1)
+    assert "no node leads" in run("store", "status", database)
+    assert " 0 partitions" not in told
+    assert ", 0 damaged" in run("log", "verify", tmp_path / "copy")
+    with running(tmp_path / "other", SETTINGS, ["--data-dir", str(tmp_path / "copy")]) as node:
+        assert asyncio.run(offsets(node)) == list(range(100, 120))
+
+
+def test_a_data_directory_is_loaded_once(tmp_path: Path, server: Server, database: str) -> None:
+    with running(tmp_path, SETTINGS) as node:
+        asyncio.run(put_offsets(node))
+    # As a Kafka broker leaves it that has led the partition before.
+    partition = next(path for path in node.data_dir.iterdir() if path.name.startswith("__consumer_offsets-"))
+    epochs.write(OsDisk(), str(partition), ((3, 0), (7, 1)))
+    before = logs_of(node.data_dir)
+    run("store", "load", node.data_dir, database)
+    assert "has a log already" in run("store", "load", node.data_dir, database, code=1)
+    run("store", "copy", database, tmp_path / "copy")
+    assert logs_of(tmp_path / "copy") == before
+    with running(tmp_path / "node", {**SETTINGS, "storage": database}) as node:
+        assert asyncio.run(offsets(node)) == list(range(100, 120))
+
+
+def test_the_statements_are_shown(database: str) -> None:
+    assert run("store", "ddl").strip() == FIRST_VERSION.strip()
+    assert "has no tables" in run("store", "status", database, code=1)
