@@ -36,21 +36,6 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["/opt/clients/bin/python3"]
 CMD ["/opt/examples/consumer.py"]
 
-FROM daemon-build AS exporter-build
-RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lag"], sep="\n")' \
-    >lag.txt \
- && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r lag.txt
-
-FROM ${BASE_IMAGE} AS exporter
-COPY --from=exporter-build /opt/coordinatord /opt/coordinatord
-# numba keeps what it has compiled where it can write.
-ENV PATH=/opt/coordinatord/bin:$PATH \
-    NUMBA_CACHE_DIR=/tmp/numba
-USER 10001:10001
-EXPOSE 9308
-STOPSIGNAL SIGTERM
-ENTRYPOINT ["coordinatord", "exporter", "--listen", "0.0.0.0:9308"]
-
 FROM ${BASE_IMAGE} AS daemon
 RUN groupadd --gid 10001 coordinatord \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/coordinatord --shell /usr/sbin/nologin coordinatord \
@@ -72,3 +57,21 @@ HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 CMD ["pyth
 c = http.client.HTTPConnection('127.0.0.1', int(os.environ['COORDINATORD_ADMIN'].rpartition(':')[2]), timeout=2); \
 c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["coordinatord", "serve"]
+
+FROM daemon-build AS exporter-build
+RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lag"], sep="\n")' \
+    >lag.txt \
+ && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r lag.txt
+
+FROM ${BASE_IMAGE} AS exporter
+COPY --from=exporter-build /opt/coordinatord /opt/coordinatord
+# numba keeps what it has compiled where it can write.
+ENV PATH=/opt/coordinatord/bin:$PATH \
+    NUMBA_CACHE_DIR=/tmp/numba
+USER 10001:10001
+EXPOSE 9308
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["coordinatord", "exporter", "--listen", "0.0.0.0:9308"]
+
+# What a build without a target makes.
+FROM daemon
