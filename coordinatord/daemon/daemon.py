@@ -27,7 +27,7 @@ from coordinatord.daemon.expiry import expire_offsets
 from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.scram_users import ScramUsers
-from coordinatord.daemon.storage import open_storage
+from coordinatord.daemon.storage import Storage, open_storage
 from coordinatord.daemon.watches import put_pages, watch
 from coordinatord.log.errors import LogError
 from coordinatord.log.writer import FlushStats, LogWriter, Worker
@@ -132,7 +132,7 @@ class Daemon:
         settings = self.settings
         limit = raise_limit() if self.guest is None else settings.max_connections + RESERVED
         allowed = connections_allowed(settings.max_connections, limit)
-        self.storage = open_storage(settings, self.nodes, self.part, self.guest)
+        self.storage = self._open_storage()
         self.data = self.storage.data
         self.writer = LogWriter(
             self.data,
@@ -280,6 +280,9 @@ class Daemon:
 
             self.control = put_control(self, self.guest)
         watch(self)
+
+    def _open_storage(self) -> Storage:
+        return open_storage(self.settings, self.nodes, self.part, self.guest)
 
     def _make_compaction(self) -> Compaction:
         from coordinatord.daemon.compaction import Compaction

@@ -20,6 +20,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.daemon.compaction import Compaction
 from coordinatord.daemon.daemon import Daemon
+from coordinatord.daemon.storage import DirectoryStorage
 from coordinatord.daemon.worker import Part
 from coordinatord.log import shares
 from coordinatord.log.cleaner import Here
@@ -88,6 +89,9 @@ class SimulatedDaemon(Daemon):
         world = node.machine.world
         super().__init__(settings, loop, loop.clock, log_worker=node.worker, part=part, guest=world.guest)
         self.coordinator.new_id = node.machine.new_id
+
+    def _open_storage(self) -> DirectoryStorage:
+        return DirectoryStorage(self._open_data())
 
     def _open_data(self) -> DataDirectory:
         node, settings, part = self.node, self.settings, self.part
