@@ -9,12 +9,14 @@ pytest tests/group tests/member --rewrite   writes the current results into the 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from coordinatord.observe import logger
 from kafka_wire import fresh
 from tests import again, shares
 from tests.daemon import Daemon, running
@@ -22,6 +24,22 @@ from tests.daemon import Daemon, running
 OURS = "coordinatord"
 KAFKA = "kafka"
 LOG_SHOWN_CHARACTERS = 6_000
+
+
+@pytest.fixture(autouse=True)
+def _logs_are_the_tests_own() -> Iterator[None]:
+    """A command line that a test calls in this process configures logging, and the next test has nothing of it: each
+    line of a daemon in this process would come back through the root logger, over and over.
+    """
+    root = logging.getLogger()
+    level = root.level
+    yield
+    configured = [each for each in root.handlers if type(each).__module__ == "coordinatord.observe.logs"]
+    if configured:
+        for handler in configured:
+            root.removeHandler(handler)
+        root.setLevel(level)
+        logger.making()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

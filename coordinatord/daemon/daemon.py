@@ -39,7 +39,7 @@ from coordinatord.net.descriptors import RESERVED, connections_allowed, raise_li
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
 from coordinatord.net.router import Router
-from coordinatord.net.slices import AsideThread, Slicer
+from coordinatord.net.slices import Aside, AsideThread, Slicer
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe import ledger
 from coordinatord.observe.admin import AdminServer
@@ -261,7 +261,7 @@ class Daemon:
             now_ms=self.now_ms,
             call_soon=self.loop.call_soon,
             hold=self._hold,
-            slicer=Slicer(self.loop.call_soon, AsideThread(self.loop, log_worker), self.metrics),
+            slicer=Slicer(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
         )
         self.door.router = self.storage.before(self.door.router)
 
@@ -283,6 +283,9 @@ class Daemon:
 
     def _open_storage(self) -> Storage:
         return open_storage(self.settings, self.nodes, self.part, self.guest)
+
+    def _make_aside(self, worker: Worker | None) -> Aside:
+        return AsideThread(self.loop, worker)
 
     def _make_compaction(self) -> Compaction:
         from coordinatord.daemon.compaction import Compaction

@@ -70,6 +70,15 @@ def at_once(job: Callable[[], Any], done: Callable[[Any, BaseException | None], 
     done(result, None)
 
 
+def _done_at_once(steps: Steps, job: Callable[[], Any]) -> Any:
+    """Does what another thread would do, and returns what the steps yield then."""
+    try:
+        result = job()
+    except Exception as error:
+        return steps.throw(error)
+    return steps.send(result)
+
+
 class _Running:
     """A generator on its way. `finished` is given the response, `failed` the exception of a bug."""
 
@@ -162,7 +171,11 @@ class Slicer:
         running.value = running.error = None
         end_s = perf_counter() + SLICE_S
         waits = steps.send(value) if error is None else steps.throw(error)
-        while waits is None:
+        is_inline = self._aside is at_once
+        while waits is None or (is_inline and not isinstance(waits, Wait)):
+            if waits is not None:
+                waits = _done_at_once(steps, waits)
+                continue
             if perf_counter() >= end_s:
                 self._resume(running)
                 return

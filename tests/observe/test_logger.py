@@ -44,15 +44,9 @@ assert "structlog" not in sys.modules
 
 @pytest.fixture(autouse=True)
 def _as_a_library() -> Iterator[None]:
-    """Whatever an earlier test of this process has configured for a command line."""
-    before, root = logger.making(), logging.getLogger()
-    handlers = root.handlers[:]
-    for handler in handlers:
-        if type(handler).__module__.startswith("coordinatord"):
-            root.removeHandler(handler)
+    before = logger.making()
     yield
     logger.making(before)
-    root.handlers[:] = handlers
 
 
 def run(*arguments: str) -> str:
