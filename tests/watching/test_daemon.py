@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,24 @@ def member(daemon: Daemon, group: str, name: str, **settings: Any) -> KafkaConsu
     )  # fmt: skip
 
 
+@contextmanager
+def polled(consumer: KafkaConsumer) -> Iterator[None]:
+    """A thread polls meanwhile. kafka-python joins anew when a poll ends in the middle of a join: so polls are long."""
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.is_set():
+            consumer.poll(500)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def state(url: str, group: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(get(f"{url}/groups/state?group={group}")[2])
     return told
@@ -56,7 +76,7 @@ def state(url: str, group: str) -> dict[str, Any]:
 def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     daemon, url = served
     one = member(daemon, "billing", "one")
-    until(lambda: bool(one.poll(100)) or bool(one.assignment()), "no assignment")
+    until(lambda: bool(one.poll(2_000)) or bool(one.assignment()), "no assignment")
     one.commit({TopicPartition("orders", n): OffsetAndMetadata(3 * n, "", -1) for n in range(2)})
     found = scraped(url)
     rows = told_by_lag(daemon)
@@ -94,14 +114,15 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
 def test_a_crash_loop_and_a_storm_are_urgent(served: tuple[Daemon, str]) -> None:
     """A client that comes and goes has read all there is, and its group comes first all the same."""
     daemon, url = served
-    steady = member(daemon, "looping", "steady")
-    until(lambda: bool(steady.poll(50)) or bool(steady.assignment()), "no assignment")
+    steady = member(daemon, "looping", "steady", heartbeat_interval_ms=200)
+    until(lambda: bool(steady.poll(2_000)) or bool(steady.assignment()), "no assignment")
     steady.commit({TopicPartition("orders", n): OffsetAndMetadata(10, "", -1) for n in range(3)})
-    for _ in range(4):
-        worker = member(daemon, "looping", "worker")
-        until(lambda worker=worker: (steady.poll(20), worker.poll(20)) and len(worker.assignment()) > 0, "no share")
-        worker.close()
-        until(lambda: steady.poll(20) is not None and len(steady.assignment()) == 3, "not all again")
+    with polled(steady):
+        for _ in range(4):
+            worker = member(daemon, "looping", "worker", heartbeat_interval_ms=200)
+            until(lambda worker=worker: bool(worker.poll(2_000)) or bool(worker.assignment()), "no share")
+            worker.close()
+            until(lambda: len(steady.assignment()) == 3, "not all again")
     found = scraped(url)
     assert of(found, "coordinatord_group_storm")["looping",] == 1
     assert of(found, "coordinatord_group_crash_loops")["looping",] == 1
