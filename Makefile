@@ -98,7 +98,7 @@ build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
 		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
 		{ echo "This needs a C compiler and Python's headers (Debian: apt-get install gcc libc6-dev python3-dev)."; exit 1; }
-	@echo "compiling into build/compiled: about two minutes"
+	@echo "compiling into build/compiled: some minutes"
 	@$(GENERATE)
 	@rm -rf build/compiled && mkdir -p build/compiled
 	@cp -r coordinatord protocol setup.py pyproject.toml README.md build/compiled

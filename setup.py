@@ -77,7 +77,7 @@ def extensions() -> list[Extension]:
         return []
     generate()
     files = [f"{package}/{name}.py" for package, names in HOT.items() for name in names.split()]
-    return mypycify(files, opt_level="2", group_name="coordinatord")
+    return mypycify(files, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "2"), group_name="coordinatord")
 
 
 AS_C = os.environ.get("COORDINATORD_COMPILE") == "1"

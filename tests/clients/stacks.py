@@ -68,11 +68,13 @@ def kafka_python_consuming(kafka: Kafka, client: str, group: str) -> Iterator[li
         auto_commit_interval_ms=20,
         fetch_max_wait_ms=20,
         heartbeat_interval_ms=20,
+        metadata_max_age_ms=1_000,  # it may have joined before it knew the topic
         **SOON,
     )
 
     def poll(add: Callable[[bytes], None]) -> None:
-        for records in consumer.poll(timeout_ms=20).values():
+        # It joins anew when a poll ends in the middle of a join.
+        for records in consumer.poll(timeout_ms=200).values():
             for record in records:
                 add(record.value)
 

@@ -58,7 +58,10 @@ IMPORT_ALL = """
 import importlib, pkgutil, sys
 import coordinatord, kafka_wire
 
-extras = {"kafka", "numba", "numpy", "pandas", "plotly", "pyarrow", "pyspark"}
+extras = {
+    "asn1crypto", "cryptography", "jwt", "kafka", "numba", "numpy", "pandas", "plotly", "psycopg", "pyarrow",
+    "pyspark", "rich", "scramp", "trustme",
+}
 imported = 0
 for package in (coordinatord, kafka_wire):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
