@@ -127,7 +127,8 @@ TIERS = (
     Tier(
         "hostile",
         "hostile neighbours: what others have to wait, and what one peer can make the daemon hold",
-        [f"{PYTEST} -m hostile --timeout 900 -n 2"],
+        [f"{PYTEST} -m hostile --timeout 900"],
+        cores=CORES,  # it measures how long others wait
         needs=["packages"],
     ),
     Tier(

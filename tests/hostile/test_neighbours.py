@@ -1,7 +1,7 @@
 """An innocent group beside each attack: nobody is expelled, and its heartbeats are answered nearly as soon as ever.
 
 The attack is a process of its own, the daemon another. A row compares the innocents' p99 with theirs before the attack:
-at most five times that, or `UNNOTICED_S`, which no member notices, on a machine that is busy with other things. What
+at most five times that, or `UNNOTICED_S`, which no member notices. What
 the daemon holds afterwards is at most `HELD` more than before, so that no peer's bytes are without a limit.
 
 Other hostile acts have tests where what withstands them is tested: descriptors (tests/test_descriptors.py), slow peers
@@ -31,7 +31,8 @@ from tests.hostile.turns import Peer
 SECONDS = 2.5
 """How long an attack lasts, its preparations included."""
 QUIET_S = 1.0
-UNNOTICED_S = 0.050
+UNNOTICED_S = 0.300
+"""A tenth of the time between a member's heartbeats."""
 FACTOR = 5
 ATTEMPTS = 3
 BETWEEN_S = 0.005

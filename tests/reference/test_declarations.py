@@ -29,6 +29,9 @@ LATER = {
 RENAMED = {("TxnOffsetCommitRequest", "generation_id_or_member_epoch"): "generation_id"}
 """Fields that have another name in a later Kafka: (message, its name) -> the usual Kafka's, and ours."""
 
+RENAMED_STRUCTS = {"AlterClientQuotasResponse.entries": ("EntryData", "EntryResult")}
+"""Structs that have the name of another one of the same module: the path -> Kafka's name and ours."""
+
 GROUP_APIS = ("FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "OffsetCommit", "OffsetFetch",
               "DescribeGroups", "ListGroups", "DeleteGroups", "OffsetDelete")  # fmt: skip
 
@@ -74,7 +77,7 @@ def differences(path: str, ours: tuple[Field, ...], kafkas: tuple[KafkaField, ..
     for field, kafka in zip(ours, kafkas, strict=True):
         here = f"{path}.{field.name}"
         pairs: dict[str, tuple[Any, Any]] = {
-            "type": (written(field.type), kafka.type),
+            "type": (written(field.type), kafka.type.replace(*RENAMED_STRUCTS.get(here, ("", "")))),
             "versions": (within(field.versions, valid), within(kafka.versions, valid)),
             "nullable versions": (within(field.nullable, valid), within(kafka.nullable, valid)),
             "tagged versions": (within(field.tagged, valid), within(kafka.tagged, valid)),

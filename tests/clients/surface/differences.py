@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ACLS = "ACLs are not served: every client may do everything. Kafka without an authorizer has none either, and says so"
-SCRAM = "users and their passwords are not served"
+SCRAM = "a salt of fewer than 12 bytes is refused; Kafka takes any"
 REASSIGNMENTS = "a partition has one fixed replica: it cannot be reassigned"
 LOG_DIRS = "there is one log directory: nothing can be moved to another"
 QUORUM = "there is no KRaft quorum"
@@ -18,7 +17,6 @@ APIS = "APIs that are not served are not offered"
 BROKER_CONFIGS = "the settings are coordinatord's own, and change only at a restart"
 GROUP_CONFIGS = "groups have no settings of share and streams groups, and have offsets.retention.minutes"
 TOKENS = "delegation tokens are not served; Kafka refuses them to unauthenticated clients, too"
-QUOTAS = "quotas are not served"
 SHARE = "share groups are not served"
 STREAMS = "streams groups are not served"
 TELEMETRY = "clients' metrics are not collected, and have no settings"
@@ -44,8 +42,6 @@ def client(reason: str, *calls: str) -> dict[str, str]:
 
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "kafka-python": {
-        **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
-        **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
         **listed(REASSIGNMENTS, "admin.alter_partition_reassignments"),
         **listed(LOG_DIRS, "admin.alter_replica_log_dirs"),
         **listed(QUORUM, "admin.describe_metadata_quorum"),
@@ -59,18 +55,12 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **listed(AUTO_CREATED, "admin.describe_topics: auto-created"),
     },
     "confluent-kafka": {
-        **listed(ACLS, "admin.create_acls", "admin.describe_acls", "admin.delete_acls"),
-        **listed(SCRAM, "admin.alter_user_scram_credentials", "admin.describe_user_scram_credentials"),
         **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
         **listed(GROUP_CONFIGS, "admin.describe_configs: of a group"),
     },
     "Java": {
-        **admin(ACLS, "createAcls", "describeAcls", "deleteAcls"),
-        **admin(SCRAM, "alterUserScramCredentials"),
-        **admin(SCRAM, "describeUserScramCredentials()", "describeUserScramCredentials(List)"),
         **admin(TOKENS, "createDelegationToken", "describeDelegationToken"),
         **admin(TOKENS, "renewDelegationToken", "expireDelegationToken"),
-        **admin(QUOTAS, "alterClientQuotas", "describeClientQuotas"),
         **admin(REASSIGNMENTS, "alterPartitionReassignments"),
         **admin(LOG_DIRS, "alterReplicaLogDirs"),
         **admin(QUORUM, "describeMetadataQuorum"),
@@ -85,16 +75,12 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(STREAMS, "describeStreamsGroups"),
     },
     "kafkajs": {
-        **admin(ACLS, "createAcls", "describeAcls", "deleteAcls"),
         **admin(REASSIGNMENTS, "alterPartitionReassignments"),
     },
     "kcat": {},
     "franz-go": {
-        **admin(ACLS, "CreateACLs", "DescribeACLs", "DeleteACLs"),
-        **admin(SCRAM, "AlterUserSCRAMs", "DescribeUserSCRAMs"),
         **admin(TOKENS, "CreateDelegationToken", "DescribeDelegationTokens"),
         **admin(TOKENS, "RenewDelegationToken", "ExpireDelegationToken"),
-        **admin(QUOTAS, "ValidateAlterClientQuotas", "AlterClientQuotas", "DescribeClientQuotas"),
         **admin(REASSIGNMENTS, "AlterPartitionAssignments"),
         **admin(LOG_DIRS, "AlterAllReplicaLogDirs", "AlterBrokerReplicaLogDirs"),
         **admin(FEATURES, "UpdateFeatures"),
@@ -106,16 +92,12 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **client(SHARE, "PollFetches: of a share group"),
     },
     "sarama": {
-        **admin(ACLS, "CreateACL", "CreateACLs", "ListAcls", "DeleteACL"),
         **admin(SCRAM, "UpsertUserScramCredentials", "DescribeUserScramCredentials", "DeleteUserScramCredentials"),
-        **admin(QUOTAS, "AlterClientQuotas", "DescribeClientQuotas"),
         **admin(REASSIGNMENTS, "AlterPartitionReassignments"),
         **admin(FEATURES, "UpdateFeatures"),
     },
     "kafka-go": {
-        **client(ACLS, "CreateACLs", "DescribeACLs", "DeleteACLs"),
         **client(SCRAM, "AlterUserScramCredentials", "DescribeUserScramCredentials"),
-        **client(QUOTAS, "AlterClientQuotas", "DescribeClientQuotas"),
         **client(REASSIGNMENTS, "AlterPartitionReassignments"),
         **client(LATER, "ApiVersions: those of groups"),
     },
