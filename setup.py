@@ -28,23 +28,19 @@ from setuptools.command.build_py import build_py
 
 HOT = {
     "coordinatord/clocks": "timers timer_wheel",
-    "coordinatord/coordinator": "consumer_limits groups ledger_writer",
-    "coordinatord/coordinator/apis": "consumer_groups find_coordinator membership offsets",
+    "coordinatord/coordinator": "groups ledger_writer",
+    "coordinatord/coordinator/apis": "membership offsets",
     "coordinatord/group": "events replay result state",
     "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
-    "coordinatord/group/consumer": "account causes checks epochs heartbeat leaving metadata_hash patterns reconcile "
-    "records replay sessions state step",
-    "coordinatord/group/consumer/assignors": "draft slices tables uniform",
     "coordinatord/group/offsets": "allowed committed pending",
     "coordinatord/log": "absent flusher index journal partition_log segment writer",
-    "coordinatord/net": "answers by_need connection responses router routes turn_end",
+    "coordinatord/net": "answers connection responses router routes turn_end",
     "coordinatord/observe": "ledger",
-    "coordinatord/runtime": "actors parked partitions refusals runtime versions",
+    "coordinatord/runtime": "actors partitions refusals runtime",
     "coordinatord/shortcuts": "commits consumer_heartbeats heartbeats",
-    "coordinatord/topics": "group_configs image topic_log",
+    "coordinatord/topics": "topic_log",
     "coordinatord/transactions": "coordinator",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
-    "protocol/kafka_wire/generated": "consumer_group consumer_group_heartbeat heartbeat",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }
 

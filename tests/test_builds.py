@@ -12,6 +12,8 @@ import pytest
 
 from tests.daemon import REPOSITORY
 
+pytestmark = pytest.mark.interpreted  # about the checkout that `make compiled` copies from
+
 ASK = """
 import sys
 sys.modules["mypyc"] = None  # as in pip's fresh environment

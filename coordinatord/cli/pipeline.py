@@ -8,7 +8,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,6 @@ def run(**given: Any) -> None:
         with Shown() as progress:
             amount = check_run(job, progress)
             if amount.is_small and not given["follow"]:
-                job = replace(job, is_small=True)
                 extra |= FEW_RECORDS
             if amount.is_tiny and not given["follow"]:
                 os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here

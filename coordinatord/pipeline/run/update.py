@@ -22,7 +22,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,15 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.amount import amount_of
 from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.run.ingest import (
     Job,
     keep,
-    keep_small,
     merge_ends,
     put,
     source_error_of,
     staging,
     stream,
-    write_buckets,
 )
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
@@ -87,8 +84,6 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
     job.out.mkdir(parents=True, exist_ok=True)
     with alone(job.out):
         check_state(job)
-        if job.is_small is None:
-            job = replace(job, is_small=amount_of(job).is_small)
         progress.stage("reading the log")
         _ingest(spark, job, summary, now_ms, progress)
         refresh(spark, job, summary, now_ms, progress)
@@ -98,7 +93,7 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
 
 def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
     def write(rows: DataFrame, batch: int) -> None:
-        summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
+        summary.count(keep(rows, batch, job.out))
 
     query = (
         stream(spark, job, now_ms)
@@ -250,11 +245,7 @@ def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) ->
         rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
         return
     staged = path.with_name(f"_{path.name}")
-    if job.is_small:
-        table = rows.toArrow()
-        write_buckets(table.drop_columns(["bucket"]), table.column("bucket"), staged)
-    else:
-        rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
     path.mkdir(parents=True, exist_ok=True)
     for bucket in buckets:
         old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"

@@ -27,15 +27,12 @@ SEED = 5
 
 
 @pytest.mark.timeout(1200)  # all tables at once: half a minute, and a busy machine makes ten times that of it
-@pytest.mark.rotating(2)
-@pytest.mark.parametrize("is_small", [True, False], ids=["few records", "many records"])
-def test_every_column_of_every_table(spark: Any, tmp_path: Path, is_small: bool) -> None:
-    """In both ways of writing it: by this process, and by Spark."""
+def test_every_column_of_every_table(spark: Any, tmp_path: Path) -> None:
     assert GRAINS.keys() == TABLES.keys()
     world = World(SEED)
     world.write(tmp_path / "data")
     data, out = str(tmp_path / "data"), tmp_path / "out"
-    run(spark, Job(Source(data), out, data, is_small=is_small), now_ms=world.now_ms)
+    run(spark, Job(Source(data), out, data), now_ms=world.now_ms)
     found = {name: [row.asDict() for row in read_table(spark, out, name).collect()] for name in GRAINS}
     model = MembersModel(world)
     standing = model.standing()
