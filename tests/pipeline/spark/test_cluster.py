@@ -63,6 +63,12 @@ def running(directory: Path, environment: dict[str, str]) -> Iterator[str]:
             process.wait(60)
 
 
+@pytest.fixture(autouse=True)
+def _no_path_to_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier test of this process may have told Spark's workers where they are."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 def environment_of_executors(directory: Path) -> Path:
     """A Python with what is installed here, but for coordinatord."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=100)
