@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coordinatord.conform import suite
-from coordinatord.conform.player import Player
+from coordinatord.conform.player import Player, PlayError
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.conform.selection import to_start_with
 from coordinatord.conform.story import Story, all_stories
@@ -52,7 +52,7 @@ def by_settings(stories: list[Story]) -> list[tuple[dict[str, str], list[Story]]
 
 
 async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[str]]]:
-    """Play stories on a running broker, many at a time."""
+    """Play stories on a running broker, many at a time. A story that cannot be played to its end has no results."""
 
     async def connect(client_id: str) -> RawClient:
         return await RawClient.connect(broker.host, broker.port, client_id)
@@ -62,7 +62,11 @@ async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[s
 
     async def play(story: Story) -> list[list[str]]:
         async with turns:
-            return await Player(story, connect, broker.host, broker.port).play()
+            try:
+                return await Player(story, connect, broker.host, broker.port).play()
+            except PlayError as error:
+                print(error, file=sys.stderr)
+                return []
 
     return await asyncio.gather(*(play(story) for story in stories))
 
@@ -134,6 +138,8 @@ def main(arguments: list[str]) -> None:
     with contextlib.redirect_stdout(io.StringIO()):  # our daemon's log
         played = play_on_ours(stories) if ours else play_on_kafka(stories)
     for name, results in played.items():
+        if not results:
+            raise SystemExit(f"{name} could not be played to its end")
         story = next(story for story in stories if story.name == name)
         if ours:  # only the answers that a story says are ours
             steps = [step for step in story.steps if step.is_answered]

@@ -23,7 +23,8 @@ def differing(stories: list[Story]) -> list[Story]:
     return [
         story
         for story in stories
-        if story.rendered(but_for_a_second(story, results[story.name])) != story.path.read_text()
+        if not results[story.name]
+        or story.rendered(but_for_a_second(story, results[story.name])) != story.path.read_text()
     ]
 
 
