@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -38,8 +39,16 @@ EXECUTE = click.option("--execute", is_flag=True, help="Do it. Without this, onl
 
 
 def of_a_cluster(command: Command) -> Command:
-    """Give a command --bootstrap and --command-config."""
-    return BOOTSTRAP(COMMAND_CONFIG(command))
+    """Give a command --bootstrap and --command-config, and a sentence for packages that are not installed."""
+
+    @wraps(command)
+    def guarded(*arguments: Any, **given: Any) -> Any:
+        try:
+            return command(*arguments, **given)
+        except ModuleNotFoundError as error:
+            fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
+
+    return BOOTSTRAP(COMMAND_CONFIG(cast(Command, guarded)))
 
 
 def client_settings(file: Path | None) -> dict[str, str]:
@@ -60,13 +69,11 @@ def client_settings(file: Path | None) -> dict[str, str]:
 @contextmanager
 def reached(bootstrap: str, command_config: Path | None, patience_s: float | None = None) -> Iterator[Cluster]:
     """The cluster; whatever goes wrong there ends the command with a sentence."""
-    try:
-        from coordinatord.admin.connection import CONNECT_S, AdminError, cluster
-        from coordinatord.admin.reset import ResetError
-        from coordinatord.pipeline.source.options import broker_settings, check_address
-        from coordinatord.pipeline.source.segments import SourceError
-    except ModuleNotFoundError as error:
-        fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
+    from coordinatord.admin.connection import CONNECT_S, AdminError, cluster
+    from coordinatord.admin.reset import ResetError
+    from coordinatord.pipeline.source.options import broker_settings, check_address
+    from coordinatord.pipeline.source.segments import SourceError
+
     settings = broker_settings(client_settings(command_config))
     try:
         check_address("--bootstrap", bootstrap)

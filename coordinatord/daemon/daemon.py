@@ -284,7 +284,7 @@ class Daemon:
     def _open_storage(self) -> Storage:
         return open_storage(self.settings, self.nodes, self.part, self.guest)
 
-    def _make_aside(self, worker: Worker | None) -> Aside:
+    def _make_aside(self, worker: Worker | None) -> Aside | None:
         return AsideThread(self.loop, worker)
 
     def _make_compaction(self) -> Compaction:

@@ -19,6 +19,7 @@ import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -60,17 +61,7 @@ class Aside(Protocol):
     def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> object: ...
 
 
-def at_once(job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
-    """An Aside without a thread."""
-    try:
-        result = job()
-    except Exception as error:
-        done(None, error)
-        return
-    done(result, None)
-
-
-def _done_at_once(steps: Steps, job: Callable[[], Any]) -> Any:
+def _done_here(steps: Steps, job: Callable[[], Any]) -> Any:
     """Does what another thread would do, and returns what the steps yield then."""
     try:
         result = job()
@@ -103,8 +94,9 @@ class Slicer:
     """Runs generators, a slice in each turn of the event loop."""
 
     def __init__(
-        self, call_soon: Callable[..., object], aside: Aside = at_once, metrics: Metrics | None = None
+        self, call_soon: Callable[..., object], aside: Aside | None = None, metrics: Metrics | None = None
     ) -> None:
+        """Without `aside` a job is done in the turn that comes to it."""
         self._call_soon = call_soon
         self._aside = aside
         self._longest = (metrics or Metrics()).longest_turn
@@ -171,24 +163,22 @@ class Slicer:
         running.value = running.error = None
         end_s = perf_counter() + SLICE_S
         waits = steps.send(value) if error is None else steps.throw(error)
-        is_inline = self._aside is at_once
-        while waits is None or (is_inline and not isinstance(waits, Wait)):
-            if waits is not None:
-                waits = _done_at_once(steps, waits)
-                continue
-            if perf_counter() >= end_s:
-                self._resume(running)
+        while not isinstance(waits, Wait):
+            if waits is None:
+                if perf_counter() >= end_s:
+                    self._resume(running)
+                    return
+                waits = next(steps)
+            elif self._aside is None:
+                waits = _done_here(steps, waits)
+            else:
+                self._aside(waits, partial(self._done, running))
                 return
-            waits = next(steps)
+        waits.begin(lambda: self._resume(running))
 
-        def done(result: Any, error: BaseException | None) -> None:
-            running.value, running.error = result, error
-            self._resume(running)
-
-        if isinstance(waits, Wait):
-            waits.begin(lambda: self._resume(running))
-        else:
-            self._aside(waits, done)
+    def _done(self, running: _Running, result: Any, error: BaseException | None) -> None:
+        running.value, running.error = result, error
+        self._resume(running)
 
     def _end(self) -> None:
         self.running -= 1

@@ -28,7 +28,6 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.shares import Share
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.net.connection import Connection
-from coordinatord.net.slices import Aside, at_once
 from coordinatord.topics import Topics, catalogue_file
 from coordinatord.topics.catalogue import Catalogue
 from tests.simulation.clocks import Clock, NodeLoop
@@ -121,11 +120,10 @@ class SimulatedDaemon(Daemon):
             catalogued=catalogue_file.catalogued,
         )
 
-    def _make_aside(self, worker: Any) -> Aside:
+    def _make_aside(self, worker: Any) -> None:
         """The workers' lock is held while the catalogue is written. Here nobody can wait for it: the write is made in
         the turn of the event loop that has it.
         """
-        return at_once
 
     def _make_compaction(self) -> Compaction:
         return Compaction(
