@@ -15,7 +15,7 @@ are. What mypyc makes of them differs in three ways that matter here:
 mypy takes `frozenset | keys of a dict` for a frozenset, which it is not.
 
 Not among them: subclasses of construct's, Enums with fields, dataclasses that name types which only mypy imports, and
-kafka_wire.generated: C of 20,000 lines of codecs takes a compiler a quarter of an hour, and they have no source to show.
+kafka_wire.generated: C of 20,000 lines of codecs takes a compiler a quarter of an hour, and has no source to show.
 """
 
 import os
