@@ -20,8 +20,10 @@ from kafka_wire.framing import FrameSplitter
 from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec
 
-LISTENER = "WORKERS"
-"""The listener name of requests from other workers."""
+LISTENER = "workers"
+"""The listener name of requests from other workers, who have checked the clients whom they ask for. Names of listeners
+are in upper case (config.address): nobody's own listener has this one, and with it no ACLs and no quotas.
+"""
 
 TIMEOUT_S = 10.0
 """Longer than a start with little to recover takes."""

@@ -81,10 +81,12 @@ class Mechanisms:
         from coordinatord.security.oauthbearer import OAuthBearer, Signed, Unsecured
 
         own = self._own("OAUTHBEARER")
-        url = own.sasl_oauthbearer_jwks_endpoint_url
-        if own.test_oauthbearer_unsecured or url is None:
+        if own.test_oauthbearer_unsecured:
             unsecured = Unsecured(own)
             return lambda: OAuthBearer(unsecured)
+        url = own.sasl_oauthbearer_jwks_endpoint_url
+        if url is None:  # the rules of settings refuse it before: never take that for a wish to check nothing
+            raise SecurityError(f"The listener {self._listener} cannot check tokens: there are no keys.")
         try:
             from coordinatord.security.jwks import Jwks
         except ImportError:

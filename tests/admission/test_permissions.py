@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from coordinatord.admission.table import TABLE
+from coordinatord.cluster.peers import LISTENER
+from coordinatord.config.address import parse_listeners
 from tests.admission.cases import CASES, PRINCIPALS, ask_all, prepare
 from tests.admission.ours import authorized
 from tests.admission.record import recorded
@@ -53,6 +55,13 @@ def test_each_case_is_decided_by_permissions() -> None:
         if len({json.dumps(outcome, sort_keys=True) for outcome in by_principal.values()}) == 1
     }
     assert alike <= {"SyncGroup v5", "DeleteTopics by unknown id v6"}, alike
+
+
+@pytest.mark.parametrize("spelling", ["WORKERS", "workers", "Workers"])
+def test_no_listener_of_clients_is_taken_for_that_of_other_workers(spelling: str) -> None:
+    """Requests of other workers meet no ACLs, since those workers have checked their clients."""
+    (listener,) = parse_listeners(f"{spelling}://127.0.0.1:0")
+    assert listener.name != LISTENER
 
 
 def test_each_api_that_is_served_has_a_rule(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -12,7 +13,10 @@ import pytest
 import scramp
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from coordinatord.config import Settings
 from coordinatord.config.security import SecuritySettings
+from coordinatord.security import SecurityError
+from coordinatord.security.mechanisms import Mechanisms
 from coordinatord.security.oauthbearer import INVALID_TOKEN, InvalidToken, OAuthBearer, Signed, Unsecured, Validate
 from coordinatord.security.sasl import Proved, SaslFailed, SaslRefused
 from coordinatord.security.scram import Credential, Scram, credential_of
@@ -21,6 +25,13 @@ NOW = 1_800_000_000_000
 SECOND = 1_000
 
 SCRAM = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+def test_without_keys_no_token_is_taken() -> None:
+    """The rules of settings refuse this before; a way around them must not end in tokens that nobody checks."""
+    settings = Settings(sasl_enabled_mechanisms=("OAUTHBEARER",))
+    with pytest.raises(SecurityError, match="cannot check tokens"):
+        Mechanisms(settings, "SASL", asyncio.new_event_loop(), lambda mechanism, user: None)
 
 
 def scram_server(mechanism: str) -> Scram:
