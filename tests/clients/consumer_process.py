@@ -27,7 +27,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import KafkaError, RetriableError
 
-POLL_TIMEOUT_MS = 200
+from tests.clients.members import PATIENT_POLL_TIMEOUT_MS
+
 POSITION_TIMEOUT_MS = 10_000
 COMMIT_TIMEOUT_MS = 10_000
 INTERRUPTED_S = 0.05
@@ -58,7 +59,7 @@ def consume(topics: list[str], pause_ms: int, settings: dict[str, Any]) -> None:
     consumer.subscribe(topics, listener=listener)
     while not stopping.is_set():
         try:
-            batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
+            batches = consumer.poll(timeout_ms=PATIENT_POLL_TIMEOUT_MS)
             if listener.assigned_anew:
                 tell_assignment(consumer, batches)
                 listener.assigned_anew = False

@@ -17,7 +17,10 @@ from tests.clients.surface.run import Side
 from tests.clients.surface.table import PAGE, page_with, section, sections
 from tests.reference.broker import ReferenceUnavailable, kafka_libs
 
-pytestmark = [pytest.mark.clients, pytest.mark.reference, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.clients, pytest.mark.reference, pytest.mark.timeout(900)]
+
+PLAYS = 3
+"""Kafka acknowledges a change of metadata before its broker knows it: on a busy machine the next call may miss it."""
 
 
 def missing(reason: str, *, optional: bool = False) -> None:
@@ -56,10 +59,13 @@ def command(family: Family) -> Command:
 def test_every_call_comes_to_the_same(
     family: Family, command: Command, kafka: Side, ours: Side, request: pytest.FixtureRequest
 ) -> None:
-    on_kafka, on_ours = run.play_both(command, kafka, ours)
     known = KNOWN.get(family.name, {})
-    compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
-    found = problems(compared, known) + run.reached(command, on_kafka, on_ours, ours)
+    for _ in range(PLAYS):
+        on_kafka, on_ours = run.play_both(command, kafka, ours)
+        compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
+        found = problems(compared, known) + run.reached(command, on_kafka, on_ours, ours)
+        if not found:
+            break
     assert not found, "\n".join(found)
 
     text = section(family, compared)
