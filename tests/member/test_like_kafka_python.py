@@ -163,6 +163,8 @@ def story(
     in_order, heartbeats, fetched = [], [], set()
     for name, message in requests(proxy.take()):
         if hasattr(message, "group_id") and message.group_id:
+            if message.group_id != group:
+                continue  # a last heartbeat of the client before
             message = dataclasses.replace(message, group_id="g")
         if name in IN_ORDER:
             in_order.append((name, _as_text(said(name, message, member_ids), group)))

@@ -1,6 +1,9 @@
-"""A TCP proxy before a broker that changes nothing and remembers when which client sent a request of which API.
+"""A TCP proxy before a broker that changes no byte and remembers when which client sent a request of which API.
 
 The broker must advertise the proxy's port, or clients would go past it after their first Metadata answer.
+
+Kafka's controller acknowledges a change of metadata before its broker knows it. The proxy can hold such an answer back
+for a moment, so that the client's next call finds what it has changed.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 HOST = "127.0.0.1"
 READ_BYTES = 1 << 16
 HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client's id
+CHANGES_METADATA = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 44, 45, 49, 51, 57})
+"""The API keys of CreateTopics, DeleteTopics, and all others whose answers are held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,9 @@ class Seen:
 class CountingProxy:
     """Runs in a thread of its own."""
 
-    def __init__(self, port: int, target_port: int) -> None:
+    def __init__(self, port: int, target_port: int, *, settle_s: float = 0) -> None:
         self.port = port
+        self.settle_s = settle_s
         self.seen: list[Seen] = []
         self._target_port = target_port
         self._loop = asyncio.new_event_loop()
@@ -74,12 +80,19 @@ class CountingProxy:
     async def _connection(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         broker, to_broker = await asyncio.open_connection(HOST, self._target_port)
         heads = Heads()
+        to_settle = 0
 
         async def forward(source: asyncio.StreamReader, sink: asyncio.StreamWriter, heads: Heads | None) -> None:
+            nonlocal to_settle
             try:
                 while data := await source.read(READ_BYTES):
                     if heads is not None:
-                        self.seen += heads.feed(data)
+                        seen = list(heads.feed(data))
+                        self.seen += seen
+                        to_settle += sum(each.api_key in CHANGES_METADATA for each in seen)
+                    elif to_settle:
+                        to_settle = 0
+                        await asyncio.sleep(self.settle_s)
                     sink.write(data)
                     await sink.drain()
             except ConnectionError:

@@ -35,6 +35,8 @@ SETTINGS = {
     "log.retention.ms": "-1",  # programs write records of 1970
 }
 PROGRAM_TIMEOUT_S = 120
+SETTLE_S = 0.25
+"""Longer than Kafka's broker takes to learn what its controller has acknowledged, unless the machine is very busy."""
 FURTHER_RUNS = 2
 SHOWN_CHARACTERS = 4_000
 
@@ -64,7 +66,7 @@ def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
     port = free_port()
     with (
         running_broker(libs, directory, SETTINGS, advertised_port=port) as kafka,
-        CountingProxy(port, kafka.port) as proxy,
+        CountingProxy(port, kafka.port, settle_s=SETTLE_S) as proxy,
     ):
         _make_internal_topics(proxy.bootstrap)
         yield Side("Kafka", proxy, kafka)

@@ -271,6 +271,18 @@ def test_classic_members_and_both_ways_of_migration() -> None:
     assert overtaken.overtaken_by.kind == Why.MEMBER_LEFT
 
 
+def test_a_static_member_that_comes_back_upgrades_a_group_in_the_middle_of_a_rebalance() -> None:
+    """Nobody owns anything there, and its subscription is the same: without a new epoch it would stay so."""
+    world = a_world()
+    first = classic_join(world, "", "r1", group_instance_id="till")
+    assert first.generation_id == 1
+    back = Client(world, "m1", ("a",), "till")
+    for _ in range(3):
+        back.send()
+    assert (world.consumer.epoch, numbers(world.consumer.target["m1"])) == (2, [0, 1, 2, 3])
+    assert the_only(world).trigger.kind == Why.CONVERTED
+
+
 @pytest.mark.parametrize(("what", "kind"), [("join", Why.NOT_REJOINED), ("sync", Why.NOT_SYNCED)])
 def test_classic_members_that_do_not_come(what: str, kind: str) -> None:
     world = a_world()
