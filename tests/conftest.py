@@ -18,12 +18,28 @@ import pytest
 
 from coordinatord.observe import logger
 from kafka_wire import fresh
-from tests import again, shares
+from tests import again, narrow, shares
 from tests.daemon import Daemon, running
 
 OURS = "coordinatord"
 KAFKA = "kafka"
 LOG_SHOWN_CHARACTERS = 6_000
+TIERS = frozenset(
+    {
+        "reference",
+        "clients",
+        "compose",
+        "slow",
+        "in_full",
+        "spark",
+        "hostile",
+        "postgresql",
+        "alone",
+        "browser",
+        "interpreted",
+    }
+)
+"""The markers by which a run chooses its tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +87,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return shares.header()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what holds no test that `-m` asks for."""
+    return narrow.can_be_left_out(collection_path, config.option.markexpr) or None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    unnamed = narrow.unnamed(item.path, {mark.name for mark in item.iter_markers()} & TIERS)
+    if unnamed:
+        raise pytest.UsageError(f"{item.nodeid}: its file must name mark.{min(unnamed)}, see tests/narrow.py")
 
 
 @pytest.hookimpl(trylast=True)
