@@ -34,7 +34,6 @@ from coordinatord.group.events import ConsumerHeartbeat
 from coordinatord.group.replay import write
 from coordinatord.group.result import NO_REASON, Joined, Result
 from coordinatord.group.state import Group
-from coordinatord.group.states import STABLE
 from kafka_wire.api.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -204,7 +203,6 @@ def _refusal(
 def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, now_ms: int, result: Result) -> None:
     request, group_id = event.request, group.group_id
     is_classic = bool(group.members)
-    was_rebalancing = is_classic and group.state is not STABLE
     become_consumer_group(group, surroundings, now_ms, result)
     consumer = group.consumer
     assert consumer is not None
@@ -217,11 +215,7 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
         write(group, *member_record(group_id, said), result)
     expression = update_expression(group, consumer, surroundings, before, said, now_ms, result, is_converted=is_classic)
     changed = said.topics != before.topics
-    # A classic group that is upgraded in the middle of a rebalance may own nothing. If a static member upgrades it by
-    # coming back, its subscription is the same, and Kafka 4.3 leaves all partitions without an owner until the group's
-    # next change. Here the epoch rises.
-    owns_nothing = was_rebalancing and not any(consumer.target.values())
-    if changed or owns_nothing or expression is Change.KNOWN:
+    if changed or expression is Change.KNOWN:
         trigger = member_changed(before, said, result, is_converted=is_classic)
         refresh_epoch(group, consumer, surroundings, trigger, now_ms, result)
     elif consumer.topics_version != surroundings.topics.version:

@@ -3,6 +3,10 @@
 The last is the migration of KIP-848. The first member that joins by the consumer protocol makes the classic members
 members of a consumer group: in the epoch that was their generation, owning what they owned. They go on with JoinGroup,
 SyncGroup and Heartbeat (classic_members.py) until they, too, come back with the consumer protocol.
+
+In the middle of a classic rebalance they may own nothing. A member that is new to the group raises the epoch, so that
+partitions are assigned. A static member that comes back with the same subscription does not: as in Kafka 4.3, nobody
+owns anything until the group's next change.
 """
 
 from __future__ import annotations
