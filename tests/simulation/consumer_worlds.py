@@ -26,7 +26,7 @@ PROTOCOLS = {"consumer": ("consumer",), "mixed": ("classic", "consumer")}
 
 
 def _has_no_assignment_yet(consumer: ConsumerGroup) -> bool:
-    """A static member came back and upgraded a classic group in the middle of a rebalance: the target assignment is that
+    """A static member came back and upgraded a classic group in the middle of a rebalance. The target is that
     of the classic group, which had none (group/consumer/upgrade.py).
     """
     return consumer.assignment_timestamp_ms == 0 and not any(consumer.target.values())

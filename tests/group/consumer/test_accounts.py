@@ -272,7 +272,7 @@ def test_classic_members_and_both_ways_of_migration() -> None:
 
 
 def test_a_static_member_that_comes_back_upgrades_a_group_in_the_middle_of_a_rebalance() -> None:
-    """Nobody owns anything there, and its subscription is the same. As in Kafka 4.3, only the next change mends that."""
+    """Nobody owns anything there, and its subscription is the same. As in Kafka 4.3 only the next change mends it."""
     world = a_world()
     first = classic_join(world, "", "r1", group_instance_id="till")
     assert first.generation_id == 1
