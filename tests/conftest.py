@@ -73,6 +73,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the number of workers of a coordinatord that the tests with real clients start (default: 1)",
     )
     parser.addoption(
+        "--rotate",
+        metavar="N",
+        type=int,
+        default=1,
+        help="run every N-th row of each test function, one at least, other ones with the next commit (default: all)",
+    )
+    parser.addoption(
         "--rewrite", action="store_true", default=False, help="write the current results into the scenario files"
     )
 

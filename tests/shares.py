@@ -61,14 +61,18 @@ def changed(directory: Path) -> set[Path]:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests marked `rotating(of)` keep this commit's share: of each function's rows, or of single tests."""
+    """Of tests marked `rotating(of)` keep this commit's share: of each function's rows, or of single tests. With
+    `--rotate N` that many rows of every other function.
+    """
     if in_full():
         return
+    rotate: int = config.getoption("--rotate")
     rows: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
         marker = item.get_closest_marker("rotating")
-        if marker is not None:
-            rows.setdefault((item.nodeid.split("[")[0], marker.args[0]), []).append(item)
+        of = rotate if marker is None else marker.args[0]
+        if of > 1:
+            rows.setdefault((item.nodeid.split("[")[0], of), []).append(item)
     left_out = {item for (_, of), each in rows.items() for item in set(each) - set(chosen(each, of))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])

@@ -30,10 +30,15 @@ def test_all_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shares.chosen(range(10), 5) == list(range(10))
 
 
-def test_rows_of_a_rotating_test_are_left_out(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("arguments", "passed", "deselected"), [([], 7, 4), (["--rotate", "2"], 5, 6)])
+def test_rows_that_are_left_out(
+    arguments: list[str], passed: int, deselected: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makeini("[pytest]\nmarkers = rotating(of): x\nasyncio_default_fixture_loop_scope = function")
     pytester.makeconftest(
-        "from tests import shares\ndef pytest_collection_modifyitems(config, items): shares.deselect(config, items)\n"
+        "from tests import shares\n"
+        "def pytest_addoption(parser): parser.addoption('--rotate', type=int, default=1)\n"
+        "def pytest_collection_modifyitems(config, items): shares.deselect(config, items)\n"
     )
     pytester.makepyfile(
         """
@@ -44,10 +49,15 @@ def test_rows_of_a_rotating_test_are_left_out(pytester: pytest.Pytester, monkeyp
         def test_hunt(number):
             assert number in (1, 4)
 
+        @pytest.mark.parametrize("number", range(4))
+        def test_rows(number): ...
+
         def test_other(): ...
         """
     )
     monkeypatch.setenv(shares.VARIABLE, "31")
     shares.turn.cache_clear()
-    pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=3, deselected=4)
+    pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *arguments).assert_outcomes(
+        passed=passed, deselected=deselected
+    )
     shares.turn.cache_clear()
