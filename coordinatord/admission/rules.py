@@ -71,6 +71,10 @@ class Client:
             name = self.topics.topic_name(topic_id)
         return name is None or self.may(operation, ResourceType.TOPIC, name)
 
+    def may_describe(self, name: str) -> bool:
+        """Whether the client may learn of a topic."""
+        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """`authorized_operations` of a resource."""
         return self.authorizer.operations(self.principal, self.host, resource_type, name)

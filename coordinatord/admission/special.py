@@ -314,9 +314,18 @@ def listed_groups(client: Client, _request: Any, response: Any) -> None:
 def subscribed_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
     """KafkaApis.handleConsumerGroupHeartbeat: a member subscribes to topics that it may describe."""
     names: Sequence[str] = request.subscribed_topic_names or ()
-    if all(client.may(DESCRIBE, TOPIC, name) for name in names):
-        return handler(context, request)
+    if all(client.may_describe(name) for name in names):
+        return matched_topics(client, context, request, handler)
     return refusal(request, context.api_version, NO_TOPIC)
+
+
+def matched_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """TopicRegexResolver: the group's expressions, if the request has them resolved, match topics that the client may
+    describe.
+    """
+    assert context.admitted is not None, "the guard has made it"
+    context.admitted.may_describe = client.may_describe
+    return handler(context, request)
 
 
 def described_groups(client: Client, request: Any, response: Any) -> None:

@@ -30,7 +30,7 @@ TABLE: Final[dict[int, Rule]] = {
     ApiKey.OFFSET_COMMIT: all_of(_group, parts(READ, TOPIC, "topics", "topics", by=("name", "topic_id"))),
     ApiKey.OFFSET_FETCH: special.offset_fetch,
     ApiKey.FIND_COORDINATOR: special.find_coordinator,
-    ApiKey.JOIN_GROUP: _group,
+    ApiKey.JOIN_GROUP: all_of(_group, special.matched_topics),
     ApiKey.HEARTBEAT: _group,
     ApiKey.LEAVE_GROUP: _group,
     ApiKey.SYNC_GROUP: special.sync_group,

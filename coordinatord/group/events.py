@@ -7,7 +7,7 @@ by it. `client_host` has the format of Java's InetAddress.toString() ("/127.0.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_wire.errors import ErrorCode
+
+MayDescribe = Callable[[str], bool]
+"""Whether whoever sent a request may learn that there is a topic of this name."""
 
 
 @dataclass(slots=True)
@@ -32,14 +35,22 @@ class Join:
     require_known_member_id: bool = True  # v4+, KIP-394
     supports_skipping_assignment: bool = True  # v9+, KIP-814
     rebalance_timeout_ms: int | None = None  # None: as in the request
+    may_describe: MayDescribe | None = None  # None: all topics
 
     @classmethod
     def of(
-        cls, request: JoinGroupRequest, version: int, reply_to: Any, client_id: str | None, client_host: str
+        cls,
+        request: JoinGroupRequest,
+        version: int,
+        reply_to: Any,
+        client_id: str | None,
+        client_host: str,
+        may_describe: MayDescribe | None = None,
     ) -> Join:
         """v0 has no rebalance timeout and uses the session timeout; a null client id counts as an empty one."""
-        rebalance_timeout_ms = request.session_timeout_ms if version == 0 else None
-        return cls(request, reply_to, client_id or "", client_host, version >= 4, version >= 9, rebalance_timeout_ms)
+        timeout_ms = request.session_timeout_ms if version == 0 else None
+        known, skips = version >= 4, version >= 9
+        return cls(request, reply_to, client_id or "", client_host, known, skips, timeout_ms, may_describe)
 
 
 @dataclass(slots=True)
@@ -81,6 +92,7 @@ class ConsumerHeartbeat:
     client_host: str
     member_id_required: bool = True  # v1+: the client makes the member's id
     reply_to: Any = None
+    may_describe: MayDescribe | None = None  # None: all topics
 
     @classmethod
     def of(
@@ -90,9 +102,10 @@ class ConsumerHeartbeat:
         client_id: str | None,
         client_host: str,
         reply_to: Any = None,
+        may_describe: MayDescribe | None = None,
     ) -> ConsumerHeartbeat:
         """A null client id counts as an empty one."""
-        return cls(request, client_id or "", client_host, version >= 1, reply_to)
+        return cls(request, client_id or "", client_host, version >= 1, reply_to, may_describe)
 
 
 @dataclass(slots=True)

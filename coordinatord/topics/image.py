@@ -33,7 +33,7 @@ class TopicsImage:
 
     @property
     def created_version(self) -> int:
-        """The version in which a topic was last seen to be new."""
+        """The version in which a topic was last seen to be new, other than the ledger's, which Kafka has not."""
         self._look(self._catalogue.change)
         return self._created_version
 
@@ -70,7 +70,8 @@ class TopicsImage:
     def _look(self, version: int) -> None:
         if version == self._version:
             return
-        ids = frozenset(self._catalogue.by_id)
+        ledger = self._catalogue.by_name.get(LEDGER_TOPIC)
+        ids = frozenset(self._catalogue.by_id) - {b"" if ledger is None else ledger.topic_id}
         if not ids <= self._ids or self._created_version < 0:
             self._created_version = version
         for topic_id in self._ids - ids:

@@ -56,3 +56,15 @@ def test_expressions_may_match_internal_topics_but_not_the_ledger() -> None:
     names = set(image(world).names())
     assert OFFSETS_TOPIC in names
     assert LEDGER_TOPIC not in names
+
+
+def test_the_ledgers_topic_is_no_new_one() -> None:
+    """Kafka has none, and would not resolve expressions again for it."""
+    world = World()
+    topics = image(world)
+    before = topics.created_version
+    world.topics.create_ledger_topic()
+    assert topics.version > before
+    assert topics.created_version == before
+    world.create("orders", 2)
+    assert topics.created_version == topics.version

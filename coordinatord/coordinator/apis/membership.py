@@ -64,7 +64,8 @@ class Membership:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        event = Join.of(request, version, context, context.client_id, context.connection.client_host)
+        client_id, host = context.client_id, context.connection.client_host
+        event = Join.of(request, version, context, client_id, host, context.may_describe)
         return actor.respond(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:

@@ -89,7 +89,9 @@ def _join(
     said = _updated(before, event, subscription)
     if said != before:
         write(group, *member_record(group_id, said), result)
-    expression = update_expression(group, consumer, surroundings, before, said, now_ms, result)
+    expression = update_expression(
+        group, consumer, surroundings, before, said, now_ms, result, may_describe=event.may_describe
+    )
     changed = said.topics != before.topics or expression is not Change.NONE
     if changed or consumer.topics_version != topics.version:
         why = member_changed(before, said, result) if changed else None

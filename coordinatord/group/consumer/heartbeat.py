@@ -213,7 +213,10 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
     said = _updated(before, event)
     if said is not before and said != before:
         write(group, *member_record(group_id, said), result)
-    expression = update_expression(group, consumer, surroundings, before, said, now_ms, result, is_converted=is_classic)
+    expression = update_expression(
+        group, consumer, surroundings, before, said, now_ms, result,
+        may_describe=event.may_describe, is_converted=is_classic,
+    )  # fmt: skip
     changed = said.topics != before.topics
     if changed or expression is Change.KNOWN:
         trigger = member_changed(before, said, result, is_converted=is_classic)

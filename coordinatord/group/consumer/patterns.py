@@ -2,7 +2,9 @@
 
 They are resolved in a step of their own, soon after the heartbeat that asks for it, and for all members together: when
 a new expression comes, when topics were created, and every `group.consumer.regex.refresh.interval.ms`; but not more
-often than every ten seconds.
+often than every ten seconds. They match topics that whoever sent that heartbeat may describe, as in Kafka's
+TopicRegexResolver: another member with the same expression may have another principal, and permissions that change are
+seen when the expressions are next resolved.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from coordinatord.group.consumer.expressions import InvalidExpression, compile_e
 from coordinatord.group.consumer.records import expression_record, expression_tombstone
 from coordinatord.group.consumer.sessions import EXPRESSIONS
 from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Resolved, Surroundings
+from coordinatord.group.events import MayDescribe
 from coordinatord.group.replay import write
 from coordinatord.group.result import NOTHING, Result, Schedule, TimerKey
 from coordinatord.group.state import Group
@@ -41,9 +44,12 @@ def update_expression(
     now_ms: int,
     result: Result,
     *,
+    may_describe: MayDescribe | None,
     is_converted: bool = False,
 ) -> Change:
-    """The member's record has been written: write what follows for expressions, and have them resolved if need be."""
+    """The member's record has been written: write what follows for expressions, and have them resolved if need be.
+    `may_describe`: what the client may learn of topics; None: all.
+    """
     if not consumer.expressions and before.expression == after.expression:
         return Change.NONE
     change = Change.NONE
@@ -76,6 +82,7 @@ def update_expression(
         or now_ms > first.timestamp_ms + limits.expression_refresh_ms
     ):
         consumer.is_resolving = True
+        consumer.may_describe = may_describe
         result.timers.append(Schedule(TimerKey(group.group_id, EXPRESSIONS), now_ms))
     return change
 
@@ -85,13 +92,14 @@ def resolve(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, n
     if not consumer.is_resolving:
         return NOTHING
     consumer.is_resolving = False
+    may_describe, consumer.may_describe = consumer.may_describe, None
     result = Result()
     topics = surroundings.topics
     names = list(topics.names())
     changed: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     seen = consumer.topics_seen()
-    for expression in list(consumer.expressions):
-        matched = _matching(expression, names)
+    matches = _allowed({each: _matching(each, names) for each in consumer.expressions}, may_describe)
+    for expression, matched in matches.items():
         known = consumer.resolved.get(expression)
         before: frozenset[str] = frozenset() if known is None else known.topics
         if matched != before:
@@ -117,3 +125,11 @@ def _matching(expression: str, names: list[str]) -> frozenset[str]:
     except InvalidExpression:
         return frozenset()
     return frozenset(name for name in names if compiled.matches(name))
+
+
+def _allowed(matches: dict[str, frozenset[str]], may_describe: MayDescribe | None) -> dict[str, frozenset[str]]:
+    """Without the topics that may not be described; each is asked about once."""
+    if may_describe is None:
+        return matches
+    denied = {name for name in frozenset[str]().union(*matches.values()) if not may_describe(name)}
+    return {expression: matched - denied for expression, matched in matches.items()} if denied else matches

@@ -205,6 +205,7 @@ class ConsumerGroup:
     topics_version: int = -1  # of the topics from which `metadata_hash` was last computed; -1: since the load never
     assigning: Assigning | None = None
     is_resolving: bool = False  # the expressions are about to be resolved
+    may_describe: Any = None  # events.MayDescribe of the request that asked for that
     account: Any = None  # of the epoch that the group is on its way to: account.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
     departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # whom the step removes
