@@ -14,21 +14,21 @@ from time import perf_counter
 from typing import Any, Final, Protocol
 
 from coordinatord.admission.quotas import FETCHED, MUTATIONS, PRODUCED, REQUESTS, Quotas
-from coordinatord.admission.rules import Handler, Parts, amend
+from coordinatord.admission.rules import Handler, amend
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import Admitted
 from coordinatord.net.request import RequestContext
-from coordinatord.topics.catalogue import Topic
 from kafka_wire.api.fetch import FetchResponse
 from kafka_wire.api_key import ApiKey
-from kafka_wire.errors import ErrorCode
 from kafka_wire.parts import Parts as EncodedParts
 
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """Requests of brokers, and those before a client is known."""
 
-STRICT_FROM: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+STRICT_FROM: Final = {
+    ApiKey.METADATA: 0, ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3,
+}  # fmt: skip
 """APIs that change partitions -> the version from which THROTTLING_QUOTA_EXCEEDED refuses them."""
 
 _HEADER_BYTES: Final = 10
@@ -40,30 +40,19 @@ class Alarm(Protocol):
     def cancel(self) -> object: ...
 
 
-class TopicsLookup(Protocol):
-    """What counting partitions needs of the topics' catalogue."""
-
-    by_name: Any
-    by_id: Any
-
-
 class Throttling:
-    """Wraps handlers. `alarm(deadline_ms, callback)` calls back; `default_partitions`: num.partitions."""
+    """Wraps handlers. `alarm(deadline_ms, callback)` calls back."""
 
     def __init__(
         self,
         quotas: Quotas,
         now_ms: Callable[[], int],
         alarm: Callable[[int, Callable[[], object]], Alarm],
-        catalogue: TopicsLookup,
-        default_partitions: int,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._quotas = quotas
         self._now_ms = now_ms
         self._alarm = alarm
-        self._catalogue = catalogue
-        self._default_partitions = default_partitions
         self._clock = clock
         #: what was refused or delayed, by the kind of quota
         self.throttled: dict[str, int] = {}
@@ -100,48 +89,22 @@ class Throttling:
 
     def _limited(self, api_key: int, handler: Handler) -> Handler:
         def handle(context: RequestContext, request: Any) -> Any:
-            admitted = context.admitted
-            if admitted is None:  # another worker asks
-                return handler(context, request)
-            is_strict = context.api_version >= STRICT_FROM[ApiKey(api_key)]
-            user, client_id = _who(context)
-
-            def may(_client: Any, part: Any) -> ErrorCode | None:
-                count = self._partitions(api_key, part)
-                if not count:
-                    return None
-                now_ms = self._now_ms()
-                throttle_ms = self._quotas.mutate(user, client_id, count, now_ms, is_strict=is_strict)
-                admitted.throttle_ms = max(admitted.throttle_ms, throttle_ms)
-                return ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_strict and throttle_ms else None
-
-            asked, answered = "topics", "topics"
-            if api_key == ApiKey.DELETE_TOPICS:
-                asked, answered = ("topics" if context.api_version >= 6 else "topic_names"), "responses"
-            elif api_key == ApiKey.CREATE_PARTITIONS:
-                answered = "results"
-            by = ("name", "topic_id") if api_key == ApiKey.DELETE_TOPICS else ("name",)
-            nobody: Any = None  # `may` asks nobody
-            return Parts(may, asked, answered, by)(nobody, context, request, handler)
+            if context.admitted is not None:  # else another worker asks
+                context.admitted.charge = lambda partitions: self._charge(api_key, context, partitions)
+            return handler(context, request)
 
         return handle
 
-    def _partitions(self, api_key: int, part: Any) -> int:
-        """How many partitions a part of a request adds or removes; 0 if it fails anyway."""
-        by_name = self._catalogue.by_name
-        if api_key == ApiKey.CREATE_TOPICS:
-            if by_name.get(part.name) is not None:
-                return 0
-            count = len(part.assignments) or part.num_partitions
-            return self._default_partitions if count == -1 else max(0, count)
-        if api_key == ApiKey.CREATE_PARTITIONS:
-            found: Topic | None = by_name.get(part.name)
-            return 0 if found is None else max(0, part.count - len(found.partitions))
-        if isinstance(part, str):
-            found = by_name.get(part)
-        else:
-            found = by_name.get(part.name) if part.name is not None else self._catalogue.by_id.get(part.topic_id)
-        return 0 if found is None else len(found.partitions)
+    def _charge(self, api_key: int, context: RequestContext, partitions: int) -> bool:
+        """Take tokens. A Metadata request is not throttled: what it has created is a request of its own in Kafka, which
+        the broker sends to the controller in the client's name (AutoTopicCreationManager).
+        """
+        is_strict = context.api_version >= STRICT_FROM[ApiKey(api_key)]
+        throttle_ms = self._quotas.mutate(*_who(context), partitions, self._now_ms(), is_strict=is_strict)
+        admitted = context.admitted
+        if admitted is not None and api_key != ApiKey.METADATA:
+            admitted.throttle_ms = max(admitted.throttle_ms, throttle_ms)
+        return not (is_strict and throttle_ms)
 
 
 class _Measured:

@@ -159,9 +159,7 @@ class Admission:
         if from_clients:
             from coordinatord.admission.throttling import Throttling
 
-            throttling = Throttling(
-                self.quotas, self._now_ms, self._alarm, topics.catalogue, self._settings.num_partitions
-            )
+            throttling = Throttling(self.quotas, self._now_ms, self._alarm)
             handlers = throttling.limited(handlers)
         if self.is_on:
             from coordinatord.admission.guard import guarded

@@ -22,16 +22,17 @@ class Admitted:
     """What is known of a request's permissions when its handler gets it. `may(name, topic id)`: whether the client may
     do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
     `may_describe(name)`: whether the client may learn of a topic that its request does not name.
-    `amend` changes the response before it is encoded. `throttle_ms`: for how long the client has to wait, because of
-    what the request changes.
+    `charge(partitions)`: see `Received.may_change`. `amend` changes the response before it is encoded. `throttle_ms`:
+    for how long the client has to wait, because of what the request changes.
     """
 
-    __slots__ = ("amend", "may", "may_describe", "refused", "throttle_ms")
+    __slots__ = ("amend", "charge", "may", "may_describe", "refused", "throttle_ms")
 
     def __init__(self) -> None:
         self.may: Callable[[str | None, bytes], bool] | None = None
         self.may_describe: Callable[[str], bool] | None = None
         self.refused: list[Any] = []
+        self.charge: Callable[[int], bool] | None = None
         self.throttle_ms = 0
         self.amend: Callable[[Any], Any] | None = None
 
@@ -56,6 +57,13 @@ class Received:
     def may_describe(self) -> Callable[[str], bool] | None:
         """See `Admitted`; None where nobody checks that."""
         return None if self.admitted is None else self.admitted.may_describe
+
+    def may_change(self, partitions: int) -> bool:
+        """Whether the client's quota admits that so many partitions are added or removed, which uses it up. To be asked
+        when nothing else stands against the change (Kafka's applyPartitionChangeQuota).
+        """
+        charge = None if self.admitted is None else self.admitted.charge
+        return charge is None or charge(partitions)
 
     def amended(self, response: Any) -> Any:
         """The response as it is to be encoded. To be called once, on the event loop's thread."""

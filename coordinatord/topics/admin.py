@@ -91,13 +91,13 @@ class Administration:
 
     def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Slices:
         """A name that occurs twice gets a single result, an error, after all other results."""
-        return self._changing(self._create_topics(request))
+        return self._changing(self._create_topics(context, request))
 
     def _changing(self, steps: Steps) -> Slices:
         """A change of the catalogue, after those that came before it."""
         return Slices(self.catalogue.one_at_a_time.steps(steps), is_change=True)
 
-    def _create_topics(self, request: CreateTopicsRequest) -> Steps:
+    def _create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Steps:
         counts = Counter(topic.name for topic in request.topics)
         once = [topic for topic in request.topics if counts[topic.name] == 1]
         if self._requested_partitions(once) > MAX_PARTITIONS_PER_REQUEST:
@@ -111,6 +111,7 @@ class Administration:
             yield None
             try:
                 count, configs = self._check_new(topic, planned_partitions)
+                _charge(context, count)
             except Refusal as refusal:
                 results.append(_refused_topic(topic.name, refusal.error, refusal.message))
                 continue
@@ -147,17 +148,20 @@ class Administration:
         yield from self.catalogue.add_new(new)
         return failures
 
-    def create_with_defaults(self, names: Sequence[str]) -> Steps:
-        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid."""
-        yield from self.catalogue.one_at_a_time.steps(self._create_with_defaults(names))
+    def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> Steps:
+        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid,
+        and those that the client's quota does not admit.
+        """
+        yield from self.catalogue.one_at_a_time.steps(self._create_with_defaults(context, names))
 
-    def _create_with_defaults(self, names: Sequence[str]) -> Steps:
+    def _create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> Steps:
         new: list[New] = []
         planned_partitions = 0
         for name in names:
             yield None
             try:
                 count, configs = self._check_new(CreatableTopic(name, -1, -1), planned_partitions)
+                _charge(context, count)
             except Refusal:
                 continue
             planned_partitions += count
@@ -277,9 +281,10 @@ class Administration:
 
     def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Slices:
         """By name, since v6 also by id; a topic that is named twice, by name or id, is not deleted."""
-        return self._changing(self._delete_topics(context.api_version, request))
+        return self._changing(self._delete_topics(context, request))
 
-    def _delete_topics(self, version: int, request: DeleteTopicsRequest) -> Steps:
+    def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Steps:
+        version = context.api_version
         self.catalogue.refresh()
         asked = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
         if not self.settings.delete_topic_enable:
@@ -305,7 +310,16 @@ class Administration:
                 message = "The provided topic name maps to an ID that was already supplied."
                 results.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
             found[topic] = each
-        going = [topic for topic in found if topic not in doubled]
+        going = []
+        for topic in found:
+            if topic in doubled:
+                continue
+            try:
+                _charge(context, len(topic.partitions))
+            except Refusal as refusal:
+                results.append(DeletableTopicResult(topic.name, topic.topic_id, refusal.error, refusal.message))
+            else:
+                going.append(topic)
         error_code, failure = yield from self._delete(going)
         for topic in going:
             results.append(DeletableTopicResult(topic.name, topic.topic_id, error_code, failure))
@@ -355,11 +369,11 @@ class Administration:
 
     # CreatePartitions
 
-    def create_partitions(self, _context: RequestContext, request: CreatePartitionsRequest) -> Slices:
+    def create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Slices:
         """`count` is the new total."""
-        return self._changing(self._create_partitions(request))
+        return self._changing(self._create_partitions(context, request))
 
-    def _create_partitions(self, request: CreatePartitionsRequest) -> Steps:
+    def _create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Steps:
         self.catalogue.refresh()
         counts = Counter(topic.name for topic in request.topics)
         results = [
@@ -375,6 +389,7 @@ class Administration:
                 continue
             try:
                 topic = self._to_grow(asked, planned)
+                _charge(context, asked.count - len(topic.partitions))
             except Refusal as refusal:
                 results.append(CreatePartitionsTopicResult(asked.name, refusal.error, refusal.message))
                 continue
@@ -428,6 +443,12 @@ class Administration:
                 f"{more} more partitions would be more than max.partitions ({self.settings.max_partitions}) allows.",
             )
         return topic
+
+
+def _charge(context: RequestContext, partitions: int) -> None:
+    """Raises Refusal if the client's quota does not admit the change."""
+    if not context.may_change(partitions):
+        raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 def _described(configs: Configs) -> list[CreatableTopicConfigs]:

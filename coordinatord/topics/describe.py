@@ -71,7 +71,7 @@ class Describing:
         catalogue: Catalogue,
         nodes: Nodes,
         cluster_id: str,
-        create: Callable[[Sequence[str]], Steps],
+        create: Callable[[RequestContext, Sequence[str]], Steps],
     ) -> None:
         self.catalogue = catalogue
         self.nodes = nodes
@@ -124,7 +124,7 @@ class Describing:
         missing: list[str],
     ) -> Steps:
         if missing:
-            yield from self._create(missing)
+            yield from self._create(context, missing)
         topics: list[MetadataResponseTopic] = []
         if asked is None or (not asked and context.api_version == 0):
             for topic in list(self.catalogue):

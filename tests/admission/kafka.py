@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from coordinatord.conform.raw_client import RawClient
@@ -13,7 +13,9 @@ from tests.reference.broker import HOST, KafkaBroker, kafka_libs, running_broker
 
 
 @contextlib.contextmanager
-def secured_kafka(directory: Path, users: tuple[str, ...] = tuple(PRINCIPALS)) -> Iterator[KafkaBroker]:
+def secured_kafka(
+    directory: Path, users: tuple[str, ...] = tuple(PRINCIPALS), settings: Mapping[str, str] | None = None
+) -> Iterator[KafkaBroker]:
     """A broker; each user's password is the name."""
     known = " ".join(f'user_{user}="{user}"' for user in users)
     overrides = {
@@ -28,6 +30,7 @@ def secured_kafka(directory: Path, users: tuple[str, ...] = tuple(PRINCIPALS)) -
         "super.users": f"User:{SUPER};User:ANONYMOUS",  # the controller's listener knows nobody
         "auto.create.topics.enable": "true",
         "group.coordinator.rebalance.protocols": "classic,consumer",
+        **(settings or {}),
     }
     with running_broker(kafka_libs(), directory, overrides) as broker:
         yield broker

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission import subscriptions
+from tests.admission import mutations, subscriptions
 from tests.admission.cases import NOBODY, PRINCIPALS, SUPER, ask_all, prepare
 from tests.admission.kafka import logged_in, secured_kafka
 from tests.admission.record import recorded
@@ -41,3 +41,7 @@ def test_kafkas_answers_are_the_recorded_ones(tmp_path: Path) -> None:
 
 def test_what_members_get_to_know_of_topics_is_as_recorded() -> None:
     assert subscriptions.on_kafka() == subscriptions.recorded()
+
+
+def test_changes_of_partitions_take_tokens_as_recorded() -> None:
+    assert mutations.on_kafka() == mutations.recorded()

@@ -77,6 +77,9 @@ class Context:
     def keep(self) -> tuple[bytes, int, int]:
         return self.where
 
+    def may_change(self, partitions: int) -> bool:
+        return True
+
     def reply(self, response: Any) -> None:
         self.answers += 1
         self.done = True
