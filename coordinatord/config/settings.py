@@ -253,6 +253,12 @@ class Settings(StorageSettings):
         minimum=1,
         ours="no limit in Kafka, where a client can pile them up until they expire",
     )
+    max_pending_members: int = integer(
+        20_000,
+        "The same in all groups. Clients that ask for one more are told to ask again.",
+        minimum=1,
+        ours="no limit in Kafka; an id may have 8,000 characters, which are kept for a session timeout",
+    )
     group_max_member_metadata_bytes: int = integer(
         1024 * KIB + 12,
         "Bytes of protocols (subscriptions) that one member may join with.",

@@ -41,16 +41,23 @@ from kafka_wire.records.batch import Bodies, KeyValues, Records
 from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey
 
+MAX_PENDING_IDS = 20_000
+"""An id has up to 8,000 characters, most of which the client chooses, and is kept until its session would end: at most
+160 MB, some 12 MB with usual names. Honest clients come back with it at once.
+"""
+
 
 class GroupActor(Actor["Coordinator"]):
     """A group with its partition of the offsets log. `group` is another name of its `state`."""
 
-    __slots__ = ("group", "membership_epoch")
+    __slots__ = ("group", "membership_epoch", "pending_ids")
 
     def __init__(self, coordinator: Coordinator, group: Group, partition: int, epoch: int) -> None:
         super().__init__(coordinator, group, partition, epoch)
         self.group = group
         self.membership_epoch = epoch
+        #: how many of the coordinator's are this group's
+        self.pending_ids = 0
 
     @property
     def id(self) -> str:
@@ -60,6 +67,10 @@ class GroupActor(Actor["Coordinator"]):
     def apply(self, result: Result, now_ms: int) -> None:
         """Apply the result of a step. Records go first: the responses wait for them."""
         coordinator = self.coordinator
+        pending_ids = len(self.group.pending_members)
+        if pending_ids != self.pending_ids:
+            coordinator.pending_ids += pending_ids - self.pending_ids
+            self.pending_ids = pending_ids
         if result.offsets:
             self._log_offsets(result, now_ms)
         if result.records:
@@ -131,13 +142,20 @@ class Coordinator(Actors[GroupActor]):
         group_settings: GroupSettings,
         max_groups: int,
         new_id: Callable[[], str],
+        max_pending_ids: int = MAX_PENDING_IDS,
         ledger: Ledger | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
-        """`surroundings`: what groups of the consumer protocol see of this node; None where there are none."""
+        """`max_pending_ids`: max.pending.members. `surroundings`: what groups of the consumer protocol see of this
+        node; None where there are none.
+        """
         super().__init__(runtime, log, partitions, max_groups, step)
         self.group_settings = group_settings
         self.new_id = new_id
+        self.max_pending_ids = max_pending_ids
+        #: member ids of all groups that were handed out (KIP-394) and not used yet
+        self.pending_ids = 0
+        self._has_told_of_ids = False
         self.ledger = ledger
         self.surroundings = surroundings
         self._tell_transition = Teller("coordinatord.coordinator", "group transition")
@@ -163,6 +181,14 @@ class Coordinator(Actors[GroupActor]):
     def tell_limit(self) -> None:
         """Write one log line for each refused group."""
         log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
+
+    def has_room_for_id(self) -> bool:
+        """Whether another member id may be handed out. One log line when that ends."""
+        has_room = self.pending_ids < self.max_pending_ids
+        if not has_room and not self._has_told_of_ids:
+            log.warning("no room for another pending member", pending=self.pending_ids, limit="max.pending.members")
+        self._has_told_of_ids = not has_room
+        return has_room
 
     def unloading(self) -> Unload:
         """The group's members look for the coordinator again."""

@@ -193,6 +193,7 @@ class Daemon:
             self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
             group_settings=group_settings(settings),
             max_groups=settings.max_groups,
+            max_pending_ids=settings.max_pending_members,
             new_id=RandomIds(),
             ledger=self.ledger,
             surroundings=self.surroundings,

@@ -36,6 +36,7 @@ class Join:
     supports_skipping_assignment: bool = True  # v9+, KIP-814
     rebalance_timeout_ms: int | None = None  # None: as in the request
     may_describe: MayDescribe | None = None  # None: all topics
+    has_room: bool = True  # false: max.pending.members ids are handed out and not used yet
 
     @classmethod
     def of(
@@ -46,11 +47,18 @@ class Join:
         client_id: str | None,
         client_host: str,
         may_describe: MayDescribe | None = None,
+        has_room: bool = True,
     ) -> Join:
         """v0 has no rebalance timeout and uses the session timeout; a null client id counts as an empty one."""
         timeout_ms = request.session_timeout_ms if version == 0 else None
         known, skips = version >= 4, version >= 9
-        return cls(request, reply_to, client_id or "", client_host, known, skips, timeout_ms, may_describe)
+        return cls(request, reply_to, client_id or "", client_host, known, skips, timeout_ms, may_describe, has_room)
+
+    @property
+    def wants_id(self) -> bool:
+        """Whether it is answered with a member id, with which the client is to join again."""
+        request = self.request
+        return self.require_known_member_id and not request.member_id and request.group_instance_id is None
 
 
 @dataclass(slots=True)

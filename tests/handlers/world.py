@@ -108,7 +108,7 @@ class World:
         self.ids = iter(range(1, 1_000_000))
         self.nodes = Nodes(7)
         self.nodes.advertise("PLAINTEXT", ("coordinator.test", 9092))
-        limits = {name: settings.pop(name) for name in ("max_groups",) if name in settings}
+        limits = {name: settings.pop(name) for name in ("max_groups", "max_pending_ids") if name in settings}
         runtime = Runtime(self.gate, self.timers, lambda: self.now, Metrics())  # type: ignore[arg-type]  # no alarms
         self.coordinator = Coordinator(
             runtime,
@@ -116,6 +116,7 @@ class World:
             Partitions(PARTITIONS),
             group_settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             max_groups=limits.get("max_groups", 1000),
+            max_pending_ids=limits.get("max_pending_ids", 1000),
             new_id=lambda: f"id{next(self.ids)}",
         )
         if active:

@@ -239,6 +239,9 @@ class Pair:
             for world, wires in zip(self.worlds, self.wires, strict=True)
         )
         assert one == other
+        for world in self.worlds:
+            groups = [actor.group for actor in world.coordinator.actors.values()]
+            assert world.coordinator.pending_ids == sum(len(group.pending_members) for group in groups)
         for number in range(WIRES):
             if self.wires[0][number].transport.closed:
                 for world, wires in zip(self.worlds, self.wires, strict=True):

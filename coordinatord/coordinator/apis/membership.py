@@ -65,7 +65,8 @@ class Membership:
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
         client_id, host = context.client_id, context.connection.client_host
-        event = Join.of(request, version, context, client_id, host, context.may_describe)
+        has_room = self.coordinator.has_room_for_id()
+        event = Join.of(request, version, context, client_id, host, context.may_describe, has_room)
         return actor.respond(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:

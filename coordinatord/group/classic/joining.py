@@ -60,6 +60,10 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
         return _refused(request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not group.exists and request.member_id:
         return _refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    if not event.has_room and event.wants_id:
+        # Clients ask again after a while. GROUP_MAX_SIZE_REACHED would end an application that has nothing to do with
+        # those who take all ids.
+        return _refused("", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     result = Result(asked_by=event.reply_to)
     is_new_group = not group.exists
     if is_new_group:
