@@ -5,6 +5,7 @@ rules.py     the kinds of rules that the table is made of
 special.py   rules of APIs that are like no other
 refusing.py  the responses that carry an authorization error
 guard.py     puts the rules in front of the handlers
+repeating.py lets shortcuts answer what a client may repeat
 acls.py      CreateAcls, DescribeAcls, DeleteAcls
 
 quotas.py      quotas of users, client ids and addresses, and what was used of them

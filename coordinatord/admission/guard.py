@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Final, NamedTuple
 
-from coordinatord.admission.rules import Client, Handler, Rule, TopicNames, host_of, text_of
+from coordinatord.admission.rules import Client, Handler, Rule, TopicNames, host_of
 from coordinatord.admission.table import TABLE
 from coordinatord.cluster.peers import LISTENER
+from coordinatord.net.connection import Connection
 from coordinatord.net.received import Admitted
 from coordinatord.net.request import RequestContext
 from coordinatord.security.authorizer import Authorizer
+
+MAX_IDENTITIES: Final = 10_000
+"""Then all are made anew. Peers choose their addresses; one takes some 300 bytes."""
+
+
+class Identity(NamedTuple):
+    """Who asks, as ACLs name principals and addresses."""
+
+    principal: str
+    host: str
+
+
+class Identities:
+    """One object for each principal and address, which can be compared by `is`."""
+
+    def __init__(self) -> None:
+        self._known: dict[Identity, Identity] = {}
+
+    def of(self, connection: Connection) -> Identity:
+        """Who is behind a connection, from now on its `identity`."""
+        made = Identity(str(connection.principal), host_of(connection.client_host))
+        if len(self._known) >= MAX_IDENTITIES:
+            self._known.clear()
+        found = connection.identity = self._known.setdefault(made, made)
+        return found
 
 
 def guarded(
@@ -20,11 +46,13 @@ def guarded(
     *,
     creates_topics: bool,
     refresh: Callable[[], object] | None = None,
+    repeated: Container[int] = (),
 ) -> dict[int, Handler]:
     """The handlers behind their rules. KeyError for an API without a rule. Other workers ask on behalf of clients whom
     they have checked. `creates_topics`: auto.create.topics.enable. `refresh`: called before each decision, where
-    another worker changes ACLs.
+    another worker changes ACLs. `repeated`: APIs with shortcuts.
     """
+    identities = Identities()
 
     def guard(rule: Rule, handler: Handler) -> Handler:
         def handle(context: RequestContext, request: Any) -> Any:
@@ -35,9 +63,24 @@ def guarded(
                 refresh()
             if context.admitted is None:
                 context.admitted = Admitted()
-            principal, host = text_of(connection.principal), host_of(connection.client_host)
-            return rule(Client(authorizer, topics, principal, host, creates_topics), context, request, handler)
+            who: Identity = connection.identity or identities.of(connection)
+            return rule(Client(authorizer, topics, *who, creates_topics), context, request, handler)
 
         return handle
 
-    return {api_key: guard(TABLE[api_key], handler) for api_key, handler in handlers.items()}
+    return {
+        api_key: guard(TABLE[api_key], _telling(handler) if api_key in repeated else handler)
+        for api_key, handler in handlers.items()
+    }
+
+
+def _telling(handler: Handler) -> Handler:
+    """A handler that tells the shortcut that it was reached: what a rule refuses is not to be repeated."""
+
+    def handle(context: RequestContext, request: Any) -> Any:
+        answer = handler(context, request)
+        if context.admitted is not None:
+            context.admitted.is_whole = True
+        return answer
+
+    return handle

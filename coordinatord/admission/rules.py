@@ -14,14 +14,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol
 
 from coordinatord.admission.refusing import refusal
 from coordinatord.net.request import RequestContext
 from coordinatord.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
-from coordinatord.security.principal import Principal
 from kafka_wire.errors import ErrorCode
 
 Handler = Callable[[RequestContext, Any], Any]
@@ -80,13 +78,6 @@ class Client:
         return self.authorizer.operations(self.principal, self.host, resource_type, name)
 
 
-@lru_cache(maxsize=4096)
-def text_of(principal: Principal) -> str:
-    """A principal as ACLs name it."""
-    return str(principal)
-
-
-@lru_cache(maxsize=4096)
 def host_of(client_host: str) -> str:
     """An address as ACLs name it: Java's getHostAddress, which writes all groups of an IPv6 address."""
     host = client_host.removeprefix("/")
@@ -168,7 +159,10 @@ class Parts:
             return refused[0]
         setattr(request, self.asked, allowed)
         amend(context, lambda response: self._add(response, added))
-        return handler(context, request)
+        answer = handler(context, request)
+        assert context.admitted is not None, "the guard has made it"
+        context.admitted.is_whole = False
+        return answer
 
     def _only(self, request: Any, some: Sequence[Any], version: int, error: ErrorCode) -> Any:
         """The refusal of a request for these parts alone."""

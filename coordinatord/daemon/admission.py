@@ -161,16 +161,20 @@ class Admission:
 
             throttling = Throttling(self.quotas, self._now_ms, self._alarm)
             handlers = throttling.limited(handlers)
+        shortcuts = {} if "request_percentage" in from_clients else self._shortcuts  # nobody measures them
         if self.is_on:
             from coordinatord.admission.guard import guarded
+            from coordinatord.admission.repeating import repeating
 
-            creates = self._settings.auto_create_topics_enable
+            creates, authorizer = self._settings.auto_create_topics_enable, self.authorizer
             refresh = self._metadata.refresh if self._metadata.follows else None
-            handlers = guarded(handlers, self.authorizer, topics, creates_topics=creates, refresh=refresh)
+            handlers = guarded(
+                handlers, authorizer, topics, creates_topics=creates, refresh=refresh, repeated=shortcuts
+            )
+            shortcuts = repeating(shortcuts, authorizer, refresh)
         if throttling is not None:
             handlers = throttling.measured(handlers)
-        # Shortcuts know no permissions, and nobody measures them.
-        return handlers, {} if self.is_on or "request_percentage" in from_clients else self._shortcuts
+        return handlers, shortcuts
 
     def _quotas_changed(self) -> None:
         keys = self.client_quotas.keys()

@@ -44,8 +44,8 @@ class Connection(asyncio.Protocol):
     """The asyncio protocol of one client. The router and the handlers interpret its requests."""
 
     __slots__ = ("_alarm", "_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes",
-                 "client_host", "client_id", "client_id_bytes", "closed_for", "door", "last_active_ms", "line",
-                 "listener", "peer", "principal", "session")  # fmt: skip
+                 "client_host", "client_id", "client_id_bytes", "closed_for", "door", "identity", "last_active_ms",
+                 "line", "listener", "peer", "principal", "session")  # fmt: skip
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
@@ -59,6 +59,8 @@ class Connection(asyncio.Protocol):
         self.client_host = ""
         #: whom the client has proved to be
         self.principal = ANONYMOUS
+        #: the same object for the same principal and address; None where nobody checks permissions
+        self.identity: Any = None
         #: what a SASL listener knows of the client (sasl_gate.py)
         self.session: Any = None
         self._splitter = FrameSplitter(door.max_frame_bytes)

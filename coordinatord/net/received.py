@@ -23,10 +23,11 @@ class Admitted:
     do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
     `may_describe(name)`: whether the client may learn of a topic that its request does not name.
     `charge(partitions)`: see `Received.may_change`. `amend` changes the response before it is encoded. `throttle_ms`:
-    for how long the client has to wait, because of what the request changes.
+    for how long the client has to wait, because of what the request changes. `is_whole`: the handler has got all of the
+    request. Only guards say so.
     """
 
-    __slots__ = ("amend", "charge", "may", "may_describe", "refused", "throttle_ms")
+    __slots__ = ("amend", "charge", "is_whole", "may", "may_describe", "refused", "throttle_ms")
 
     def __init__(self) -> None:
         self.may: Callable[[str | None, bytes], bool] | None = None
@@ -34,6 +35,7 @@ class Admitted:
         self.refused: list[Any] = []
         self.charge: Callable[[int], bool] | None = None
         self.throttle_ms = 0
+        self.is_whole = False
         self.amend: Callable[[Any], Any] | None = None
 
 

@@ -193,6 +193,7 @@ class Session:
         assert exchange.principal is not None
         assert gate.inside is not None
         connection.principal = exchange.principal
+        connection.identity = None
         connection.pass_through(gate.inside)
         if self._timer is not None:
             self._timer.cancel()

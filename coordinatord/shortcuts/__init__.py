@@ -14,6 +14,9 @@ answer is the same, and the tests replay whole histories both ways.
     consumer_heartbeats.py  the same, in the consumer protocol
     commits.py              the same bytes except for offsets, leader epochs and the partitions' order
 
+With an authorizer a request is the same only from the same principal at the same address (`Connection.identity`), and
+every change of ACLs has all requests forgotten: see coordinatord/admission/repeating.py.
+
 Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers, and
 tests/clients/test_steady_heartbeats.py plays librdkafka's consumer protocol.
 """

@@ -66,7 +66,18 @@ class Topics(Protocol):
 class Known:
     """One member in one generation: how many of its commits took the full path, and their shape."""
 
-    __slots__ = ("actor", "answer", "decoded", "deletions", "failure", "group", "member", "shape", "version")
+    __slots__ = (
+        "actor",
+        "answer",
+        "decoded",
+        "deletions",
+        "failure",
+        "group",
+        "identity",
+        "member",
+        "shape",
+        "version",
+    )
 
     def __init__(self, actor: GroupActor) -> None:
         self.actor = actor
@@ -76,6 +87,8 @@ class Known:
         self.shape: CommitShape | None = None
         self.version = -1
         self.deletions = -1
+        #: Connection.identity of who sent the shape's last commit
+        self.identity: Any = None
         #: the last response, and what makes the one that replaces it if the log fails
         self.answer = b""
         self.failure: Callable[[], Any] = _nothing
@@ -106,7 +119,12 @@ class Commits:
         if known is None:
             return 0
         shape, group = known.shape, known.group
-        if shape is None or group.version != known.version or self._topics.deletions != known.deletions:
+        if (
+            shape is None
+            or group.version != known.version
+            or self._topics.deletions != known.deletions
+            or known.identity is not connection.identity
+        ):
             return 0
         numbers = shape.numbers(buf, pos, end)
         if numbers is None:
@@ -156,6 +174,7 @@ class Commits:
         known.member = actor.group.members.get(request.member_id)
         known.version = actor.group.version
         known.deletions = self._topics.deletions
+        known.identity = context.connection.identity
 
     def _make_room(self) -> bool:
         now_ms = self._coordinator.now_ms()

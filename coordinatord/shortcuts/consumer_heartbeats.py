@@ -35,15 +35,22 @@ LEAST_KEPT: Final = 1024
 class Known:
     """A heartbeat that was answered, what the answer depends on, and the answer but for the correlation id."""
 
-    __slots__ = ("body", "group", "host", "limits_version", "session", "size", "topics_version", "version")
+    __slots__ = ("body", "group", "host", "identity", "limits_version", "session", "size", "topics_version", "version")
 
     def __init__(
-        self, session: Session, group: Group, host: str, topics_version: int, limits_version: int, body: bytes
+        self,
+        session: Session,
+        group: Group,
+        connection: Connection,
+        topics_version: int,
+        limits_version: int,
+        body: bytes,
     ) -> None:
         self.session = session
         self.group = group
         self.version = group.version
-        self.host = host
+        self.host = connection.client_host
+        self.identity = connection.identity
         self.topics_version = topics_version
         self.limits_version = limits_version
         self.size = (4 + len(body)).to_bytes(4, "big")
@@ -69,7 +76,7 @@ class ConsumerHeartbeats:
         if line.held or surroundings is None:
             return 0
         find = self._known.get
-        now_ms, host = connection.last_active_ms, connection.client_host
+        now_ms, host, asker = connection.last_active_ms, connection.client_host, connection.identity
         topics_version, limits_version = surroundings.topics.version, surroundings.limits.version
         buf, start, end = frames[first]
         head = buf[start : start + 4]
@@ -86,6 +93,7 @@ class ConsumerHeartbeats:
                 or known.topics_version != topics_version
                 or known.limits_version != limits_version
                 or known.host != host
+                or known.identity is not asker
             ):
                 break
             session = known.session
@@ -116,7 +124,7 @@ class ConsumerHeartbeats:
         if len(self._known) >= self._room:
             self._make_room()
         self._known[buf[start + BODY_AT : end]] = Known(
-            session, group, host, surroundings.topics.version, surroundings.limits.version, bytes(body)
+            session, group, context.connection, surroundings.topics.version, surroundings.limits.version, bytes(body)
         )
 
     def _make_room(self) -> None:

@@ -8,7 +8,7 @@ record of the group. So anything in the log that a heartbeat would have to wait 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinatord.group.classic.members import refusal
 from coordinatord.group.state import Group, Member
@@ -33,8 +33,8 @@ request). Consumers send about 100 bytes, 300 with the longest usual names.
 LEAST_KEPT: Final = 1024
 """How many heartbeats are kept before outdated ones are first dropped."""
 
-Known = tuple[Member, Group, int]
-"""The member and the group of a heartbeat, and the group's version when it was answered."""
+Known = tuple[Member, Group, int, Any]
+"""The member and the group of a heartbeat, the group's version when it was answered, and `Connection.identity`."""
 
 
 class Heartbeats:
@@ -59,7 +59,7 @@ class Heartbeats:
         if line.held:
             return 0
         find = self._known.get
-        now_ms = connection.last_active_ms
+        now_ms, asker = connection.last_active_ms, connection.identity
         size, body = self._size, self._body
         buf, start, end = frames[first]
         head = buf[start : start + 4]
@@ -72,8 +72,8 @@ class Heartbeats:
             known = find(buf[start + BODY_AT : end])
             if known is None:
                 break
-            member, group, version = known
-            if group.version != version:
+            member, group, version, identity = known
+            if group.version != version or identity is not asker:
                 break
             member.is_alive(now_ms)
             out += size + buf[start + 4 : start + 8] + body
@@ -94,11 +94,12 @@ class Heartbeats:
             return
         if len(self._known) >= self._room:
             self._make_room()
-        self._known[buf[start + BODY_AT : end]] = group.members[request.member_id], group, group.version
+        member, asker = group.members[request.member_id], context.connection.identity
+        self._known[buf[start + BODY_AT : end]] = member, group, group.version, asker
 
     def _make_room(self) -> None:
         """Drop outdated entries, and all entries of groups that have more of them than members."""
         held = {key: known for key, known in self._known.items() if known[1].version == known[2]}
-        counts = Counter(group for _, group, _ in held.values())
+        counts = Counter(known[1] for known in held.values())
         self._known = {key: known for key, known in held.items() if counts[known[1]] <= len(known[1].members)}
         self._room = max(LEAST_KEPT, 2 * len(self._known))

@@ -91,11 +91,16 @@ async def prepare(connect: Connect) -> None:
     assert not any(topic.error_code for topic in made.topics), made
     entries = [
         EntryData([EntityData("user", user(number))], [OpData("controller_mutation_rate", 1.0, False)])
-        for number in range(len(CASES))
+        for number in range(len(CASES) + 1)
     ]
     answered = await client.ask(AlterClientQuotasRequest(entries), 1)
     assert not any(entry.error_code for entry in answered.entries), answered
-    await asyncio.sleep(2)  # until Kafka's broker and controller have them
+    client.close()
+    client = await connect(user(len(CASES)))
+    for _ in range(100):  # until Kafka's controller measures by them
+        if (await client.ask(_create(("wait", MANY), validate_only=True), 6)).throttle_time_ms:
+            break
+        await asyncio.sleep(0.5)
     client.close()
 
 
@@ -104,7 +109,7 @@ def user(case: int) -> str:
     return f"user-{case}"
 
 
-USERS = tuple(user(number) for number in range(len(CASES)))
+USERS = tuple(user(number) for number in range(len(CASES) + 1))
 
 
 def results(response: Any) -> list[tuple[str, str, str | None]]:

@@ -24,6 +24,7 @@ from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from tests.admission.cases import SUPER
 from tests.admission.kafka import logged_in, secured_kafka
@@ -96,6 +97,18 @@ class Scene:
         for topic in made.topics:
             assert not topic.error_code, topic
             self.names[topic.topic_id] = topic.name
+        for name in names:
+            await self._known(name)
+
+    async def _known(self, name: str) -> None:
+        """Wait until Kafka's broker has a topic from its controller, and its coordinator, too."""
+        asked = MetadataRequest([MetadataRequestTopic(bytes(16), name)], False)
+        for _ in range(200):
+            (found,) = (await self._client.ask(asked, 12)).topics
+            if not found.error_code:
+                break
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(1)
 
     async def grant(
         self, user: str, kind: R, name: str, operation: Op, permission: Permission = Permission.ALLOW

@@ -5,8 +5,12 @@ Whether a producer may write is tests/transactions' business.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from hashlib import md5
 from typing import Any
 
+from coordinatord.admission.guard import guarded
+from coordinatord.admission.repeating import repeating
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.coordinator.apis.admin import GroupAdmin
 from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
@@ -21,15 +25,20 @@ from coordinatord.net.routes import Shortcut, ShortcutMaker
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
+from coordinatord.security.authorizer import Acl, Authorizer, record_of
+from coordinatord.security.principal import Principal
 from coordinatord.shortcuts import shortcuts
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
 from kafka_wire.records.batch import Records
+from kafka_wire.records.cluster_metadata import RemoveAccessControlEntryRecord
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.registry import Codec
 from tests.shell import Gate, Turns, Wire, make_door, read_records
 
 PARTITIONS = 50
+REPEATED = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT)
 
 
 class TopicTable:
@@ -94,8 +103,18 @@ class World:
     """What a test looks at: `log` has (partition, key, value), `gate` says what is durable; at first all of it is."""
 
     def __init__(
-        self, *, durable: bool = True, active: bool = True, with_shortcuts: bool = True, **settings: Any
+        self,
+        *,
+        durable: bool = True,
+        active: bool = True,
+        with_shortcuts: bool = True,
+        users: Sequence[str] = (),
+        **settings: Any,
     ) -> None:
+        """`users`: there are ACLs (`permit`), and connections are theirs in turn, each time from another address."""
+        self.users = users
+        self.authorizer = Authorizer()
+        self.wires = 0
         self.hits: Counter[int] = Counter()
         self.turns = Turns()
         self.gate = Gate()
@@ -123,13 +142,16 @@ class World:
             self.coordinator.partitions.made(PARTITIONS)
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
         self.offsets = Offsets(self.coordinator, self.topics)
+        handlers: dict[int, Any] = {
+            **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
+            **self.membership.handlers(),
+            **self.offsets.handlers(),
+            **GroupAdmin(self.coordinator).handlers(),
+        }
+        if users:
+            handlers = guarded(handlers, self.authorizer, self.topics, creates_topics=False, repeated=REPEATED)
         self.door = make_door(
-            {
-                **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
-                **self.membership.handlers(),
-                **self.offsets.handlers(),
-                **GroupAdmin(self.coordinator).handlers(),
-            },
+            handlers,
             self.turns,
             self.gate,
             max_frame_bytes=1 << 20,
@@ -148,7 +170,10 @@ class World:
 
             return made
 
-        return {key: counted(key, make) for key, make in shortcuts(self.coordinator, self.topics).items()}
+        makers = shortcuts(self.coordinator, self.topics)
+        if self.users:
+            makers = repeating(makers, self.authorizer)
+        return {key: counted(key, make) for key, make in makers.items()}
 
     def shortcut(self, api_key: int, version: int) -> Any:
         """The shortcut of a version, as it is."""
@@ -163,7 +188,18 @@ class World:
         return self.epoch
 
     def wire(self) -> Wire:
-        return Wire(self.door, self.turns)
+        wire = Wire(self.door, self.turns)
+        if self.users:
+            wire.connection.principal = Principal("User", self.users[self.wires % len(self.users)])
+            wire.connection.client_host = f"/10.0.0.{self.wires // len(self.users) % 2 + 1}"
+            self.wires += 1
+        return wire
+
+    def permit(self, acl: Acl, *, remove: bool = False) -> None:
+        """Add an ACL, or remove it; nothing if it is there, or not there, already."""
+        if (acl in self.authorizer) is remove:
+            acl_id = md5(repr(acl).encode()).digest()
+            self.authorizer.replay(RemoveAccessControlEntryRecord(acl_id) if remove else record_of(acl_id, acl))
 
     def ask(self, message: Any, version: int) -> Any:
         """One request on a connection of its own, which must be answered at once."""

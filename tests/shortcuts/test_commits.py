@@ -43,8 +43,8 @@ COMMIT = ApiKey.OFFSET_COMMIT
 class Side:
     """A world with one connection."""
 
-    def __init__(self, *, with_shortcuts: bool) -> None:
-        self.world = World(with_shortcuts=with_shortcuts)
+    def __init__(self, *, with_shortcuts: bool, **settings: Any) -> None:
+        self.world = World(with_shortcuts=with_shortcuts, **settings)
         self.logged: list[tuple[int, list[tuple[bytes, bytes | None]], int]] = []
         append = self.world.append
 
@@ -83,9 +83,9 @@ class Side:
 class Story:
     """The same things happen on both sides, of which one has no shortcuts."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, **settings: Any) -> None:
         self.rng = random.Random(seed)
-        self.sides = [Side(with_shortcuts=each) for each in (True, False)]
+        self.sides = [Side(with_shortcuts=each, **settings) for each in (True, False)]
         self.member, self.generation, self.instance = "", 0, None
         self.version, self.empty = 8, ""
         self.session_ms = SESSION_MS

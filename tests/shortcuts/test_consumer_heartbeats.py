@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,15 @@ import pytest
 
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.net.connection import Connection
+from coordinatord.security.authorizer import Operation, PatternType, Permission, ResourceType
+from coordinatord.security.principal import Principal
 from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kafka_wire.api.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -63,7 +67,12 @@ class Scene:
         assert self.hits == hits + 1
 
 
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[Scene], Awaitable[None]]) -> None:
+def played(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    story: Callable[[Scene], Awaitable[None]],
+    settings: Mapping[str, str] = SETTINGS,
+) -> None:
     scenes: list[Scene] = []
     answer = ConsumerHeartbeats.answer
 
@@ -75,7 +84,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[Sce
     monkeypatch.setattr(ConsumerHeartbeats, "answer", counted)
 
     async def main() -> None:
-        async with running_in_process(tmp_path, SETTINGS) as ours:
+        async with running_in_process(tmp_path, settings) as ours:
             scene = Scene(ours, await ours.connect("client"))
             scenes.append(scene)
             await scene.client.ask(CreateTopicsRequest([CreatableTopic("t", 4, 1)], 60_000), 4)
@@ -172,3 +181,33 @@ def test_a_heartbeat_that_says_all_is_told_all(tmp_path: Path, monkeypatch: pyte
         assert scene.hits == hits
 
     played(tmp_path, monkeypatch, story)
+
+
+AUTHORIZED = {
+    **SETTINGS,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+def test_permissions_are_those_of_now_and_of_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(scene: Scene) -> None:
+        other = await scene.ours.connect("client")
+        other.link.connection.principal = Principal("User", "bob")  # type: ignore[attr-defined]
+        hits = scene.hits
+        assert (await scene.say(client=other)).error_code == ErrorCode.NONE
+        assert scene.hits == hits, "the same bytes of somebody else"
+        denied = AclCreation(
+            ResourceType.GROUP, "g", PatternType.LITERAL, "User:ANONYMOUS", "*", Operation.READ, Permission.DENY
+        )
+        await scene.client.ask(CreateAclsRequest([denied]), 3)
+        for _ in range(3):
+            assert (await scene.say()).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert scene.hits == hits
+        every = DeleteAclsFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
+        await scene.client.ask(DeleteAclsRequest([every]), 3)
+        assert (await scene.say()).error_code == ErrorCode.NONE
+        assert scene.hits == hits
+        await scene.steady()
+
+    played(tmp_path, monkeypatch, story, AUTHORIZED)

@@ -191,9 +191,9 @@ WIRES = 6
 class Pair:
     """Two worlds to which the same happens. One of them has no shortcuts."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, **settings: Any) -> None:
         self.rng = rng
-        settings: dict[str, Any] = {"durable": False, "initial_rebalance_delay_ms": rng.choice([0, 3_000])}
+        settings |= {"durable": False, "initial_rebalance_delay_ms": rng.choice([0, 3_000])}
         self.worlds = World(**settings), World(**settings, with_shortcuts=False)
         self.wires = [[world.wire() for _ in range(WIRES)] for world in self.worlds]
         self.is_flushing = True
