@@ -33,7 +33,7 @@ HOT = {
     "coordinatord/group": "events replay result state",
     "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
     "coordinatord/group/offsets": "allowed committed pending",
-    "coordinatord/log": "absent flusher index journal partition_log segment writer",
+    "coordinatord/log": "absent flusher gathering index journal partition_log segment writer",
     "coordinatord/net": "answers connection responses router routes turn_end",
     "coordinatord/observe": "ledger",
     "coordinatord/runtime": "actors partitions refusals runtime",

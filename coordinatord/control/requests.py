@@ -233,9 +233,16 @@ class Requests:
         self.counts[client, api] += 1
         if api in WRITES:
             with suppress(LogError):
-                self._node.writer.hold(self._node.writer.epoch, self._changes.tell)
+                self._node.writer.hold(self._node.writer.epoch, self._written)
         elif api == ApiKey.FIND_COORDINATOR and self.on_found is not None:
             self._found(buf[start:end], self.on_found)
+
+    def _written(self) -> None:
+        """The writes of one turn are durable, but for those that wait for a later epoch."""
+        self._changes.tell()
+        writer = self._node.writer
+        if writer.is_writing:
+            writer.hold(writer.last_epoch, self._changes.tell)
 
     @staticmethod
     def _found(frame: bytes, told: Callable[[list[str]], object]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinatord.log.partition_log import PartitionLog
 from kafka_wire.records.batch import Records
 
@@ -11,7 +13,7 @@ class AbsentLog(PartitionLog):
 
     __slots__ = ()
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, on_new_segment: Callable[[PartitionLog], object] | None = None) -> int:
         raise AssertionError(f"{self.name} is another process's")
 
     def append_records(self, records: Records, timestamp_ms: int) -> None:

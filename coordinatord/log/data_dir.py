@@ -290,7 +290,7 @@ class DataDirectory:
                 foreign = Foreign(log.name, "it has the name of one of our partitions")
                 self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
                 self.disk.mkdir(log.directory)
-        epochs.write(self.disk, log.directory)
+        epochs.write(self.disk, log.directory, is_named=False)  # the next line does it; without the file they are these
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:

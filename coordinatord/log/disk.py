@@ -102,9 +102,9 @@ def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str |
         file.close()
 
 
-def replace_text(disk: Disk, path: str, text: str) -> None:
-    """Replace a small file atomically and durably."""
-    replace_bytes(disk, path, text.encode())
+def replace_text(disk: Disk, path: str, text: str, *, is_named: bool = True) -> None:
+    """Replace a small file atomically and durably. Without `is_named` the caller flushes the directory."""
+    replace_bytes(disk, path, text.encode(), is_named=is_named)
 
 
 def replace_json(disk: Disk, path: str, value: Any) -> None:
@@ -115,7 +115,7 @@ def replace_json(disk: Disk, path: str, value: Any) -> None:
     replace_bytes(disk, path, _INDENT.sub(lambda found: found[0][: 1 + len(found[1]) // 2], text))
 
 
-def replace_bytes(disk: Disk, path: str, data: bytes) -> None:
+def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) -> None:
     """The same with bytes: write a new file, flush it, rename it, flush the directory."""
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
@@ -126,7 +126,8 @@ def replace_bytes(disk: Disk, path: str, data: bytes) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_dir(os.path.dirname(path))
+    if is_named:
+        disk.sync_dir(os.path.dirname(path))
 
 
 CHECK_S = 0.1

@@ -39,9 +39,9 @@ def text(epochs: LeaderEpochs) -> str:
     return f"0\n{len(epochs)}\n" + "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
 
 
-def write(disk: Disk, directory: str, epochs: LeaderEpochs = FIRST) -> None:
-    """Replace the file."""
-    replace_text(disk, os.path.join(directory, FILE), text(epochs))
+def write(disk: Disk, directory: str, epochs: LeaderEpochs = FIRST, *, is_named: bool = True) -> None:
+    """Replace the file. Without `is_named` the caller flushes the directory."""
+    replace_text(disk, os.path.join(directory, FILE), text(epochs), is_named=is_named)
 
 
 def end_of(epochs: LeaderEpochs, epoch: int, end_offset: int) -> tuple[int, int] | None:

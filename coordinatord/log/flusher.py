@@ -45,6 +45,8 @@ class Written:
     segments: dict[Segment, Writable] = field(default_factory=dict)
     #: end offsets of the written data, for each log with such segments
     ends: dict[Writable, int] = field(default_factory=dict)
+    #: segments whose directory entries are not flushed
+    unnamed: set[Segment] = field(default_factory=set)
 
     def holds(self, size: int) -> bool:
         """Whether the journal has at least this many bytes."""
@@ -170,7 +172,10 @@ class Flusher:
         if not segment.on_disk:
             for suffix in _SUFFIXES:
                 self._files.get(segment.path + suffix, create=True)
-            self._disk.sync_dir(write.log.directory)
+            if self._journals and not segment.base_offset:
+                self._current.unnamed.add(segment)  # the journal makes a partition's first segment again
+            else:
+                self._disk.sync_dir(write.log.directory)
             segment.on_disk = True
         if write.buffers:
             data = write.buffers[0] if len(write.buffers) == 1 else b"".join(write.buffers)
@@ -223,11 +228,13 @@ class Flusher:
                 raise
 
     def _flush_next(self, retired: Written) -> bool:
+        unnamed: Writable | None = None
         with self.lock:
             if retired.segments:
-                segment, _log = retired.segments.popitem()
+                segment, log = retired.segments.popitem()
                 # Separate from the pool, which may close its files while these are flushed, or drop segments.
                 files = [self._disk.open(segment.path + suffix) for suffix in _SUFFIXES]
+                unnamed = log if segment in retired.unnamed else None
             else:
                 files = []
                 for log, end_offset in retired.ends.items():
@@ -238,6 +245,8 @@ class Flusher:
                     file.datasync()
                 finally:
                     file.close()
+            if unnamed is not None:
+                self._name_segments(unnamed)
             return True
         self._data.write_recovery_points()
         journal = retired.journal
@@ -250,6 +259,14 @@ class Flusher:
                 self._disk.sync_dir(self._data.path)
         self._retired = None
         return True
+
+    def _name_segments(self, log: Writable) -> None:
+        """Flush a partition's directory, unless it was removed meanwhile."""
+        try:
+            self._disk.sync_dir(log.directory)
+        except FileNotFoundError:
+            if not log.deleted:
+                raise
 
     def _make_spare(self) -> bool:
         """Do one step towards a spare. Returns False if there is nothing to do."""
@@ -301,6 +318,7 @@ class Flusher:
         """Drop a segment before its removal. The caller holds the lock."""
         for written in self._written():
             written.segments.pop(segment, None)
+            written.unnamed.discard(segment)
         for suffix in _SUFFIXES:
             self._files.drop(segment.path + suffix)
 

@@ -37,8 +37,7 @@ from kafka_wire.records.batch import (
 )
 from kafka_wire.records.key_values import key_values
 
-#: Records of one turn share a batch until it has this many bytes: Kafka's max.message.bytes. The records of one call
-#: are never split.
+#: Records of one turn share a batch of up to this many bytes (Kafka's max.message.bytes); those of one call always do.
 MAX_SHARED_BATCH_BYTES = 1_000_000
 #: One read returns at most this much, whatever is requested: the broker's fetch.max.bytes.
 MAX_READ_BYTES = 55 * 1024 * 1024
@@ -150,15 +149,17 @@ class PartitionLog:
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
-    def append(self, batch: bytearray) -> int:
-        """Assign offsets to one valid batch, whose buffer the log now owns. Returns its base offset. Written later."""
+    def append(self, batch: bytearray, on_new_segment: Callable[[PartitionLog], object] | None = None) -> int:
+        """Assign offsets to one valid batch, now the log's, and return its base offset. Written later. Before a segment
+        is begun for it, `on_new_segment` is called.
+        """
         if self._builder is not None:
             self.seal()
         header = read_header(batch)
         base_offset = self.end_offset
         assign_offset(batch, base_offset, self.leader_epoch)
         self.end_offset = base_offset + header.last_offset_delta + 1
-        self._place(batch, self.end_offset - 1, header.base_timestamp, header.max_timestamp)
+        self._place(batch, self.end_offset - 1, header.base_timestamp, header.max_timestamp, on_new_segment)
         return base_offset
 
     def append_records(self, records: Records, timestamp_ms: int) -> None:
@@ -189,12 +190,21 @@ class PartitionLog:
         batch = builder.finish(self.end_offset - builder.count, leader_epoch=self.leader_epoch)
         self._place(batch, self.end_offset - 1, base_timestamp, max_timestamp)
 
-    def _place(self, batch: bytearray, last_offset: int, first_timestamp: int, max_timestamp: int) -> None:
+    def _place(
+        self,
+        batch: bytearray,
+        last_offset: int,
+        first_timestamp: int,
+        max_timestamp: int,
+        on_new_segment: Callable[[PartitionLog], object] | None = None,
+    ) -> None:
         size = len(batch)
         if size > MAX_BATCH_BYTES:
             raise ValueError(f"{self.name}: a batch of {size} bytes; the log takes at most {MAX_BATCH_BYTES}")
         segments = self.segments
         if not segments or self._rolls(segments[-1], size, last_offset, max_timestamp):
+            if on_new_segment is not None:
+                on_new_segment(self)
             self._roll(int.from_bytes(batch[:8], "big"))
         segment = segments[-1]
         if segment.first_timestamp is None:

@@ -25,7 +25,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal, Protocol
 
@@ -33,6 +32,8 @@ from coordinatord.log import retention
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.flusher import Flusher
+from coordinatord.log.gathering import Callback, Epoch, Gathering
+from coordinatord.log.gathering import FlushStats as FlushStats
 from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
@@ -40,8 +41,6 @@ from coordinatord.log.segment_write import SegmentWrite
 from kafka_wire.records.batch import Records
 
 FlushPolicy = Literal["always", "interval", "never"]
-
-Callback = Callable[[], object]
 
 
 class EventLoop(Protocol):
@@ -108,32 +107,6 @@ class Flushing(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class FlushStats:
-    """The metrics of one epoch."""
-
-    epoch: int
-    partitions: int
-    bytes: int
-    seconds: float
-
-
-@dataclass(slots=True)
-class _Epoch:
-    """One epoch: its writes, its held callbacks, and its result."""
-
-    number: int
-    writes: list[SegmentWrite] = field(default_factory=list)
-    #: of the batches that were appended whole
-    bytes: int = 0
-    #: log start offsets changed: write the checkpoint with this epoch
-    start_offsets: bool = False
-    holds: list[tuple[Callback, Callback | None]] = field(default_factory=list)
-    #: set by the worker
-    error: BaseException | None = None
-    seconds: float = 0.0
-
-
 class LogWriter:
     """See the module's docstring. All methods belong to the event loop's thread."""
 
@@ -170,9 +143,10 @@ class LogWriter:
         #: a thread of its own is begun when there is work for it
         self._aside = worker
         self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
-        self._forming = _Epoch(1)
-        self._in_flight: _Epoch | None = None
-        self._dirty: dict[PartitionLog, None] = {}
+        self._epochs = Gathering()
+        self._in_flight: Epoch | None = None
+        #: of batches that were appended whole
+        self._unwritten_bytes = 0
         self._turn_end_due = False
         self._interval_due = False
         self._closed = False
@@ -181,32 +155,51 @@ class LogWriter:
 
     @property
     def epoch(self) -> int:
-        """The epoch of an append made now."""
-        return self._forming.number
+        """The epoch of an append made now, unless it has to wait (see `append`)."""
+        return self._epochs.forming.number
+
+    @property
+    def last_epoch(self) -> int:
+        """With this epoch everything that was appended is durable."""
+        return self._epochs.last.number
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something is on its way to the files."""
+        return self._in_flight is not None or not self._epochs.is_empty
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of produced batches that are not written yet."""
-        return self._forming.bytes + (0 if self._in_flight is None else self._in_flight.bytes)
+        return self._unwritten_bytes
 
-    def append(self, log: PartitionLog, batch: bytearray) -> tuple[int, int]:
-        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log."""
+    def append(self, log: PartitionLog, batch: bytearray, *, may_wait: bool = False) -> tuple[int, int]:
+        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log. If it
+        needs a new segment and may wait, it goes to a later epoch where many do (gathering.py).
+        """
         if self.failed or self._closed:
             raise self._has_stopped()
-        base_offset = log.append(batch)
-        self._forming.bytes += len(batch)
-        self._dirty[log] = None
-        return base_offset, self._schedule()
+        epochs = self._epochs
+        base_offset = log.append(batch, epochs.make_room if may_wait else None)
+        epoch = epochs.waiting.get(log, epochs.forming)
+        epoch.logs[log] = None
+        epoch.bytes += len(batch)
+        self._unwritten_bytes += len(batch)
+        if not self._turn_end_due:
+            self._schedule()
+        return base_offset, epoch.number
 
     def append_records(self, log: PartitionLog, records: Records, timestamp_ms: int) -> int:
         """Returns the epoch. The records of one call share one batch, also with other calls of the same turn."""
         if self.failed or self._closed:
             raise self._has_stopped()
         log.append_records(records, timestamp_ms)
-        self._dirty[log] = None
+        epochs = self._epochs
+        epoch = epochs.waiting.get(log, epochs.forming)
+        epoch.logs[log] = None
         if not self._turn_end_due:
             self._schedule()
-        return self._forming.number
+        return epoch.number
 
     def _has_stopped(self) -> LogFailed:
         return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
@@ -221,15 +214,14 @@ class LogWriter:
         elif self._in_flight is not None and epoch <= self._in_flight.number:
             self._in_flight.holds.append((callback, failed))
         else:
-            self._forming.holds.append((callback, failed))
+            self._epochs.at(epoch).holds.append((callback, failed))
             if not self._turn_end_due:
                 self._schedule()
 
-    def _schedule(self) -> int:
+    def _schedule(self) -> None:
         if not self._turn_end_due:
             self._turn_end_due = True
             self._loop.call_soon(self._end_turn)
-        return self._forming.number
 
     # --- flushing -----------------------------------------------------------------------------------------------------
 
@@ -240,18 +232,13 @@ class LogWriter:
 
     def _seal(self) -> None:
         """Pass the current epoch to the worker."""
-        epoch = self._forming
-        for log in self._dirty:
-            epoch.writes += log.take_pending()
-        self._dirty.clear()
-        self._forming = _Epoch(epoch.number + 1)
-        self._in_flight = epoch
+        epoch = self._in_flight = self._epochs.seal()
         if self._flush_policy == "never" and not epoch.start_offsets and self._written_now(epoch):
             self._executed(epoch)
         else:
             self._worker.submit(lambda: self._execute(epoch))
 
-    def _written_now(self, epoch: _Epoch) -> bool:
+    def _written_now(self, epoch: Epoch) -> bool:
         """Write a small epoch that needs no flush into the system's memory, faster than another thread could be told.
         Returns False if the worker should do it.
         """
@@ -264,7 +251,7 @@ class LogWriter:
         epoch.seconds = time.perf_counter() - begin
         return True
 
-    def _execute(self, epoch: _Epoch) -> None:
+    def _execute(self, epoch: Epoch) -> None:
         """On the worker's thread: make the epoch durable and report that."""
         begin = time.perf_counter()
         try:
@@ -304,10 +291,11 @@ class LogWriter:
     def _is_idle(self) -> bool:
         return self._in_flight is None
 
-    def _executed(self, epoch: _Epoch) -> None:
+    def _executed(self, epoch: Epoch) -> None:
         if self._closed or self.failed:
             return  # close() has handled it, or the log has failed
         self._in_flight = None
+        self._unwritten_bytes -= epoch.bytes
         if epoch.error is not None:
             self._fail(epoch.error, epoch)
             return
@@ -330,12 +318,7 @@ class LogWriter:
             except Exception as error:
                 broken = broken or error
         # The next turn's end seals what the callbacks append; appends made during the flush are sealed now.
-        if (
-            self._is_idle()
-            and not self._turn_end_due
-            and (self._dirty or self._forming.holds or self._forming.start_offsets)
-            and not self.failed
-        ):
+        if self._is_idle() and not self._turn_end_due and not self._epochs.is_empty and not self.failed:
             self._seal()
         if broken is not None:
             raise broken  # after all other callbacks, which are not to blame
@@ -358,16 +341,15 @@ class LogWriter:
         if not self.failed and not self._closed:
             self._worker.submit(self._flush_journal)
 
-    def _fail(self, error: BaseException, epoch: _Epoch | None) -> None:
+    def _fail(self, error: BaseException, epoch: Epoch | None) -> None:
         if self.failed:
             return
         self.failed = error
         holds = [
             *(epoch.holds if epoch else ()),
             *(self._in_flight.holds if self._in_flight else ()),
-            *self._forming.holds,
+            *self._epochs.take_holds(),
         ]
-        self._forming.holds.clear()
         for _callback, failed in holds:
             if failed:
                 failed()
@@ -378,7 +360,7 @@ class LogWriter:
     def delete(self, logs: Sequence[PartitionLog]) -> None:
         """Delete partitions, durably on return. Waits for a flush in flight; the background removes the files."""
         for log in logs:
-            self._dirty.pop(log, None)
+            self._epochs.forget(log)
         with self._flusher.lock:
             for log in logs:
                 self._flusher.forget(log)
@@ -392,10 +374,10 @@ class LogWriter:
             log.log_start_offset = offset
             with self._flusher.lock:
                 self._data.start_offsets[log.topic, log.partition] = offset
-            self._forming.start_offsets = True
+            self._epochs.forming.start_offsets = True
             self._remove_segments(log, retention.below(log, offset))
             self._schedule()
-        return self._forming.number
+        return self._epochs.forming.number
 
     def apply_retention(self, now_ms: int) -> int:
         """Drop whole segments by retention.ms and retention.bytes, and below the log's start; returns how many. Called
@@ -410,7 +392,8 @@ class LogWriter:
         """Begin a new segment, so that the present records can be cleaned."""
         if not self.failed and not self._closed:
             log.roll()
-            self._dirty[log] = None
+            epochs = self._epochs
+            epochs.waiting.get(log, epochs.forming).logs[log] = None
             self._schedule()
 
     def _remove_segments(self, log: PartitionLog, count: int) -> int:
@@ -470,8 +453,7 @@ class LogWriter:
                     self._fail(epoch.error, epoch)
                     return
                 self._settle(epoch)
-            last = self._forming
-            self._forming = _Epoch(last.number + 1)
+            last = self._epochs.seal_all()
             for log in self._data.logs.values():
                 log.finish_indexes()
                 last.writes += log.take_pending()
@@ -486,7 +468,7 @@ class LogWriter:
         finally:
             self._flusher.close()
 
-    def _settle(self, epoch: _Epoch) -> None:
+    def _settle(self, epoch: Epoch) -> None:
         for write in epoch.writes:
             if not write.log.deleted:
                 write.log.written(write)

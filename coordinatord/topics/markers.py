@@ -13,6 +13,7 @@ from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.names import INTERNAL
 from coordinatord.topics.partition import Partition
 from coordinatord.topics.producers import Producers
 from kafka_wire.errors import ErrorCode
@@ -87,7 +88,7 @@ class TransactionalAppends:
             control_type, marker.producer_id, marker.producer_epoch, coordinator_epoch, self.now_ms()
         )
         header = read_header(batch)
-        written = self._append(partition, batch)
+        written = self._append(partition, batch, may_wait=partition.log.topic not in INTERNAL)
         if isinstance(written, ErrorCode):
             return written
         offset, epoch = written
@@ -111,11 +112,11 @@ class TransactionalAppends:
         partition.appended(header, offset)
         return epoch
 
-    def _append(self, partition: Partition, batch: bytearray) -> tuple[int, int] | ErrorCode:
+    def _append(self, partition: Partition, batch: bytearray, *, may_wait: bool) -> tuple[int, int] | ErrorCode:
         if partition.log.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
-            offset, epoch = self.writer.append(partition.log, batch)
+            offset, epoch = self.writer.append(partition.log, batch, may_wait=may_wait)
         except LogFailed:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition.last_epoch = epoch

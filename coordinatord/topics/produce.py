@@ -436,7 +436,7 @@ class Producing:
                 response = appended(index, known.first_offset, known.timestamp, log.log_start_offset)
                 return _Done(response, partition.last_epoch)
         try:
-            base_offset, epoch = self.writer.append(log, batch)
+            base_offset, epoch = self.writer.append(log, batch, may_wait=True)
         except LogFailed:
             return _Done(refused_with(index, ErrorCode.KAFKA_STORAGE_ERROR))
         partition.last_epoch = epoch

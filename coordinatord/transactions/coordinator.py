@@ -139,7 +139,11 @@ class TransactionActor(Actor["Transactions"]):
             remaining = Markers(
                 markers.producer_id, markers.producer_epoch, markers.committed, left, markers.transaction_version
             )
-            coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, lambda: self._write_markers(remaining))
+
+            def again() -> None:
+                coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, lambda: self._write_markers(remaining))
+
+            coordinator.gate.hold(epoch, again)  # those that were written may wait longer than the remaining ones will
             return
         coordinator.gate.hold(epoch, self._markers_written)
 

@@ -137,6 +137,19 @@ def names_that_nobody_has(port: int) -> Iterator[None]:
 
 
 @attack
+def partitions_never_written(port: int) -> Iterator[None]:
+    """A thousand of them get their first record in one request."""
+    peer = Peer(port)
+    batch = build_batch([(None, b"x")], 1_700_000_000_000)
+    data = [PartitionProduceData(index, batch) for index in range(1_000)]
+    for number in range(1_000):
+        _topics(peer, f"new-{number}", partitions=1_000)
+        peer.ask(ProduceRequest(None, -1, 60_000, [TopicProduceData(f"new-{number}", ZERO_UUID, data)]), 9)
+        peer.ask(DeleteTopicsRequest([DeleteTopicState(f"new-{number}")], timeout_ms=10_000), 6)
+        yield
+
+
+@attack
 def bombs(port: int) -> Iterator[None]:
     """A hundred batches in one Produce request, each of 120 MB when it is decompressed."""
     peer = Peer(port)

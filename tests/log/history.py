@@ -129,7 +129,8 @@ class History:
         if self.chance.random() < 0.5:
             epoch = world.writer.append_records(log, KeyValues(records), self.serial)
         else:
-            base_offset, epoch = world.writer.append(log, build_batch(records, self.serial))
+            may_wait = self.chance.random() < 0.7
+            base_offset, epoch = world.writer.append(log, build_batch(records, self.serial), may_wait=may_wait)
             if base_offset != first:
                 raise Violated(f"{name}: base offset {base_offset}, {first} was next")
         end = first + count

@@ -177,7 +177,7 @@ class Node:
     def is_writing(self) -> bool:
         """Something is on its way to the disk."""
         writer = None if self.daemon is None else self.daemon.writer
-        return writer is not None and (writer._in_flight is not None or bool(writer._dirty))
+        return writer is not None and writer.is_writing
 
     def soon(self, call: Callable[..., object], *args: Any) -> None:
         if self.loop is not None:
