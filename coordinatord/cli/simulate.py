@@ -15,6 +15,7 @@ from coordinatord.simulation import report as reports
 from coordinatord.simulation import sweep as sweeps
 from coordinatord.simulation.scenario import (
     OPTIONS,
+    SEVERAL,
     Scenario,
     attribute,
     build,
@@ -59,8 +60,10 @@ def scenario_options(command: Any) -> Any:
         text = f"{option.help} [{default}]" if default and name != "static" else option.help
         if name == "static":
             command = click.option("--static/--dynamic", name, default=None, help=text)(command)
-        elif name == "events":
-            command = click.option("--event", name, multiple=True, metavar=option.metavar, help=text)(command)
+        elif name in SEVERAL:
+            command = click.option(f"--{SEVERAL[name]}", name, multiple=True, metavar=option.metavar, help=text)(
+                command
+            )
         else:
             command = click.option(f"--{name}", metavar=option.metavar, help=text)(command)
     return command

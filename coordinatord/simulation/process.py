@@ -4,7 +4,7 @@ The application works for `processing_ms` on each poll's batch, then polls again
 partitions, so that each poll returns something. While the group is stable, a poll changes nothing and is skipped:
 `_next_poll_ms` computes when it would happen, and the next poll runs when the member has something to do in it. The
 commits of skipped polls are computed when they matter (`_settle_commits`). So an hour of a thousand members takes
-seconds; all heartbeats are real.
+seconds; all heartbeats are real. Where requests may meet faults, polls that commit are not skipped.
 
 A paused process (garbage collection, a swapped-out container) does nothing, and no message reaches it until it resumes.
 A slow batch keeps the application from polling, while heartbeats continue. A process that crashes sends nothing; one
@@ -25,6 +25,7 @@ from coordinatord.member.state import Join, Member, MemberSettings
 from coordinatord.member.step import NOTHING, step
 from coordinatord.member.timer import NEVER
 from coordinatord.simulation.engine import START_MS, Engine, Link
+from coordinatord.simulation.faults import FaultyNode
 from coordinatord.simulation.node import TOPIC, Node
 from coordinatord.simulation.ownership import Ownership
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -52,11 +53,13 @@ class Process:
         on_end: Callable[[Process], object],
         say: Callable[[str], object] = lambda _text: None,
         lossy: bool = False,
+        faulty: FaultyNode | None = None,
     ) -> None:
         self.engine, self.node, self.link, self.ownership = engine, node, link, ownership
         self.number, self.name = number, name
         self.period_ms = max(1, processing_ms)
         self.on_end, self.say = on_end, say
+        self.faulty = faulty  # stands before the node
         self.lossy = lossy  # requests may get lost: each needs its own deadline
         self.member = Member(settings, engine.chance(f"back-off {name} {engine.now_ms}").random)
         self.alive = True
@@ -70,7 +73,7 @@ class Process:
         # Work is measured in milliseconds in which this process ran: a paused process does none.
         self._paused_ms = 0
         self._frozen_work = 0
-        self._unanswered: set[Send] = set()
+        self._unanswered: dict[Send, None] = {}
         self._settled = False
         self._stopped_work: int | None = None  # no records are returned since then
         self._commit_base = 0  # start of the commit intervals
@@ -152,6 +155,8 @@ class Process:
         self._settle_commits()
         self._forget(tuple(self._committed), cause)
         self.alive = False
+        for group in (True, False):
+            self._hung_up(group)
         self.on_end(self)
 
     def _waits(self, call: Callable[..., object], *args: Any) -> bool:
@@ -204,9 +209,12 @@ class Process:
             if not settled and self._has_to_poll():
                 self._schedule_poll(self._next_poll_ms(now_ms))
             elif settled and self._poll_at_ms == NEVER:
-                # The poll only has to show that the application is alive.
+                # The poll only has to show that the application is alive, or to commit where a fault may hit that.
                 alive_ms = now_ms + member.settings.max_poll_interval_ms // 2
-                self._schedule_poll(max(self._next_poll_ms(now_ms), self._next_poll_ms(alive_ms) - self.period_ms))
+                poll_ms = max(self._next_poll_ms(now_ms), self._next_poll_ms(alive_ms) - self.period_ms)
+                if self.faulty is not None:
+                    poll_ms = min(poll_ms, self._next_poll_ms(max(now_ms, member.auto_commit_ms)))
+                self._schedule_poll(poll_ms)
         deadline_ms = member.next_deadline_ms
         if deadline_ms < self._wakes_at_ms or self._wakes_at_ms <= now_ms:
             self._wakes_at_ms = deadline_ms
@@ -264,7 +272,7 @@ class Process:
     # The network
 
     def _send(self, send: Send, now_ms: int) -> None:
-        self._unanswered.add(send)
+        self._unanswered[send] = None
         work = self._work_done() if type(send.request) is OffsetCommitRequest else 0
         self.link.carry(TO_NODE, now_ms, self._arrive, send, work)
         if self.lossy:
@@ -276,13 +284,20 @@ class Process:
         def answer(leaves_ms: int, response: Any) -> None:
             self.link.carry(FROM_NODE, leaves_ms, self._received, send, response, work)
 
-        if not self.node.serve(self.name, send.request, answer) and not self.lossy:
+        def lost() -> None:
+            self.link.carry(FROM_NODE, self.engine.now_ms, self._disconnected, send.group)
+
+        if self.faulty is None:
+            is_answered = self.node.serve(self.name, send.request, answer)
+        else:
+            is_answered = self.faulty.serve(self.name, send, answer, lost)
+        if not is_answered and not self.lossy:
             self.engine.at(self.engine.now_ms + send.timeout_ms, self._expire, send)
 
     def _received(self, send: Send, response: Any, work: int) -> None:
         if not self.alive or self._waits(self._received, send, response, work) or send not in self._unanswered:
             return
-        self._unanswered.discard(send)
+        del self._unanswered[send]
         if type(send.request) is OffsetCommitRequest:
             self._commit_answered(response, work)
         self._tell(Received(send, response))
@@ -290,8 +305,19 @@ class Process:
     def _expire(self, send: Send) -> None:
         if not self.alive or send not in self._unanswered or self._waits(self._expire, send):
             return
-        self._unanswered.discard(send)
+        del self._unanswered[send]
+        self._hung_up(send.group)
         self._tell(Failed(send))
+
+    def _disconnected(self, group: bool) -> None:
+        """The node has closed a connection: what waits for an answer there fails."""
+        for send in [each for each in self._unanswered if each.group is group]:
+            self._expire(send)
+
+    def _hung_up(self, group: bool) -> None:
+        """This process has closed a connection."""
+        if self.faulty is not None:
+            self.faulty.closed(self.name, group)
 
     # The work
 
@@ -305,7 +331,7 @@ class Process:
 
     def _settle_commits(self) -> None:
         """Apply the interval commits of skipped polls."""
-        if self._settled and not self.expelled and self.engine.now_ms >= self.busy_until_ms:
+        if self.faulty is None and self._settled and not self.expelled and self.engine.now_ms >= self.busy_until_ms:
             commits = (self._work() - self._commit_base) // self._commit_every
             if commits > 0:
                 self._commit_base += commits * self._commit_every

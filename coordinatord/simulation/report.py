@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coordinatord.control.faults import Fault
+from coordinatord.simulation.faults import PlannedFault
 from coordinatord.simulation.scenario import ONLY, OPTIONS, Scenario, attribute, written
 from coordinatord.simulation.units import told_ms
 from coordinatord.simulation.world import World
@@ -47,6 +49,16 @@ class SlowRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultHits:
+    """A fault of the scenario. `matched`: the requests of its API, client and group; `hits`: those that met it."""
+
+    fault: str
+    told: str
+    matched: int
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """See the module. `unowned_…`: time that partitions had no running owner; `share` is of all partition time."""
 
@@ -72,6 +84,7 @@ class Report:
     expelled_alive: int
     happened: dict[str, int]
     slowest: list[SlowRebalance]
+    faults: list[FaultHits]
     notes: list[str]
 
     @property
@@ -115,8 +128,13 @@ def report(world: World) -> Report:
         expelled_alive=world.expelled_alive,
         happened=dict(world.happened),
         slowest=[_slow(record, world) for record in slowest],
+        faults=[FaultHits(str(each), fault.told(), fault.matched, fault.hits) for each, fault in _begun(world)],
         notes=_notes(world),
     )
+
+
+def _begun(world: World) -> list[tuple[PlannedFault, Fault]]:
+    return [] if world.faulty is None else world.faulty.faults
 
 
 def _percentile(ordered: list[tuple[int, int]], percent: int) -> int:
@@ -165,6 +183,11 @@ def _notes(world: World) -> list[str]:
             f"The deployment has restarted {restarted:,} of {scenario.members:,} members when the time was up: a "
             "longer --duration would show all of it."
         )
+    for planned, fault in _begun(world):
+        if not fault.hits:
+            matched = f"{fault.matched:,} requests matched, and none was its turn"
+            why = matched if fault.matched else "no request matched"
+            notes.append(f"This fault has never fired: {planned}; {why}.")
     if world.processes.keys() - {each.number for each in world.processes.values() if each.generation_id >= 0}:
         notes.append("At the end the group was in the middle of a rebalance.")
     return notes
@@ -185,6 +208,7 @@ def text(it: Report) -> str:
     happened = ", ".join(f"{count:,} × {kind}" for kind, count in it.happened.items())
     rows = [
         ("what befell members", happened or "nothing"),
+        *[("fault" if not number else "", _fault(each)) for number, each in enumerate(it.faults)],
         ("rebalances", _rebalances(it)),
         ("epochs" if it.is_consumer else "generations", f"{it.generations:,}"),
         ("time in rebalances", told_ms(it.rebalancing_ms)),
@@ -229,6 +253,10 @@ def _default(name: str) -> str:
 def told_s(ms: float) -> str:
     """A sum over partitions: 1,234 partition-seconds."""
     return f"{ms / 1000:,.1f} partition-seconds"
+
+
+def _fault(it: FaultHits) -> str:
+    return f"{it.told}: {it.hits:,} hit{'s' if it.hits != 1 else ''} of {it.matched:,} that matched"
 
 
 def _rebalances(it: Report) -> str:

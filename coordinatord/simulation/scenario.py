@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.member.assignors import ASSIGNORS
+from coordinatord.simulation.faults import PlannedFault, check_faults, planned_fault
 from coordinatord.simulation.units import (
     BadScenario,
     Deploy,
@@ -28,6 +29,9 @@ from coordinatord.simulation.units import (
 MAX_MEMBERS = 10_000
 MAX_PARTITIONS = 100_000
 MAX_EVENTS = 1_000
+MAX_FAULTS = 100
+SEVERAL = {"events": "event", "faults": "fault"}
+"""Options that may be given several times, and how they are called on the command line."""
 
 NO_DEPLOY = Deploy()
 NEVER = Rate()
@@ -63,6 +67,7 @@ class Scenario:
     pauses: Rate = NEVER
     slow: Rate = NEVER
     events: tuple[Planned, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
     seed: int = 0
 
     @property
@@ -150,6 +155,13 @@ def _events(value: object) -> tuple[Planned, ...]:
     return tuple(each if isinstance(each, Planned) else planned(each) for each in texts)
 
 
+def _faults(value: object) -> tuple[PlannedFault, ...]:
+    texts = value if isinstance(value, (list, tuple)) else str(value).split()
+    if len(texts) > MAX_FAULTS:
+        raise BadScenario(f"{len(texts):,} faults are more than {MAX_FAULTS:,}")
+    return tuple(each if isinstance(each, PlannedFault) else planned_fault(each) for each in texts)
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One row: an option's syntax and its meaning."""
@@ -215,6 +227,14 @@ OPTIONS: dict[str, Option] = {
         "Something in particular: 10s:crash:3, 1m:pause:0:20s; also stop, start, restart, slow.",
         "what happens",
     ),
+    "faults": Option(
+        _faults,
+        "KIND:API…",
+        "Requests go wrong, as in coordinatord.testing: fail:OffsetCommit:NOT_COORDINATOR, delay:SyncGroup:2s, "
+        "drop:Heartbeat:after, hold:API, disconnect:API, duplicate:API, blackhole:member-0; which ones: :client=, "
+        ":group=, :times=, :nth=, :every=, :probability=; when: :at=1m, :for=30s.",
+        "what happens",
+    ),
     "latency": Option(_time(), "TIME", "Of the network, one way, of the usual member; some are slower.", "world"),
     "flush": Option(_time(), "TIME", "How long the coordinator's log takes to flush.", "world"),
     "duration": Option(_time(1_000), "TIME", "How long to watch, from when the group has formed.", "world"),
@@ -240,7 +260,7 @@ def parse_option(name: str, value: object) -> Any:
 def written(name: str, value: Any) -> str:
     """A value in command-line syntax."""
     if isinstance(value, tuple):
-        return " ".join(map(str, value)) if name == "events" else "+".join(value)
+        return " ".join(map(str, value)) if name in SEVERAL else "+".join(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and OPTIONS[name].metavar == "TIME":
@@ -271,6 +291,7 @@ def check(scenario: Scenario) -> None:
             raise BadScenario(f"event {event}: members are numbered 0 to {scenario.members - 1}")
         if event.at_ms >= scenario.duration:
             raise BadScenario(f"event {event} comes after the end, at {written_ms(scenario.duration)}")
+    check_faults(scenario.faults, scenario.members, scenario.duration)
     if scenario.deploy.kind != "none" and scenario.deploy_at >= scenario.duration:
         raise BadScenario(
             f"the deployment at {written_ms(scenario.deploy_at)} comes after the end, at "
@@ -296,7 +317,7 @@ def read_file(path: Path) -> dict[str, object]:
     for name, value in table.items():
         if name not in OPTIONS:
             raise BadScenario(f"{path}: there is no option {name}{_near(name)}")
-        if isinstance(value, dict) or (isinstance(value, list) and name != "events"):
+        if isinstance(value, dict) or (isinstance(value, list) and name not in SEVERAL):
             raise BadScenario(f"{path}: {name} takes one value")
     return table
 
@@ -308,8 +329,8 @@ def parse_sweep(text: str) -> tuple[str, list[Any]]:
         raise BadScenario(f"--sweep {text}: write OPTION=VALUE,VALUE, as session=10s,30s,45s")
     if name not in OPTIONS:
         raise BadScenario(f"--sweep {text}: there is no option {name}{_near(name)}")
-    if name == "events":
-        raise BadScenario(f"--sweep {text}: events cannot be swept")
+    if name in SEVERAL:
+        raise BadScenario(f"--sweep {text}: {name} cannot be swept")
     parsed = [parse_option(name, value) for value in values.split(",")]
     if len(set(parsed)) < len(parsed):
         raise BadScenario(f"--sweep {text}: a value is there twice")

@@ -81,8 +81,10 @@ def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
 
 def advice(runs: Sequence[Run]) -> str:
     """One line of advice from the figures; it says so when there were few events."""
-    if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs):
-        return "Nothing befalls the members here: add --deploy, --crashes, --pauses, --slow or --event."
+    if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs) and not any(
+        fault.hits for run in runs for fault in run.report.faults
+    ):
+        return "Nothing befalls the members here: add --deploy, --crashes, --pauses, --slow, --event or --fault."
     return _comparison(runs) + _migration(runs) + _caveat(runs)
 
 

@@ -17,6 +17,7 @@ from coordinatord.group.state import GroupSettings
 from coordinatord.group.states import STABLE, Cause
 from coordinatord.member.state import MemberSettings
 from coordinatord.simulation.engine import Engine, Link
+from coordinatord.simulation.faults import FaultyNode
 from coordinatord.simulation.node import GROUP_ID, TOPIC, ConsumerSettings, Node
 from coordinatord.simulation.ownership import Ownership
 from coordinatord.simulation.process import Process
@@ -64,6 +65,7 @@ class World:
             self._on_step,
             consumer_settings,
         )
+        self.faulty = FaultyNode(self.engine, self.node, scenario.faults, self._say) if scenario.faults else None
         self.tell = tell
         self.formed_ms = 0
         self.formed_generation = 0
@@ -138,6 +140,8 @@ class World:
                 wave = number // scenario.deploy.size if scenario.deploy.kind == "rolling" else 0
                 at_ms = begin_ms + scenario.deploy_at + wave * scenario.deploy.every_ms
                 self.engine.at(at_ms, self.restart, number)
+        if self.faulty is not None:
+            self.faulty.begin(begin_ms)
         self._befall("crashes", scenario.crashes, lambda number: self.crash(number))
         self._befall("pauses", scenario.pauses, lambda number: self.pause(number, scenario.pauses.for_ms))
         self._befall("slow", scenario.slow, lambda number: self.slow(number, scenario.slow.for_ms))
@@ -187,6 +191,7 @@ class World:
             on_end=self._ended,
             say=self._say,
             lossy=self.lossy,
+            faulty=self.faulty,
         )
 
     def crash(self, number: int) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from coordinatord.cli import cli
 from coordinatord.simulation import page
 from coordinatord.simulation.report import Report
-from coordinatord.simulation.scenario import OPTIONS, Scenario, attribute, build, parse_option, written
+from coordinatord.simulation.scenario import OPTIONS, SEVERAL, Scenario, attribute, build, parse_option, written
 from coordinatord.simulation.sweep import Run, advice, simulate, text
 from coordinatord.simulation.units import BadScenario, told_ms
 
@@ -73,6 +73,7 @@ def test_a_file_has_the_same_options_and_the_command_line_wins(tmp_path: Path) -
 def test_what_is_written_is_read_back(name: str) -> None:
     """Each default, and something else."""
     others = {"deploy": "rolling:30s:5", "crashes": "2/h", "pauses": "1.5/h:10s", "events": "1m:pause:0:20s 1h:stop:2"}
+    others["faults"] = "drop:Heartbeat:after:nth=2 blackhole:member-0:at=1m"
     default = getattr(Scenario(), attribute(name))
     assert parse_option(name, written(name, default)) == default
     value = parse_option(name, others.get(name, written(name, default)))
@@ -243,4 +244,4 @@ def test_the_table_names_its_columns(some: Report) -> None:
 def test_help_names_every_option() -> None:
     shown = run("--help").output
     for name in OPTIONS:
-        assert f"--{'event' if name == 'events' else name} " in shown
+        assert f"--{SEVERAL.get(name, name)} " in shown
