@@ -4,7 +4,8 @@ All of this runs on the event loop's thread and never waits for a flush. An appe
 once (`end_offset`, a segment and a position in it) and goes into `pending`. LogWriter takes that at the end of the
 turn, writes and flushes it on its own thread, and calls `written`, which moves `high_watermark` and the segments'
 visible sizes. Reads use the files and stop at those, so reader and writer never touch the same bytes, and no batch is
-kept in memory once it is written.
+kept in memory once it is written. Readers that wait for records are called while the batches that have just become
+visible are still at hand: they get those, and read no file.
 
 Compaction leaves gaps. As in Kafka, looking up an offset means finding "the first batch whose last offset is at least
 this".
@@ -41,6 +42,8 @@ from kafka_wire.records.key_values import key_values
 MAX_SHARED_BATCH_BYTES = 1_000_000
 #: One read returns at most this much, whatever is requested: the broker's fetch.max.bytes.
 MAX_READ_BYTES = 55 * 1024 * 1024
+#: Readers that wait get up to this much from memory. Larger answers are sent from what was read, without a copy.
+MAX_NEWS_BYTES = 16 * 1024
 
 _base_offset = attrgetter("base_offset")
 
@@ -57,32 +60,11 @@ class PartitionLog:
     """See the module's docstring. Constructed by DataDirectory only."""
 
     __slots__ = (
-        "_builder",
-        "_files",
-        "_index_entries",
-        "_read_hint",
-        "_time_index_entries",
-        "cleaning",
-        "config",
-        "deleted",
-        "directory",
-        "disk",
-        "end_offset",
-        "high_watermark",
-        "leader_epoch",
-        "leader_epochs",
-        "log_start_offset",
-        "name",
-        "on_disk",
-        "on_replaced",
-        "on_visible",
-        "partition",
-        "pending",
-        "pins",
-        "segments",
-        "topic",
-        "topic_id",
-    )
+        "_builder", "_files", "_index_entries", "_news", "_read_hint", "_tail_hint", "_time_index_entries",
+        "cleaning", "config", "deleted", "directory", "disk", "end_offset", "high_watermark", "leader_epoch",
+        "leader_epochs", "log_start_offset", "name", "on_disk", "on_replaced", "on_visible", "partition", "pending",
+        "pins", "segments", "topic", "topic_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -127,6 +109,10 @@ class PartitionLog:
         self._time_index_entries = 0
         #: the batch after the last one read: (offset, segment, position)
         self._read_hint: tuple[int, Segment, int] | None = None
+        #: the same of the batches that became visible last: all groups that read at the log's end want them
+        self._tail_hint: tuple[int, Segment, int] | None = None
+        #: (offset, batches) of what has just become visible, while `on_visible` is called
+        self._news: tuple[int, bytes] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -286,9 +272,17 @@ class PartitionLog:
         segment.visible_bytes = max(segment.visible_bytes, write.position + write.size)
         segment.index_count = (write.index_position + len(write.index)) // OFFSET_ENTRY.size
         segment.time_index_count = (write.time_index_position + len(write.time_index)) // TIME_ENTRY.size
-        self.high_watermark = max(self.high_watermark, write.end_offset)
+        began = self.high_watermark
+        self.high_watermark = max(began, write.end_offset)
+        if write.size:
+            self._tail_hint = began, segment, write.position
         if self.on_visible is not None:
-            self.on_visible()
+            if 0 < write.size <= MAX_NEWS_BYTES:
+                self._news = began, b"".join(write.buffers)
+            try:
+                self.on_visible()
+            finally:
+                self._news = None
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -305,6 +299,9 @@ class PartitionLog:
             )
         if offset >= self.high_watermark:
             return b""
+        news = self._news
+        if news is not None and news[0] == offset and len(news[1]) <= max_bytes:
+            return news[1]
         found = self._locate(offset)
         if found is None:
             return b""
@@ -327,9 +324,9 @@ class PartitionLog:
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """The visible batch that holds `offset`, or the first after it."""
-        hint = self._read_hint
-        if hint is not None and hint[0] == offset and hint[2] < hint[1].visible_bytes:
-            return hint[1], hint[2]
+        for hint in (self._read_hint, self._tail_hint):
+            if hint is not None and hint[0] == offset and hint[2] < hint[1].visible_bytes:
+                return hint[1], hint[2]
         segments = self.segments
         for number in range(max(bisect_right(segments, offset, key=_base_offset) - 1, 0), len(segments)):
             segment = segments[number]
@@ -464,7 +461,7 @@ class PartitionLog:
 
     def close_files(self, segments: Iterable[Segment]) -> None:
         """Close files that will be removed or renamed."""
-        self._read_hint = None
+        self._read_hint = self._tail_hint = None
         for segment in segments:
             self._files.drop(segment.log_path)
             self._files.drop(segment.index_path)
@@ -491,7 +488,7 @@ class PartitionLog:
         self.deleted = True
         self.pending.clear()
         self._builder = None
-        self._read_hint = None
+        self._read_hint = self._tail_hint = None
         self._files.drop_below(self.directory)
 
 

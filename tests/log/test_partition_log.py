@@ -7,9 +7,9 @@ import random
 import pytest
 
 from coordinatord.log import LogConfig, OffsetOutOfRange, TimestampOffset, replay
-from coordinatord.log.disk import FilePool
+from coordinatord.log.disk import File, FilePool
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
-from coordinatord.log.partition_log import PartitionLog
+from coordinatord.log.partition_log import MAX_NEWS_BYTES, PartitionLog
 from coordinatord.log.scan import walk
 from coordinatord.log.simulated_disk import SimulatedDisk
 from kafka_wire.records.batch import KeyValues, build_batch, iterate_batches, read_header
@@ -104,6 +104,61 @@ def test_reads_end_at_the_high_watermark() -> None:
     world.writer.append(log, build_batch([(b"b", b"2")], 20))
     assert log.max_timestamp() == TimestampOffset(10, 0)
     assert len(list(log.batches(0))) == 1
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(("max_bytes", "size"), [(1 << 20, 100), (400, 100), (400, 1000), (1 << 20, MAX_NEWS_BYTES)])
+def test_who_waits_is_given_what_has_become_visible(config: dict[str, int], max_bytes: int, size: int) -> None:
+    """The same bytes that the files have, whatever was written with them, and nothing is kept of them."""
+    world, log, _ = filled(20, **config)
+    given: list[tuple[int, bytes]] = []
+    reader = log.high_watermark
+
+    def wake() -> None:
+        nonlocal reader
+        for offset in (reader, reader - 1) if reader < log.high_watermark else ():
+            given.append((offset, bytes(log.read(offset, max_bytes))))
+            *_, (_, last) = iterate_batches(given[-1][1])
+            assert last.next_offset == log.high_watermark or max_bytes == 400 or offset < reader
+        reader = log.high_watermark
+
+    log.on_visible = wake
+    for together in (1, 3, 1, 2):
+        for number in range(together):
+            world.writer.append(log, build_batch([(b"key", bytes(size))] * (1 + number), 2000))
+        world.settle()
+    assert reader == log.end_offset
+    log.on_visible = None
+    assert log._news is None
+    assert len(given) >= 8
+    for offset, data in given:
+        found = bytes(log.read(offset, max_bytes))
+        assert data
+        assert found.startswith(data)
+        assert len(data) <= max_bytes or len(list(iterate_batches(data))) == 1
+
+
+def test_readers_at_the_end_read_no_file_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who wait read none; those who come late need not look for their place."""
+    world, log, _ = filled(50)
+    reads: list[int] = []
+    kind = type(world.disk.open(log.segments[0].log_path))
+    pread = kind.pread
+
+    def counted(file: File, size: int, position: int) -> bytes:
+        reads.append(position)
+        return pread(file, size, position)
+
+    end = log.high_watermark
+    log.on_visible = lambda: [log.read(end, 1000) for _ in range(3)]
+    monkeypatch.setattr(kind, "pread", counted)
+    world.writer.append(log, build_batch([(b"key", b"value")], 2000))
+    world.settle()
+    assert reads == []
+    log.on_visible = None
+    for _ in range(3):
+        assert read_header(log.read(end, 1000)).base_offset == end
+    assert len(reads) == 3
 
 
 def test_offsets_outside() -> None:
