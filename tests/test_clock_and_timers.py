@@ -199,6 +199,32 @@ def test_a_round_is_about_what_is_due_when_it_begins_to_read() -> None:
     assert [name for name, _ in expired[3:]] == ["alive"]
 
 
+def test_for_those_who_only_wait_nothing_is_read_first() -> None:
+    """And their timers jump, are counted and end with the others."""
+    loop = FakeLoop()
+    rung: list[tuple[str, int]] = []
+    timers = loop.timers(lambda key: rung.append((key.group_id, loop.turns)))
+    waits = timers.waits
+    assert waits is timers.waits
+    timers.schedule(key_of("member"), 1_005_000)
+    waits.alarm(1_005_000, lambda: rung.append(("fetch", loop.turns)))
+    assert timers.count == 2
+    loop.run_until(1_005_000 + 2 * TICK_MS)
+    assert rung == [("fetch", 1), ("member", READING_TURNS)], "a turn of the members' round, in which it reads"
+    waits.alarm(2_000_000, lambda: rung.append(("jumped", 0)))
+    assert not timers.is_due
+    loop.now_ms = 2_000_000
+    assert timers.is_due
+    timers.jumped()
+    assert rung[-1] == ("jumped", 0)
+    assert timers.count == 0
+    waits.alarm(2_001_000, lambda: rung.append(("never", 0)))
+    timers.close()
+    loop.run_until(2_010_000)
+    assert rung[-1] == ("jumped", 0)
+    assert loop.calls == []
+
+
 def test_a_round_waits_for_those_who_are_behind_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = FakeLoop()
     expired: list[int] = []

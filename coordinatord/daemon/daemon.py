@@ -165,7 +165,7 @@ class Daemon:
             writer=self.writer,
             nodes=self.nodes,
             now_ms=self.now_ms,
-            schedule_at=self.timers.alarm,
+            schedule_at=self.timers.waits.alarm,
             new_uuid=lambda: secrets.token_bytes(16),
             shared=None if self.part is None else (self.part.shared, self.loop.call_soon),
         )

@@ -24,7 +24,7 @@ def watch(daemon: Any) -> None:
     add("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
     add("num_partitions", coordinator.partitions.counts)
     add("event_loop_longest_turn_seconds", daemon.metrics.longest_turn.read)
-    add("timers", lambda: len(daemon.timers.wheel))
+    add("timers", lambda: daemon.timers.count)
     connections = daemon.connections.open
     add("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
     parked = daemon.runtime.parked
