@@ -114,6 +114,11 @@ def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:
     return 'b""' if default == b"" else repr(default)
 
 
+def _made_once(default: str, out: EncodeSource) -> str:
+    """The same for a comparison: a struct of defaults is made once, and never changed."""
+    return out.needs.constant(f"absent_{default[:-2]}", default) if default.endswith("()") else default
+
+
 def _differs(value: str, default: str) -> str:
     """The condition that a value is not the default."""
     if default in ("False", "True"):
@@ -251,21 +256,24 @@ class TagBuffer(Wire):
             self._emit_only(out, value, write)
             return
         count, block, outer = out.fresh("count"), out.fresh("block"), out.sink
-        out.emit(f"{count} = 0", f"{block} = bytearray()")
+        out.emit(f"{count} = 0", f'{block} = b""')
         for field, wire in self.known:
             read, part = out.fresh(field.name), out.fresh(f"{field.name}_part")
             out.emit(f"{read} = {value}.{field.name}")
             default = default_of(field, out)
             if default == "None":
                 out.present.add(read)
-            with out.block(f"if {_differs(read, default)}:"):
+            with out.block(f"if {_differs(read, _made_once(default, out))}:"):
                 out.emit(f"{count} += 1", f"{part} = bytearray()")
                 out.sink = part
                 wire.emit_encode(out, read)
                 out.settle()
                 out.sink = outer
                 out.emit(f"{block} += {write}({field.tag})", f"{block} += {write}(len({part}))", f"{block} += {part}")
-        out.emit(f"{outer} += {write}({count})", f"{outer} += {block}")
+        with out.block(f"if {count}:"):
+            out.emit(f"{outer} += {write}({count})", f"{outer} += {block}")
+        with out.block("else:"):
+            out.emit(f"{outer}.append(0)")
 
     def _emit_only(self, out: EncodeSource, value: str, write: str) -> None:
         """The same for a single known field: it is there or not."""
@@ -275,7 +283,7 @@ class TagBuffer(Wire):
         default = default_of(field, out)
         if default == "None":
             out.present.add(read)
-        with out.block(f"if {_differs(read, default)}:"):
+        with out.block(f"if {_differs(read, _made_once(default, out))}:"):
             out.emit(f"{part} = bytearray()")
             out.sink = part
             wire.emit_encode(out, read)
