@@ -28,10 +28,10 @@ GENERATE := $(BIN)/python -m kafka_wire generate
 
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
 
-.PHONY: help run demo pipeline test lint bench bench-quick compiled generate format clean
+.PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled generate format clean
 
 help: ## show this
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-25s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -130,6 +130,11 @@ pipeline: $(VENV)/.pipeline ## who is behind, from the log of any cluster: SOURC
 	@$(GENERATE)
 	@$(BIN)/python -m coordinatord pipeline run $(if $(SOURCE),--source "$(SOURCE)",--bootstrap "$(BOOTSTRAP)") --out "$(OUT)" $(ARGS)
 	@$(BIN)/python -m coordinatord pipeline report --out "$(OUT)" --html "$(OUT)/lag.html"
+
+pyspark-consumer-offsets: $(VENV)/.run ## a wheel in build/ with the Spark data source alone
+	@$(GENERATE)
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build deploy/pyspark-consumer-offsets
+	@ls build/pyspark_consumer_offsets-*.whl
 
 demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing lost
 	@$(GENERATE)

@@ -69,6 +69,8 @@ def check() -> None:
     """Raise NotGenerated, with a sentence that says what to do, if the modules are missing or stale."""
     if not PACKAGE.is_dir():
         return  # imported from an archive, of which no part changes without the others
+    if not (PACKAGE / "generate.py").exists():
+        return  # installed without the generator (deploy/pyspark-consumer-offsets): only another wheel changes it
     found = stored()
     if found == digest():
         return
