@@ -51,7 +51,9 @@ def load(directory: Path, url: str) -> None:
 @store.command()
 @click.argument("url")
 def status(url: str) -> None:
-    """Who leads, how long its lease lasts, how large the log is, how far standbys are behind, what could be lost."""
+    """Who leads and who waits, the latest moves of the lead, the log's size, how far standbys are behind, what could be
+    lost.
+    """
     from coordinatord.postgresql.status import status as read
 
     for line in _told(lambda: read(url)):
@@ -61,9 +63,9 @@ def status(url: str) -> None:
 @store.command()
 def ddl() -> None:
     """Print the statements that make the tables, for those who look before they run them."""
-    from coordinatord.postgresql.schema import FIRST_VERSION
+    from coordinatord.postgresql.schema import MIGRATIONS
 
-    click.echo(FIRST_VERSION.strip())
+    click.echo("\n".join(each.strip() for each in MIGRATIONS))
 
 
 def _told(work: Callable[[], T]) -> T:

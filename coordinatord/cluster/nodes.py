@@ -51,6 +51,11 @@ class Nodes:
         assert len(addresses) == self.workers
         self._addresses[listener] = list(addresses)
 
+    @property
+    def told(self) -> dict[str, tuple[str, int]]:
+        """This node's address, by listener."""
+        return {listener: addresses[self.worker] for listener, addresses in self._addresses.items()}
+
     def alive(self, listener: str) -> list[Node]:
         """The nodes that clients of `listener` may connect to."""
         first_id = self.controller_id

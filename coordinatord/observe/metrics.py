@@ -124,6 +124,7 @@ WATCHES: dict[str, tuple[str, str]] = {
     # Of storage=postgresql:// alone.
     "store_term": ("", "The term in which this node leads."),
     "store_lease_seconds": ("", "How long this node may answer if its lease is not renewed."),
+    "store_nodes": ("", "Nodes that are registered in the database and whose leases last, this one included."),
     "store_appends": ("", "Transactions that have committed records."),
     "store_retries": ("", "Attempts that found the database away."),
     "store_resolved_commits": ("", "Commits whose fate was not known and had to be found out."),

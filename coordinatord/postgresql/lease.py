@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.observe.logger import get_logger
+from coordinatord.postgresql import registry
 from coordinatord.postgresql.contract import Away, Fenced
 from coordinatord.postgresql.database import Link, translated
+from coordinatord.postgresql.registry import KnownNode, Registration
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -31,6 +33,7 @@ log = get_logger("coordinatord.postgresql")
 
 TAKE = (
     "UPDATE coordinatord_leader SET epoch = epoch + 1, node_id = %s, holder = %s,"
+    " from_node_id = node_id, was_given_back = epoch > 0 AND holder = '',"
     " lease_until = clock_timestamp() + %s * interval '1 millisecond'"
     " WHERE lease_until < clock_timestamp() OR holder = %s RETURNING epoch"
 )
@@ -38,7 +41,13 @@ RENEW = (
     "UPDATE coordinatord_leader SET lease_until = clock_timestamp() + %s * interval '1 millisecond'"
     " WHERE epoch = %s RETURNING epoch"
 )
-RELEASE = "UPDATE coordinatord_leader SET lease_until = clock_timestamp() WHERE epoch = %s"
+RELEASED = "coordinatord_released"
+"""The channel on which those that wait are told at once that they need not wait any more."""
+
+RELEASE = (
+    "WITH released AS (UPDATE coordinatord_leader SET lease_until = clock_timestamp(), holder = ''"
+    " WHERE epoch = %s RETURNING epoch) SELECT pg_notify('coordinatord_released', epoch::text) FROM released"
+)
 STANDING = (
     "SELECT node_id, epoch, greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float8"
     " FROM coordinatord_leader"
@@ -60,6 +69,10 @@ class Lease:
         self.lease_ms = lease_ms
         self.lost = False
         """Another node leads."""
+        self.registration: Registration | None = None
+        """This node, while it is to be found in the registry."""
+        self.nodes: Sequence[KnownNode] = ()
+        """The registry as it was at the last renewal. Other threads read it."""
         self._link = link
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -98,6 +111,8 @@ class Lease:
         if release and not self.lost:
             try:
                 self._on(lambda connection: connection.execute(RELEASE, (self.term,)))
+                if self.registration is not None:
+                    registry.leave(self._link, self.registration.holder)
             except Exception as error:
                 log.warning("the lease was not released: another node waits for its end", error=str(error))
         self._link.close()
@@ -112,6 +127,22 @@ class Lease:
                 return
             except Exception as error:
                 log.warning("the lease was not renewed", error=str(error), answers_until_s=round(self.left_s, 1))
+            else:
+                self.look_around()
+
+    def look_around(self) -> None:
+        """Say that this node runs, and look which others do. If that fails the lease is as good as before."""
+        if (registration := self.registration) is None:
+            return
+
+        def look(connection: Connection[Any]) -> list[KnownNode]:
+            registration.keep(connection)
+            return registry.nodes(connection)
+
+        try:
+            self.nodes = self._on(look)
+        except Exception as error:
+            log.warning("the registry of nodes was not reached", error=str(error))
 
     @property
     def left_s(self) -> float:
@@ -142,6 +173,7 @@ def take(link: Link, *, node_id: int, holder: str, lease_ms: int) -> Lease | Non
             if row is None:
                 return None
             connection.execute("UPDATE coordinatord_partition SET leader_epoch = %s", (row[0],))
+            registry.moved(connection, int(row[0]))
     except link.errors as error:
         link.close()
         raise translated(error, "cannot take the lead") from error

@@ -23,7 +23,8 @@ from coordinatord.postgresql.contract import Away, Unusable
 from coordinatord.postgresql.copy_disk import CopyDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.gate import PatientGate, Requests
-from coordinatord.postgresql.lease import Lease, standing, take
+from coordinatord.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
+from coordinatord.postgresql.registry import Registration
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.postgresql.writes import StoreFlusher
 from coordinatord.runtime.log import Gate
@@ -48,7 +49,8 @@ class PostgresStorage:
         directory = Path(settings.data_dir)
         self._lock = working_copy.lock(directory)
         try:
-            self.lease, cluster_id = lead(settings)
+            self.registration = registration_of(settings)
+            self.lease, cluster_id = lead(settings, self.registration)
             self.lease.begin(self._lost)
             self.store = PostgresStore(settings.storage, self.lease.term)
             path = directory / working_copy.NAME
@@ -97,6 +99,7 @@ class PostgresStorage:
             lost(Away("another node leads"))
         if self.gate is not None:
             daemon._every(GIVE_UP_S, self.gate.give_up)
+        self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
         known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
         self.store.forget([key for key in self._held if key.topic_id not in known])
         self._watch(daemon.metrics.watch)
@@ -126,20 +129,32 @@ class PostgresStorage:
         """The metrics."""
         watch("store_term", lambda: self.lease.term)
         watch("store_lease_seconds", lambda: self.lease.left_s)
+        watch("store_nodes", lambda: sum(node.lease_s > 0 for node in self.lease.nodes))
         watch("store_appends", lambda: self.store.appends)
         watch("store_retries", lambda: self.store.retries)
         watch("store_resolved_commits", lambda: self.store.resolved)
 
 
-def lead(settings: Settings) -> tuple[Lease, str]:
-    """Bring the tables to this version, and wait until this node leads; its lease, and the cluster's id. Raises
-    Unusable.
+def registration_of(settings: Settings) -> Registration:
+    """This process for the registry, with the addresses that are known before anything is bound."""
+    known = {each.name: (each.advertised_host, each.advertised_port) for each in settings.endpoints}
+    return Registration(
+        secrets.token_hex(16),
+        settings.node_id,
+        settings.storage_lease_ms,
+        settings.broker_rack,
+        {name: address for name, address in known.items() if address[1]},
+    )
+
+
+def lead(settings: Settings, registration: Registration) -> tuple[Lease, str]:
+    """Bring the tables to this version, register, and wait until this node leads; its lease, and the cluster's id.
+    Raises Unusable.
     """
-    url, holder = settings.storage, secrets.token_hex(16)
-    link = Link(url)
+    link, where = Link(settings.storage), database.shown(settings.storage)
     told_s = -TELL_S
-    where = database.shown(url)
     cluster_id = ""
+    waiting = Waiting(link, registration)
     while True:
         try:
             if not cluster_id:
@@ -147,19 +162,58 @@ def lead(settings: Settings) -> tuple[Lease, str]:
                 cluster_id = _prepare(link)
                 for warning in database.warnings(connection):
                     log.warning(warning, database=where)
-            lease = take(link, node_id=settings.node_id, holder=holder, lease_ms=settings.storage_lease_ms)
+            waiting.keep()
+            lease = take(link, node_id=registration.node_id, holder=registration.holder, lease_ms=registration.lease_ms)
             if lease is not None:
                 log.info("this node leads", term=lease.term, database=where)
+                lease.registration = registration
                 return lease, cluster_id
             node_id, term, left_s = standing(link)
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
                 log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
+            waiting.pause()
         except Away as error:
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
                 log.warning("the database is away; waiting", error=str(error), database=where)
-        time.sleep(WAIT_S)
+            time.sleep(WAIT_S)
+
+
+class Waiting:
+    """What a node that waits does with its connection: it stays registered, and hears of a lead that is given back."""
+
+    def __init__(self, link: Link, registration: Registration) -> None:
+        self._link = link
+        self._registration = registration
+        self._kept_s = -TELL_S
+        self._listens_on: Any = None
+
+    def keep(self) -> None:
+        """Register, when it is time to. Raises Away."""
+        if time.monotonic() - self._kept_s < self._registration.lease_ms / 1000 / RENEWALS:
+            return
+        self._on(self._registration.keep)
+        self._kept_s = time.monotonic()
+
+    def pause(self) -> None:
+        """Until the lead is given back, for WAIT_S at most. Raises Away."""
+        self._on(self._hear)
+
+    def _hear(self, connection: Any) -> None:
+        if self._listens_on is not connection:  # then it listens from now on: look again before any pause
+            connection.execute(f"LISTEN {RELEASED}")
+            self._listens_on = connection
+            return
+        for _told in connection.notifies(timeout=WAIT_S, stop_after=1):
+            pass
+
+    def _on(self, work: Callable[[Any], object]) -> None:
+        try:
+            work(self._link.open())
+        except self._link.errors as error:
+            self._link.close()
+            raise database.translated(error, "cannot wait for the lead") from error
 
 
 def _prepare(link: Link) -> str:

@@ -20,7 +20,7 @@ from coordinatord.postgresql.contract import Unusable
 if TYPE_CHECKING:
     from psycopg import Connection
 
-VERSION = 1
+VERSION = 2
 
 MIGRATION_LOCK = 0x636F6F7264
 """Key of the advisory lock that a migration holds ("coord")."""
@@ -134,7 +134,30 @@ BEGIN
 END $$;
 """
 
-MIGRATIONS = (FIRST_VERSION,)
+REGISTRY = """
+CREATE TABLE coordinatord_node (
+    holder text PRIMARY KEY,
+    node_id integer NOT NULL,
+    rack text,
+    addresses text NOT NULL,
+    since timestamptz NOT NULL,
+    lease_until timestamptz NOT NULL
+);
+
+CREATE TABLE coordinatord_move (
+    epoch bigint PRIMARY KEY,
+    node_id integer NOT NULL,
+    from_node_id integer NOT NULL,
+    was_given_back boolean NOT NULL,
+    at timestamptz NOT NULL
+);
+
+ALTER TABLE coordinatord_leader ADD COLUMN from_node_id integer NOT NULL DEFAULT -1;
+ALTER TABLE coordinatord_leader ADD COLUMN was_given_back boolean NOT NULL DEFAULT false;
+"""
+"""Nothing that the first version's programs use is changed: one that leads goes on while another node migrates."""
+
+MIGRATIONS = (FIRST_VERSION, REGISTRY)
 """`MIGRATIONS[n]` turns version n into n + 1; version 0 is an empty schema."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from coordinatord.log import DataDirectory, epochs
 from coordinatord.log.disk import OsDisk
-from coordinatord.postgresql.schema import FIRST_VERSION
+from coordinatord.postgresql.schema import MIGRATIONS
 from coordinatord.topics import catalogue_file
 from tests.daemon import REPOSITORY, Daemon, running
 from tests.log.world import contents
@@ -80,5 +80,5 @@ def test_a_data_directory_is_loaded_once(tmp_path: Path, server: Server, databas
 
 
 def test_the_statements_are_shown(database: str) -> None:
-    assert run("store", "ddl").strip() == FIRST_VERSION.strip()
+    assert run("store", "ddl").strip() == "\n".join(each.strip() for each in MIGRATIONS)
     assert "has no tables" in run("store", "status", database, code=1)

@@ -1,0 +1,156 @@
+"""The nodes that run, the moves of the lead, and how those that wait hear of a lead that is given back."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from coordinatord.postgresql import node as node_module
+from coordinatord.postgresql import registry, schema
+from coordinatord.postgresql.contract import Growth, PartitionKey, Unusable, row_of
+from coordinatord.postgresql.database import Link
+from coordinatord.postgresql.lease import Lease, take
+from coordinatord.postgresql.node import Waiting
+from coordinatord.postgresql.registry import Registration
+from coordinatord.postgresql.status import status
+from coordinatord.postgresql.store import PostgresStore
+from kafka_wire.records.batch import build_batch
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(180)]
+
+WAIT_S = 60.0
+LEASE_MS = 60_000
+ADDRESSES = {"PLAINTEXT": ("db1", 9092), "INSIDE": ("::1", 19092)}
+
+
+def prepared(url: str) -> Link:
+    link = Link(url)
+    schema.migrate(link.open(), "cluster")
+    return link
+
+
+def lead(url: str, registration: Registration, lease_ms: int = LEASE_MS) -> Lease:
+    """Take the lead; waits for another node's lease to end."""
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        lease = take(prepared(url), node_id=registration.node_id, holder=registration.holder, lease_ms=lease_ms)
+        if lease is not None:
+            lease.registration = registration
+            return lease
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
+    connection = prepared(database).open()
+    first = Registration("one", 1, LEASE_MS, "rack", ADDRESSES)
+    second, silent = Registration("two", 2, LEASE_MS), Registration("three", 2, 1)
+    for each in (first, second, silent):
+        each.keep(connection)
+    lease = lead(database, first)
+    lease.look_around()
+    deadline_s = time.monotonic() + WAIT_S
+    while (found := {each.holder: each for each in registry.nodes(connection)})["three"].lease_s > 0:
+        assert time.monotonic() < deadline_s
+    assert [(each.node_id, each.leads) for each in found.values()] == [(1, True), (2, False), (2, False)]
+    assert found["one"].rack == "rack"
+    assert found["one"].addresses == ADDRESSES
+    assert found["two"].lease_s > 0
+    assert {each.holder for each in lease.nodes} == set(found)
+    lines = "\n".join(status(database))
+    assert "node 1 (INSIDE://[::1]:19092, PLAINTEXT://db1:9092): leads" in lines
+    assert "node 2 (no address): waits" in lines
+    assert "node 2 (no address): silent" in lines
+    # A planned end is no silence: the node is not listed any more.
+    lease.close(release=True)
+    assert {each.holder for each in registry.nodes(connection)} == {"two", "three"}
+
+
+def test_moves_are_remembered_with_their_reason(database: str) -> None:
+    nodes = [Registration(f"node {number}", number, LEASE_MS) for number in (1, 2, 3)]
+    lead(database, nodes[0]).close(release=True)
+    lead(database, nodes[1], lease_ms=1_000).close(release=False)  # as after SIGKILL
+    lead(database, nodes[2]).close(release=True)
+    found = registry.moves(prepared(database).open(), 10)
+    assert [(move.term, move.node_id, move.from_node_id, move.was_given_back) for move in found] == [
+        (3, 3, 2, False),
+        (2, 2, 1, True),
+        (1, 1, -1, False),
+    ]
+    lines = "\n".join(status(database))
+    assert "the lease of node 2 had ended" in lines
+    assert "node 1 had given the lead back" in lines
+    assert "the first to lead" in lines
+
+
+def test_only_the_latest_moves_are_kept(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "MOST_MOVES", 2)
+    for number in range(4):
+        lead(database, Registration(f"node {number}", number, LEASE_MS)).close(release=True)
+    assert [move.term for move in registry.moves(prepared(database).open(), 10)] == [4, 3]
+
+
+def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = lead(database, Registration("one", 1, LEASE_MS))
+    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS))
+    waiting.keep()
+    waiting.pause()  # listens from now on
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # it is told, or this test is not over in time
+    heard = threading.Event()
+
+    def hear() -> None:
+        waiting.pause()
+        heard.set()
+
+    threading.Thread(target=hear, daemon=True).start()
+    assert not heard.wait(0.2)
+    lease.close(release=True)
+    assert heard.wait(WAIT_S)
+
+
+def test_a_registry_that_fails_does_not_end_a_lease(database: str) -> None:
+    lease = lead(database, Registration("one", 1, LEASE_MS))
+    lease.look_around()
+    known = lease.nodes
+    prepared(database).open().execute("ALTER TABLE coordinatord_node RENAME TO away")
+    lease.look_around()
+    assert lease.holds
+    assert lease.nodes == known
+    lease.renew()
+    prepared(database).open().execute("ALTER TABLE away RENAME TO coordinatord_node")
+    prepared(database).open().execute("UPDATE coordinatord_node SET addresses = '[1]'")
+    with pytest.raises(Unusable, match="addresses that are none, of node 1"):
+        registry.nodes(prepared(database).open())
+    lease.look_around()
+    assert lease.holds
+
+
+def test_a_leader_of_the_first_version_goes_on_while_a_later_one_migrates(database: str) -> None:
+    connection = Link(database).open()
+    with connection.transaction():
+        connection.execute(schema.FIRST_VERSION)
+        connection.execute("INSERT INTO coordinatord_schema VALUES (1)")
+        connection.execute(
+            "INSERT INTO coordinatord_leader (cluster_id, epoch, node_id, holder, lease_until)"
+            " VALUES ('cluster', 7, 1, 'old', clock_timestamp() + interval '1 hour')"
+        )
+    old = PostgresStore(database, 7)
+    key = PartitionKey(b"T" * 16, 0)
+
+    def append(at: int) -> None:
+        batch = bytes(build_batch([(b"k", b"v")], 1_000, at))
+        old.append([Growth(key, "topic", at, at + 1)], [row_of(key, 0, batch)])
+
+    append(0)
+    assert schema.migrate(Link(database).open(), "another") == "cluster"
+    append(1)
+    assert take(Link(database), node_id=2, holder="new", lease_ms=LEASE_MS) is None, "it still leads"
+    connection.execute("UPDATE coordinatord_leader SET lease_until = clock_timestamp() WHERE epoch = 7")
+    lease = lead(database, Registration("new", 2, LEASE_MS))
+    assert lease.term == 8
+    [move] = registry.moves(connection, 10)
+    assert move[:4] == (8, 2, 1, False)
+    old.close()
+    lease.close(release=True)
