@@ -10,7 +10,7 @@ node.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -40,6 +40,8 @@ class Nodes:
         self.workers = workers
         self.rack = rack
         self._addresses: dict[str, list[tuple[str, int]]] = {}
+        self.others: Callable[[str], list[Node]] | None = None
+        """Nodes of other machines, by listener: they lead nothing now, and tell clients who does."""
 
     @property
     def controller_id(self) -> int:
@@ -60,7 +62,8 @@ class Nodes:
         """The nodes that clients of `listener` may connect to."""
         first_id = self.controller_id
         addresses = self._addresses[listener]
-        return [Node(first_id + worker, host, port, self.rack) for worker, (host, port) in enumerate(addresses)]
+        nodes = [Node(first_id + worker, host, port, self.rack) for worker, (host, port) in enumerate(addresses)]
+        return nodes if self.others is None else nodes + self.others(listener)
 
     def worker_of(self, topic: str, partition: int) -> int:
         """The number of the worker that leads a partition."""

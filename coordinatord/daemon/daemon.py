@@ -24,7 +24,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.admission import Admission
 from coordinatord.daemon.expiry import expire_offsets
-from coordinatord.daemon.handlers import all_handlers, offered, serves_consumer_protocol
+from coordinatord.daemon.handlers import all_handlers, features, offered
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.daemon.storage import Storage, open_storage
@@ -57,7 +57,6 @@ from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
-from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:  # of workers, and of what is not needed at once
@@ -244,12 +243,8 @@ class Daemon:
         handlers = self.scram_users.handlers(handlers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)
-        features = {"transaction.version": SERVER_VERSION}
-        if serves_consumer_protocol(self.settings):
-            features = {"group.version": 1, **features}
-        self.api_versions = ApiVersions(
-            offered(handlers, self.settings), features, (self.data.cluster_id, self.nodes.node_id)
-        )
+        identity = self.data.cluster_id, self.nodes.node_id
+        self.api_versions = ApiVersions(offered(handlers, self.settings), features(self.settings), identity)
         always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}
         router = Router({**handlers, **always}, self.metrics, made)
         self.admission.follow(router, always)

@@ -23,6 +23,7 @@ from coordinatord.topics import Topics
 from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import PartitionMarkers
+from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
@@ -50,6 +51,12 @@ def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
     """The APIs that ApiVersions tells of: clients that find no consumer protocol fall back to the classic one."""
     hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
     return {*handlers}.difference(hidden)
+
+
+def features(settings: Settings) -> dict[str, int]:
+    """Those that ApiVersions tells of, with their levels."""
+    consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
+    return {**consumer, "transaction.version": SERVER_VERSION}
 
 
 def _switched_off(context: RequestContext, request: Any) -> Any:

@@ -17,6 +17,7 @@ from coordinatord.net.door import Serving
 from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.runtime.log import Gate
 from coordinatord.topics import catalogue_file
+from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
     from coordinatord.daemon.guest import Guest
@@ -76,9 +77,12 @@ def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Gue
     """Open what the setting `storage` names. Raises LogError. PostgreSQL's blocks until this node leads."""
     catalogued = catalogue_file.catalogued
     if settings.storage != "directory":
+        from coordinatord.daemon.handlers import features, offered
+        from coordinatord.postgresql.front import Offer
         from coordinatord.postgresql.node import PostgresStorage
 
-        return PostgresStorage(settings, catalogued, tell_of_foreign)
+        offer = Offer(frozenset(offered(ApiKey, settings)), features(settings))
+        return PostgresStorage(settings, offer, catalogued, tell_of_foreign)
     path, node_id = str(settings.data_dir), settings.node_id
     if part is None:
         disk = None if guest is None else guest.disk

@@ -11,7 +11,9 @@ writes.py     in the flusher's place: an epoch is committed, then written to the
 copy_disk.py  the copy's disk: the small files and compacted segments go to the store first
 working_copy.py  makes the copy
 lease.py      how long this node may answer
-registry.py  the nodes that run, the moves of the lead
+front.py      a node that waits listens, and tells clients who leads
+wrong_node.py what it answers to all other requests
+registry.py   the nodes that run, the moves of the lead
 gate.py       before the router: refuses what a node without its lease or its database cannot answer
 node.py       puts these together for the daemon
 transfer.py   data directories from the database, and into it

@@ -119,6 +119,7 @@ class Lease:
 
     def _run(self, on_lost: Callable[[Fenced], object]) -> None:
         pause_s = self.lease_ms / 1000 / RENEWALS
+        self.look_around()
         while not self._stopped.wait(pause_s):
             try:
                 self.renew()

@@ -1,6 +1,6 @@
 """A node of a cluster on PostgreSQL: takes the lead, makes its working copy, keeps its lease, and gives it back.
 
-One node leads all partitions. The others wait, before they listen, until its lease ends or it gives it back.
+One node leads all partitions. The others wait until its lease ends or it gives it back, and tell clients who leads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory, random_id
@@ -18,16 +18,18 @@ from coordinatord.log.names import METADATA_TOPIC_ID
 from coordinatord.log.ownership import Foreign, ReadCatalogued
 from coordinatord.net.door import Serving
 from coordinatord.observe.logger import get_logger
-from coordinatord.postgresql import database, schema, working_copy
+from coordinatord.postgresql import database, front, registry, schema, working_copy
 from coordinatord.postgresql.contract import Away, Unusable
 from coordinatord.postgresql.copy_disk import CopyDisk
 from coordinatord.postgresql.database import Link
+from coordinatord.postgresql.front import Front, Offer, View
 from coordinatord.postgresql.gate import PatientGate, Requests
 from coordinatord.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.postgresql.registry import Registration
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.postgresql.writes import StoreFlusher
 from coordinatord.runtime.log import Gate
+from coordinatord.topics import catalogue_file
 
 WAIT_S = 0.25
 """Between two looks at the leader's lease."""
@@ -36,13 +38,24 @@ TELL_S = 10.0
 GIVE_UP_S = 0.25
 """How often responses that have waited too long are looked for."""
 
+TOPICS = "SELECT version, content FROM coordinatord_file WHERE name = %s AND version > %s"
+
+T = TypeVar("T")
+
 log = get_logger("coordinatord.postgresql")
 
 
 class PostgresStorage:
     """The daemon's storage (daemon/storage.py) on PostgreSQL. Opening it blocks until this node leads."""
 
-    def __init__(self, settings: Settings, catalogued: ReadCatalogued, on_foreign: Callable[[Foreign], object]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        offer: Offer,
+        catalogued: ReadCatalogued,
+        on_foreign: Callable[[Foreign], object],
+    ) -> None:
+        """`offer` is what ApiVersions tells, of a node that waits, too."""
         self._timeout_s = settings.offsets_commit_timeout_ms / 1000
         self._on_lost: Callable[[BaseException], object] | None = None
         self._stopping: threading.Timer | None = None
@@ -50,7 +63,7 @@ class PostgresStorage:
         self._lock = working_copy.lock(directory)
         try:
             self.registration = registration_of(settings)
-            self.lease, cluster_id = lead(settings, self.registration)
+            self.lease, cluster_id = lead(settings, self.registration, offer)
             self.lease.begin(self._lost)
             self.store = PostgresStore(settings.storage, self.lease.term)
             path = directory / working_copy.NAME
@@ -100,6 +113,8 @@ class PostgresStorage:
         if self.gate is not None:
             daemon._every(GIVE_UP_S, self.gate.give_up)
         self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
+        own_id = self.registration.node_id
+        daemon.nodes.others = lambda listener: front.others(self.lease.nodes, listener, own_id)
         known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
         self.store.forget([key for key in self._held if key.topic_id not in known])
         self._watch(daemon.metrics.watch)
@@ -136,25 +151,33 @@ class PostgresStorage:
 
 
 def registration_of(settings: Settings) -> Registration:
-    """This process for the registry, with the addresses that are known before anything is bound."""
-    known = {each.name: (each.advertised_host, each.advertised_port) for each in settings.endpoints}
+    """This process for the registry, with the addresses where it listens while it waits."""
+    known = {each.name: (each.advertised_host, each.advertised_port or each.port) for each in front.endpoints(settings)}
     return Registration(
         secrets.token_hex(16),
         settings.node_id,
         settings.storage_lease_ms,
         settings.broker_rack,
-        {name: address for name, address in known.items() if address[1]},
+        known,
     )
 
 
-def lead(settings: Settings, registration: Registration) -> tuple[Lease, str]:
+def lead(settings: Settings, registration: Registration, offer: Offer) -> tuple[Lease, str]:
     """Bring the tables to this version, register, and wait until this node leads; its lease, and the cluster's id.
     Raises Unusable.
     """
-    link, where = Link(settings.storage), database.shown(settings.storage)
+    link = Link(settings.storage)
+    waiting = Waiting(link, registration, lambda cluster_id, view: Front(settings, offer, cluster_id, view))
+    try:
+        return _lead(settings, registration, link, waiting)
+    finally:
+        waiting.close()
+
+
+def _lead(settings: Settings, registration: Registration, link: Link, waiting: Waiting) -> tuple[Lease, str]:
+    where = database.shown(settings.storage)
     told_s = -TELL_S
     cluster_id = ""
-    waiting = Waiting(link, registration)
     while True:
         try:
             if not cluster_id:
@@ -172,6 +195,7 @@ def lead(settings: Settings, registration: Registration) -> tuple[Lease, str]:
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
                 log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
+            waiting.look(cluster_id)
             waiting.pause()
         except Away as error:
             if time.monotonic() - told_s >= TELL_S:
@@ -181,11 +205,17 @@ def lead(settings: Settings, registration: Registration) -> tuple[Lease, str]:
 
 
 class Waiting:
-    """What a node that waits does with its connection: it stays registered, and hears of a lead that is given back."""
+    """What a node that waits does with its connection: it stays registered, looks who leads, which its front tells, and
+    hears of a lead that is given back.
+    """
 
-    def __init__(self, link: Link, registration: Registration) -> None:
+    def __init__(self, link: Link, registration: Registration, make_front: Callable[[str, View], Front]) -> None:
         self._link = link
         self._registration = registration
+        self._make_front = make_front
+        self._front: Front | None = None
+        self._topics = catalogue_file.Content({}, {}, 0)
+        self._topics_version = -1
         self._kept_s = -TELL_S
         self._listens_on: Any = None
 
@@ -195,6 +225,28 @@ class Waiting:
             return
         self._on(self._registration.keep)
         self._kept_s = time.monotonic()
+
+    def look(self, cluster_id: str) -> None:
+        """Let the front tell what the database says now. Raises Away or Unusable."""
+        view = self._on(self._view)
+        if self._front is not None:
+            self._front.tell(view)
+            return
+        self._front = self._make_front(cluster_id, view)
+        listeners, known = self._front.open(), self._registration.addresses
+        self._registration.addresses = {name: known[name] for name in known if name in listeners}
+
+    def close(self) -> None:
+        """This node leads, or cannot."""
+        if self._front is not None:
+            self._front.close()
+
+    def _view(self, connection: Any) -> View:
+        found = connection.execute(TOPICS, (catalogue_file.FILE, self._topics_version)).fetchone()
+        if found is not None:
+            self._topics_version = found[0]
+            self._topics = catalogue_file.parsed(bytes(found[1]), catalogue_file.FILE)
+        return View(registry.nodes(connection), self._topics)
 
     def pause(self) -> None:
         """Until the lead is given back, for WAIT_S at most. Raises Away."""
@@ -208,9 +260,9 @@ class Waiting:
         for _told in connection.notifies(timeout=WAIT_S, stop_after=1):
             pass
 
-    def _on(self, work: Callable[[Any], object]) -> None:
+    def _on(self, work: Callable[[Any], T]) -> T:
         try:
-            work(self._link.open())
+            return work(self._link.open())
         except self._link.errors as error:
             self._link.close()
             raise database.translated(error, "cannot wait for the lead") from error

@@ -55,8 +55,11 @@ def read(disk: Disk, path: str) -> Content:
     DataDirectoryError when it has another version.
     """
     text = read_text(disk, path)
-    if text is None:
-        return Content({}, {}, 0)
+    return Content({}, {}, 0) if text is None else parsed(text, path)
+
+
+def parsed(text: str | bytes, path: str) -> Content:
+    """The content of the file at `path`. Raises as `read` does."""
     try:
         content = orjson.loads(text)
         if content["version"] != VERSION:

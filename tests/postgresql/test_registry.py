@@ -11,6 +11,7 @@ from coordinatord.postgresql import node as node_module
 from coordinatord.postgresql import registry, schema
 from coordinatord.postgresql.contract import Growth, PartitionKey, Unusable, row_of
 from coordinatord.postgresql.database import Link
+from coordinatord.postgresql.front import Front, View
 from coordinatord.postgresql.lease import Lease, take
 from coordinatord.postgresql.node import Waiting
 from coordinatord.postgresql.registry import Registration
@@ -41,6 +42,10 @@ def lead(url: str, registration: Registration, lease_ms: int = LEASE_MS) -> Leas
             return lease
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
+
+
+def no_front(cluster_id: str, view: View) -> Front:
+    raise AssertionError("nobody looks")
 
 
 def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
@@ -94,7 +99,7 @@ def test_only_the_latest_moves_are_kept(database: str, monkeypatch: pytest.Monke
 
 def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = lead(database, Registration("one", 1, LEASE_MS))
-    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS))
+    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front)
     waiting.keep()
     waiting.pause()  # listens from now on
     monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # it is told, or this test is not over in time

@@ -1,0 +1,286 @@
+"""A node that waits listens, too, and tells clients who leads (wrong_node.py has what it says to all other requests).
+
+Without it a client that knows only the leader has nobody to ask when that one dies: many clients never go back to the
+addresses that they were given at their start. So the leader tells of all nodes that listen, and each of them tells of
+the leader.
+
+The front has a thread with an event loop of its own while the node waits for the lead; what it tells is what the node
+has last read in the database, four times a second. It is a hint, which may be old. Its sockets and connections are
+closed when the node takes the lead, and the daemon listens in its place.
+
+It proves nobody's identity and knows no ACLs: it serves listeners with PLAINTEXT, without an authorizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from socket import socket
+from typing import Any, NamedTuple
+
+from coordinatord.cluster.nodes import Node
+from coordinatord.config import Settings
+from coordinatord.config.address import Endpoint
+from coordinatord.net.api_versions import ApiVersions
+from coordinatord.net.connection import Connection
+from coordinatord.net.connections import Connections
+from coordinatord.net.descriptors import connections_allowed, raise_limit
+from coordinatord.net.door import Door
+from coordinatord.net.listening import bound
+from coordinatord.net.router import Router
+from coordinatord.net.slices import Slicer, Steps
+from coordinatord.net.turn_end import TurnEnd
+from coordinatord.observe.logger import get_logger
+from coordinatord.observe.metrics import Metrics
+from coordinatord.postgresql.gate import REFUSABLE
+from coordinatord.postgresql.registry import KnownNode
+from coordinatord.postgresql.wrong_node import WrongNode
+from coordinatord.topics.catalogue_file import Content
+from coordinatord.topics.describe import Describing
+from coordinatord.topics.names import INTERNAL
+from kafka_wire.api_key import ApiKey
+
+log = get_logger("coordinatord.postgresql")
+
+CLOSE_S = 2.0
+"""The longest wait for the front's thread; what it has is closed with it."""
+
+NOBODY = -1
+
+
+class Offer(NamedTuple):
+    """What the daemon's ApiVersions tells. A node that waits tells the same: clients choose their protocol by it."""
+
+    api_keys: frozenset[int]
+    features: Mapping[str, int]
+
+
+def endpoints(settings: Settings) -> list[Endpoint]:
+    """Where a front listens: at ports that are known to others, for clients that need not prove who they are."""
+    if settings.authorizer_class_name:
+        return []
+    return [each for each in settings.endpoints if each.port and settings.protocols[each.name] == "PLAINTEXT"]
+
+
+def others(nodes: Sequence[KnownNode], listener: str, own_id: int) -> list[Node]:
+    """The living nodes with ids of their own that listen there, as clients are told."""
+    found: dict[int, Node] = {}
+    for each in nodes:
+        address = each.addresses.get(listener)
+        if each.lease_s > 0 and each.node_id != own_id and address is not None:
+            found.setdefault(each.node_id, Node(each.node_id, *address, each.rack))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    leader_epoch: int = -1
+    """Not known: clients then believe whoever leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    leader_id: int
+    is_here: bool = False
+    log: _Log = _Log()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    name: str
+    topic_id: bytes
+    partitions: Sequence[_Partition]
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL
+
+
+class View:
+    """What the database said last: topics.describe's catalogue and nodes. Replaced whole, never changed."""
+
+    def __init__(self, nodes: Sequence[KnownNode], content: Content) -> None:
+        self._nodes = nodes
+        self._leader = next((each for each in nodes if each.leads), None)
+        partition = _Partition(self.controller_id)
+        topics = [
+            _Topic(name, entry.topic_id, (partition,) * entry.partitions) for name, entry in content.topics.items()
+        ]
+        self.by_name = {each.name: each for each in topics}
+        self.by_id = {each.topic_id: each for each in topics}
+        self.partition_count = sum(len(each.partitions) for each in topics)
+
+    # As the nodes
+
+    @property
+    def controller_id(self) -> int:
+        """The leader's id; -1 while nobody leads."""
+        return NOBODY if self._leader is None else self._leader.node_id
+
+    def alive(self, listener: str) -> list[Node]:
+        """The leader, then those that wait."""
+        leader = self._leader
+        first = [] if leader is None else others([leader], listener, NOBODY)
+        return first + others(self._nodes, listener, self.controller_id)
+
+    def leader(self, listener: str) -> tuple[int, str, int] | None:
+        """See wrong_node.Leading."""
+        address = None if self._leader is None else self._leader.addresses.get(listener)
+        return None if address is None else (self.controller_id, *address)
+
+    # As the catalogue
+
+    def __iter__(self) -> Iterator[_Topic]:
+        return iter(list(self.by_name.values()))
+
+    def refresh(self) -> bool:
+        """There is nothing newer."""
+        return False
+
+    def partition(self, topic: str, index: int) -> _Partition | None:
+        """A partition, which is never here."""
+        found = self.by_name.get(topic)
+        return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+
+class Front:
+    """See the module. One thread opens it, tells it and closes it."""
+
+    def __init__(self, settings: Settings, offer: Offer, cluster_id: str, view: View) -> None:
+        self._settings = settings
+        self._offer = offer
+        self._cluster_id = cluster_id
+        self._view = view
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._is_ready = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> set[str]:
+        """Listen; the listeners where it does. What cannot be bound is left out, with a log line."""
+        sockets: list[tuple[str, socket]] = []
+        for endpoint in endpoints(self._settings):
+            try:
+                sockets += [(endpoint.name, each) for each in bound(endpoint.host, endpoint.port)]
+            except OSError as error:
+                log.warning("clients cannot ask this node who leads", listener=endpoint.name, error=str(error))
+        if sockets:
+            self._thread = threading.Thread(target=self._run, args=(sockets,), name="store-front", daemon=True)
+            self._thread.start()
+            self._is_ready.wait(CLOSE_S)
+        return {name for name, _socket in sockets}
+
+    def tell(self, view: View) -> None:
+        """Answer with this from now on."""
+        self._view = view
+
+    def close(self) -> None:
+        """Close the sockets and connections."""
+        if self._thread is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(CLOSE_S)
+
+    # On its thread
+
+    def _run(self, sockets: list[tuple[str, socket]]) -> None:
+        try:
+            asyncio.run(self._serve(sockets))
+        except Exception:
+            log.exception("the front failed; this node waits without it")
+        finally:
+            for _name, each in sockets:
+                each.close()
+            self._is_ready.set()
+
+    async def _serve(self, sockets: list[tuple[str, socket]]) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        door = self._door(loop)
+        connections = door.connections
+        assert isinstance(connections, Connections), "the door was made here"
+        backlog = self._settings.socket_listen_backlog_size
+        servers = [
+            await loop.create_server(partial(Connection, door, name), sock=each, backlog=backlog)
+            for name, each in sockets
+        ]
+        self._is_ready.set()
+        idle_ms = self._settings.connections_max_idle_ms
+        while not self._stop.is_set():
+            try:
+                await asyncio.wait_for(self._stop.wait(), max(0.01, min(60.0, idle_ms / 4_000)))
+            except TimeoutError:
+                connections.close_idle(idle_ms)
+        for server in servers:
+            server.close()
+        for connection in list(connections.open):
+            connection.close()
+        await asyncio.sleep(0)
+
+    def _door(self, loop: asyncio.AbstractEventLoop) -> Door:
+        metrics = Metrics()
+        allowed = connections_allowed(self._settings.max_connections, raise_limit())
+        return Door(
+            router=Router(self._handlers(), metrics),
+            connections=Connections(allowed, _now_ms, metrics),
+            turn_end=TurnEnd(loop.call_soon),
+            metrics=metrics,
+            max_frame_bytes=self._settings.socket_request_max_bytes,
+            now_ms=_now_ms,
+            call_soon=loop.call_soon,
+            hold=_nothing_waits,
+            slicer=Slicer(loop.call_soon, None, metrics),
+        )
+
+    def _handlers(self) -> dict[int, Callable[..., Any]]:
+        identity = self._cluster_id, self._settings.node_id
+        keys = self._offer.api_keys
+        telling = _Telling(self)
+        handlers: dict[int, Callable[..., Any]] = {
+            **WrongNode(telling, REFUSABLE).handlers(),
+            ApiKey.METADATA: telling.metadata,
+            ApiKey.DESCRIBE_CLUSTER: telling.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: telling.describe_topic_partitions,
+        }
+        served = {key: handler for key, handler in handlers.items() if key in keys}
+        return {**served, ApiKey.API_VERSIONS: ApiVersions(keys, self._offer.features, identity).answer}
+
+
+class _Telling:
+    """Each answer is made of one view."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def leader(self, listener: str) -> tuple[int, str, int] | None:
+        return self._front._view.leader(listener)
+
+    def metadata(self, context: Any, request: Any) -> Any:
+        return self._describing().metadata(context, request)
+
+    def describe_cluster(self, context: Any, request: Any) -> Any:
+        return self._describing().describe_cluster(context, request)
+
+    def describe_topic_partitions(self, context: Any, request: Any) -> Any:
+        return self._describing().describe_topic_partitions(context, request)
+
+    def _describing(self) -> Describing:
+        front, view = self._front, self._front._view
+        catalogue: Any = view
+        nodes: Any = view
+        return Describing(front._settings, catalogue, nodes, front._cluster_id, _create_nothing)
+
+
+def _create_nothing(_names: Iterable[str]) -> Steps:
+    """The leader creates topics: to a client they do not exist yet, and it asks again."""
+    yield None
+
+
+def _nothing_waits(epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
+    raise AssertionError("a node that waits writes nothing")
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
