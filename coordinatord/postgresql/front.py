@@ -31,6 +31,7 @@ from coordinatord.net.connections import Connections
 from coordinatord.net.descriptors import connections_allowed, raise_limit
 from coordinatord.net.door import Door
 from coordinatord.net.listening import bound
+from coordinatord.net.request import RequestContext
 from coordinatord.net.router import Router
 from coordinatord.net.slices import Slicer, Steps
 from coordinatord.net.turn_end import TurnEnd
@@ -273,7 +274,7 @@ class _Telling:
         return Describing(front._settings, catalogue, nodes, front._cluster_id, _create_nothing)
 
 
-def _create_nothing(_names: Iterable[str]) -> Steps:
+def _create_nothing(_context: RequestContext, _names: Iterable[str]) -> Steps:
     """The leader creates topics: to a client they do not exist yet, and it asks again."""
     yield None
 
