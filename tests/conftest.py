@@ -15,11 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from coordinatord.observe import logger
 from kafka_wire import fresh
 from tests import again, narrow, shares
 from tests.daemon import Daemon, running
+
+settings.register_profile("tests", deadline=None)  # a busy machine is late
+settings.load_profile("tests")
 
 OURS = "coordinatord"
 KAFKA = "kafka"
