@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,8 @@ from coordinatord.group import events
 from coordinatord.group.classic.step import HANDLERS
 from coordinatord.group.consumer.assignors import slices
 from coordinatord.group.consumer.assignors.spec import PartitionAssignorError, Slices
+from coordinatord.group.consumer.expressions import Expression
+from coordinatord.group.consumer.patterns import SLICE_WORK
 from coordinatord.group.consumer.state import ConsumerState, MemberState
 from coordinatord.group.consumer.step import HANDLERS as CONSUMER_HANDLERS
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -374,6 +377,62 @@ def test_expressions_are_resolved_in_a_step_of_their_own() -> None:
     world.tell(events.Delete())
     world.heartbeat("one", -1)
     assert not world.consumer.resolved
+
+
+def test_many_expressions_are_resolved_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are served in between; and as in Kafka what was begun with counts, but for members who have left."""
+    world = World(interval_ms=0)
+    for number in range(400):
+        world.topics.put(f"t-{number:03}", 1)
+    matches, asked = Expression.matches, Counter[int]()
+
+    def counted(self: Expression, topic: str) -> bool:
+        asked[world.now_ms] += 1
+        return matches(self, topic)
+
+    monkeypatch.setattr(Expression, "matches", counted)
+    fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": []}
+    for number in range(40):
+        world.heartbeat(f"m{number}", 0, subscribed_topic_regex=f"t-{number:02}.", **fields)
+    epoch = world.consumer.epoch
+    for _ in range(3):
+        world.advance(1)
+    assert world.consumer.is_resolving
+    assert not world.consumer.resolved
+    world.heartbeat("m7", -1)
+    world.heartbeat("late", 0, subscribed_topic_regex="t-9.*", **fields)
+    assert not world.heartbeat("m8", world.consumer.members["m8"].epoch).error_code
+    began_ms = world.now_ms
+    while world.consumer.is_resolving:
+        world.advance(1)
+        assert world.now_ms < began_ms + 1_000
+    assert max(asked.values()) <= SLICE_WORK
+    assert asked.total() == 40 * 400
+    assert len(asked) >= 16
+    resolved = world.consumer.resolved
+    assert resolved.keys() == {f"t-{number:02}." for number in range(40) if number != 7}
+    assert resolved["t-11."].topics == {f"t-11{digit}" for digit in range(10)}
+    assert {each.timestamp_ms for each in resolved.values()} == {min(asked)}
+    assert world.consumer.epoch > epoch
+    world.advance(10_001)
+    world.heartbeat("late", world.consumer.members["late"].epoch)
+    world.advance(100)
+    assert len(resolved["t-9.*"].topics) == 0
+    assert len(world.consumer.resolved) == 40
+
+
+def test_a_group_that_goes_ends_what_it_was_resolving() -> None:
+    world = World(interval_ms=0)
+    for number in range(2_000):
+        world.topics.put(f"t-{number:03}", 1)
+    fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": [], "subscribed_topic_regex": "t.*"}
+    world.heartbeat("one", 0, **fields)
+    world.advance(1)
+    consumer = world.consumer
+    assert consumer.resolving is not None
+    world.tell(events.Unload())
+    assert (consumer.is_resolving, consumer.resolving) == (False, None)
+    assert world.wheel.next_deadline_ms() is None
 
 
 def test_a_step_that_is_refused_changes_nothing() -> None:

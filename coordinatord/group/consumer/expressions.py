@@ -30,12 +30,13 @@ class InvalidExpression(Exception):
 
 
 class Expression:
-    """A compiled expression."""
+    """A compiled expression. `size`: the instructions of its program."""
 
-    __slots__ = ("_matches", "pattern")
+    __slots__ = ("_matches", "pattern", "size")
 
     def __init__(self, pattern: str, compiled: Any) -> None:
         self.pattern = pattern
+        self.size: int = compiled.programsize
         self._matches = compiled.fullmatch
 
     def matches(self, topic: str) -> bool:

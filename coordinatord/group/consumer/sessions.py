@@ -109,6 +109,7 @@ def forget_all(group_id: str, consumer: ConsumerGroup, result: Result) -> None:
     stop_assigning(group_id, consumer, ErrorCode.COORDINATOR_NOT_AVAILABLE, result)
     if consumer.is_resolving:
         consumer.is_resolving = False
+        consumer.resolving = consumer.may_describe = None
         result.timers.append(Cancel(TimerKey(group_id, EXPRESSIONS)))
 
 

@@ -206,6 +206,7 @@ class ConsumerGroup:
     assigning: Assigning | None = None
     is_resolving: bool = False  # the expressions are about to be resolved
     may_describe: Any = None  # events.MayDescribe of the request that asked for that
+    resolving: Any = None  # patterns.Resolving, when that has begun
     account: Any = None  # of the epoch that the group is on its way to: account.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
     departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # whom the step removes
