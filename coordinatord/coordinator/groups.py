@@ -43,7 +43,7 @@ from kafka_wire.records.offsets import OffsetCommitKey
 
 MAX_PENDING_IDS = 20_000
 """An id has up to 8,000 characters, most of which the client chooses, and is kept until its session would end: at most
-160 MB, some 12 MB with usual names. Honest clients come back with it at once.
+175 MB, some 10 MB with usual names. Honest clients come back with it at once.
 """
 
 
