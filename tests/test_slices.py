@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.net.slices import Slicer, Slices, Steps, Wait
+from coordinatord.net.slices import PAUSE, Slicer, Slices, Steps, Wait, any_of, let_go, made_of
 
 
 class Turns:
@@ -95,3 +95,26 @@ def test_a_bug_is_told(turns: Turns) -> None:
     turns.run(Slicer(turns.due.append), working(turns, lambda: 1 // 0))
     turns.turn()
     assert turns.told == ["begins", "a bug"]
+
+
+def test_long_lists_are_gone_through_with_pauses() -> None:
+    """Each pause comes after a few elements, and the result is that of going through all at once."""
+    numbers = list(range(10 * PAUSE))
+    assert paused(made_of(numbers, str)) == (10, [str(number) for number in numbers])
+    assert paused(any_of(numbers, lambda number: number == 5 * PAUSE)) == (5, True)
+    assert paused(any_of(numbers, lambda number: number < 0)) == (10, False)
+    table = dict.fromkeys(numbers)
+    assert paused(let_go(numbers, table)) == (20, None)
+    assert not numbers
+    assert not table
+
+
+def paused(steps: Steps) -> tuple[int, Any]:
+    """How often the steps pause, and what they return."""
+    count = 0
+    while True:
+        try:
+            assert next(steps) is None
+        except StopIteration as end:
+            return count, end.value
+        count += 1

@@ -12,7 +12,7 @@ from typing import Any
 from coordinatord.log.errors import LogFailed
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
-from coordinatord.net.slices import Slices, Steps
+from coordinatord.net.slices import Slices, Steps, any_of, let_go, made_of
 from coordinatord.security.authorizer import (
     CLUSTER_NAME,
     Acl,
@@ -106,22 +106,23 @@ class AclApis:
 
     def create(self, context: RequestContext, request: CreateAclsRequest) -> Any:
         """Each ACL has its own result; those that exist already are created as well, without a record."""
-        if self._authorizer is None:
-            results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.creations]
-            return CreateAclsResponse(results=results)
-        if any(_has_unknown(_acl_of(creation)) for creation in request.creations):
-            return _not_parsed(context)
-        if any(_is_for_filters(creation) for creation in request.creations):
-            return CreateAclsResponse(
-                results=[AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, None) for _ in request.creations]
-            )
-        if self._forward is not None:
-            results = [AclCreationResult(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER) for _ in request.creations]
-            return self._forward(context, request, CreateAclsResponse(results=results))
         return Slices(self._creating(context, request), is_change=True)
 
     def _creating(self, context: RequestContext, request: CreateAclsRequest) -> Steps:
-        assert self._authorizer is not None
+        def all_refused(error: ErrorCode, message: str | None) -> Steps:
+            return CreateAclsResponse(
+                results=(yield from made_of(request.creations, lambda _: AclCreationResult(error, message)))
+            )
+
+        if self._authorizer is None:
+            return (yield from all_refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
+        if (yield from any_of(request.creations, lambda creation: _has_unknown(_acl_of(creation)))):
+            return _not_parsed(context)
+        if (yield from any_of(request.creations, _is_for_filters)):
+            return (yield from all_refused(ErrorCode.UNKNOWN_SERVER_ERROR, None))
+        if self._forward is not None:
+            unreachable = yield from all_refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
+            return self._forward(context, request, unreachable)
         results: list[AclCreationResult] = []
         wanted: dict[Acl, None] = {}
         for number, creation in enumerate(request.creations):
@@ -131,12 +132,17 @@ class AclApis:
                 wanted[_acl_of(creation)] = None
             if number % CHUNK == CHUNK - 1:
                 yield None
-        new = [acl for acl in wanted if acl not in self._authorizer]
+        new: list[Acl] = []
+        for number, acl in enumerate(wanted):
+            if acl not in self._authorizer:
+                new.append(acl)
+            if number % CHUNK == CHUNK - 1:
+                yield None
+        yield from let_go(wanted)
         if len(new) > MAX_RECORDS:
+            yield from let_go(results, new)
             message = f"Cannot store more than {MAX_RECORDS} records in one request."
-            return CreateAclsResponse(
-                results=[AclCreationResult(ErrorCode.INVALID_REQUEST, message) for _ in request.creations]
-            )
+            return (yield from all_refused(ErrorCode.INVALID_REQUEST, message))
         epoch = 0
         response = CreateAclsResponse(results=results)
 
@@ -150,6 +156,7 @@ class AclApis:
             except LogFailed:
                 return failed()
             yield None
+        yield from let_go(request.creations, new)
         if not epoch:
             return response
         context.answer_at(epoch, response, failed)
@@ -159,21 +166,21 @@ class AclApis:
 
     def delete(self, context: RequestContext, request: DeleteAclsRequest) -> Any:
         """An ACL that several filters match is in the result of each."""
-        if self._authorizer is None:
-            return DeleteAclsResponse(
-                filter_results=[
-                    DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.filters
-                ]
-            )
-        if any(_has_unknown(_filter_of(asked)) for asked in request.filters):
-            return _not_parsed(context)
-        if self._forward is not None:
-            refused = [DeleteAclsFilterResult(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER) for _ in request.filters]
-            return self._forward(context, request, DeleteAclsResponse(filter_results=refused))
         return Slices(self._deleting(context, request), is_change=True)
 
     def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> Steps:
-        assert self._authorizer is not None
+        def all_refused(error: ErrorCode, message: str) -> Steps:
+            return DeleteAclsResponse(
+                filter_results=(yield from made_of(request.filters, lambda _: DeleteAclsFilterResult(error, message)))
+            )
+
+        if self._authorizer is None:
+            return (yield from all_refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
+        if (yield from any_of(request.filters, lambda asked: _has_unknown(_filter_of(asked)))):
+            return _not_parsed(context)
+        if self._forward is not None:
+            unreachable = yield from all_refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
+            return self._forward(context, request, unreachable)
         results = []
         gone: dict[bytes, None] = {}
         told = 0
@@ -182,6 +189,7 @@ class AclApis:
             if _is_unknown(wanted):
                 message = "Unknown patternFilter." if _is_unknown_pattern(wanted) else "Unknown entryFilter."
                 results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, message))
+                yield None
                 continue
             found = {}
             for each in self._authorizer.matching(wanted):
@@ -190,9 +198,10 @@ class AclApis:
                 else:
                     found[each[0]] = each[1]
             told += len(found)
-            if len(gone.keys() | found.keys()) > MAX_RECORDS or told > MAX_TOLD:
+            if len(gone) + len(found.keys() - gone.keys()) > MAX_RECORDS or told > MAX_TOLD:
                 message = f"Cannot remove more than {MAX_RECORDS} acls in a single delete operation."
                 results.append(DeleteAclsFilterResult(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+                yield None
                 continue
             gone.update(dict.fromkeys(found))
             matching = [DeleteAclsMatchingAcl(0, None, *acl) for acl in found.values()]
@@ -213,6 +222,7 @@ class AclApis:
             except LogFailed:
                 return failed()
             yield None
+        yield from let_go(request.filters)
         if not epoch:
             return response
         context.answer_at(epoch, response, failed)

@@ -26,7 +26,7 @@ from coordinatord.admission.quotas import (
 from coordinatord.log.errors import LogFailed
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
-from coordinatord.net.slices import Slices, Steps
+from coordinatord.net.slices import Slices, Steps, let_go
 from kafka_wire.api import alter_client_quotas as alter_api
 from kafka_wire.api import describe_client_quotas as describe_api
 from kafka_wire.api_key import ApiKey
@@ -45,6 +45,11 @@ CLIENT_KEYS: Final[dict[str, tuple[str, float] | None]] = {
 }
 ADDRESS_KEYS: Final[dict[str, tuple[str, float] | None]] = {CONNECTIONS: ("INT", _INT_MAX)}
 """Key -> its integral type and the largest value; None for a fraction (Kafka's QuotaConfig)."""
+
+
+MOST_PARTS = 100
+"""Parts of an entity that are looked at: a valid one has at most two."""
+TOO_MANY_PARTS = "Invalid quota entity combination"
 
 
 class _Invalid(Exception):
@@ -111,9 +116,12 @@ class QuotaApis:
         request: alter_api.AlterClientQuotasRequest,
         refused: Callable[[ErrorCode, str | None], Any],
     ) -> Steps:
-        results: dict[Entity, alter_api.EntryResult] = {}
+        results: dict[Entity | int, alter_api.EntryResult] = {}
         records: list[Any] = []
         for number, entry in enumerate(request.entries):
+            if len(entry.entity) > MOST_PARTS:
+                results[number] = alter_api.EntryResult(ErrorCode.INVALID_REQUEST, TOO_MANY_PARTS, entry.entity)
+                continue
             who = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
             try:
                 if who in results:
@@ -126,6 +134,7 @@ class QuotaApis:
                 yield None
         response = alter_api.AlterClientQuotasResponse(entries=list(results.values()))
         if request.validate_only or not records:
+            yield from let_go(results, request.entries, records)
             return response
         epoch = 0
         failure: Callable[[], Any] = lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # noqa: E731

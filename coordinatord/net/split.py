@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from coordinatord.net.limits import IN_SLICES, MAX_ANSWER_BYTES, MAX_ELEMENTS
 from coordinatord.net.received import NO_BODY
 from coordinatord.net.request import RequestContext
-from coordinatord.net.slices import Slices, Steps, Wait
+from coordinatord.net.slices import Slices, Steps, Wait, let_go
 from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import read_uvarint, write_uvarint
 from kafka_wire.registry import Codec
@@ -27,6 +27,9 @@ from kafka_wire.schema import schema_of
 
 FEW: Final = 16
 """With so many elements a request is not split."""
+
+MANY: Final = 1_000
+"""So many names are looked at between two pauses."""
 
 PART_S: Final = 0.001
 """How long a part should take: the number of its elements follows from the time of the one before."""
@@ -123,6 +126,9 @@ def _encoding(context: RequestContext, steps: Steps) -> Steps:
     if getattr(response, "error_code", 0):
         return response
     encoded = yield lambda: _encoded(codec, response)
+    for name in type(response).__slots__:
+        if type(elements := getattr(response, name)) is list:
+            yield from let_go(elements)
     return Encoded([encoded], len(encoded))
 
 
@@ -160,7 +166,7 @@ def in_parts(context: RequestContext, request: Any, split: Split, handler: Calla
 def _parts(context: RequestContext, request: Any, split: Split, handler: Callable[[Any, Any], Any]) -> Steps:
     elements = getattr(request, split.asked)
     if split.once:
-        elements = list(dict.fromkeys(elements))
+        elements = yield from _once(elements)
     frame = _Frame(context.codec, split.answered)
     pieces: list[bytes] = []
     size = count = first = epoch = 0
@@ -191,6 +197,15 @@ def _parts(context: RequestContext, request: Any, split: Split, handler: Callabl
         for index, failure in failures:
             number, pieces[index] = frame.elements_of(failure())
     return frame.around(pieces, count)
+
+
+def _once(elements: list[Any]) -> Steps:
+    """The elements without repetitions."""
+    found: dict[Any, None] = {}
+    for first in range(0, len(elements), MANY):
+        found.update(dict.fromkeys(elements[first : first + MANY]))
+        yield None
+    return list(found)
 
 
 def _is_durable(context: RequestContext, epoch: int) -> Steps:

@@ -6,18 +6,27 @@ settings under Kafka's names and change only with a restart, as `read_only` says
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import TABLE as BROKER_TABLE
 from coordinatord.config import Settings
 from coordinatord.config.kinds import Setting
-from coordinatord.net.slices import Slices, Steps
+from coordinatord.net.slices import Slices, Steps, made_of
 from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
-from coordinatord.topics.configs import Configs, Synonym, is_set, own_synonyms, row_of, text_of
+from coordinatord.topics.configs import (
+    MAX_VALUE_CHARACTERS,
+    Configs,
+    Synonym,
+    is_set,
+    own_synonyms,
+    row_of,
+    text_of,
+    too_long,
+)
 from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
 from coordinatord.topics.group_configs import GroupConfigs
 from coordinatord.topics.names import why_invalid
@@ -61,77 +70,10 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 _OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
-Failure = tuple[ErrorCode, str | None]
-"""(error, message): why a resource is rejected."""
-
-Changes = list[tuple[str, int, str | None]]
-"""(name, operation, value)"""
-
-Asked = tuple[int, str, Changes]
-"""(resource type, name, changes): what a request wants of one resource."""
-
-DONE: Failure = (ErrorCode.NONE, None)
-
 GONE = {"": ""}
 """Stands for the settings of a topic that was deleted: no topic has these."""
 
 INVALID_REQUEST = ErrorCode.INVALID_REQUEST
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class _Planned(Generic[Key, Value]):
-    """The valid changes of a request that are made in one write; `more` is how many resources get settings of their
-    own that have none. `before` is what each change was made of.
-    """
-
-    def __init__(self) -> None:
-        self.changes: dict[Key, Value] = {}
-        self.before: dict[Key, Mapping[str, str]] = {}
-        self.indexes: dict[Key, int] = {}
-        self.more = 0
-
-    def add(self, index: int, key: Key, value: Value, before: Mapping[str, str], more: int = 0) -> None:
-        """Plan the change that resource number `index` of the request wants."""
-        self.changes[key] = value
-        self.before[key] = before
-        self.indexes[key] = index
-        self.more += more
-
-    def outdated(self, now: Callable[[Key], Mapping[str, str]]) -> list[int]:
-        """Take out the changes of resources that somebody else has changed meanwhile. Returns their numbers."""
-        changed = [key for key, before in self.before.items() if now(key) != before]
-        for key in changed:
-            del self.changes[key], self.before[key]
-        return [self.indexes.pop(key) for key in changed]
-
-    def make(self, configure: Callable[[Mapping[Key, Value]], Steps], outcomes: list[Failure]) -> Steps:
-        """Make the changes. If the write fails, none is made, and that is the outcome of each."""
-        if self.changes:
-            try:
-                yield from configure(self.changes)
-            except OSError as error:
-                for index in self.indexes.values():
-                    outcomes[index] = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-
-
-class _Plan:
-    """What a request changes."""
-
-    def __init__(self, *, replace: bool) -> None:
-        self.asked: list[Asked] = []
-        self.replace = replace
-        self.counts = Counter[tuple[int, str]]()
-        self.topics = _Planned[Topic, Configs]()
-        self.groups = _Planned[str, dict[str, str]]()
-        self.outcomes: list[Failure] = []
-
-    def ask(self, kind: int, name: str, changes: Changes) -> None:
-        """The request wants these changes of a resource."""
-        self.asked.append((kind, name, changes))
-        self.counts[kind, name] += 1
-        self.outcomes.append(DONE)
 
 
 class ConfigApis:
@@ -266,9 +208,9 @@ class ConfigApis:
         return Slices(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
 
     def _alter(self, request: AlterConfigsRequest) -> Steps:
-        plan = _Plan(replace=True)
+        plan = Plan(replace=True)
         for each in request.resources:
-            changes: Changes = [(config.name, SET, config.value) for config in each.configs]
+            changes: Changes = yield from made_of(each.configs, lambda config: (config.name, SET, config.value))
             plan.ask(each.resource_type, each.resource_name, changes)
             yield None
         yield from self._change(plan, dry_run=request.validate_only)
@@ -276,6 +218,7 @@ class ConfigApis:
         for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
             responses.append(Altered(*outcome, kind, name))
             yield None
+        yield from plan.let_go(request.resources)
         return AlterConfigsResponse(0, responses)
 
     def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
@@ -283,9 +226,11 @@ class ConfigApis:
         return Slices(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
 
     def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
-        plan = _Plan(replace=False)
+        plan = Plan(replace=False)
         for each in request.resources:
-            changes: Changes = [(config.name, config.config_operation, config.value) for config in each.configs]
+            changes: Changes = yield from made_of(
+                each.configs, lambda config: (config.name, config.config_operation, config.value)
+            )
             plan.ask(each.resource_type, each.resource_name, changes)
             yield None
         yield from self._change(plan, dry_run=request.validate_only)
@@ -293,9 +238,10 @@ class ConfigApis:
         for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
             responses.append(IncrementallyAltered(*outcome, kind, name))
             yield None
+        yield from plan.let_go(request.resources)
         return IncrementalAlterConfigsResponse(0, responses)
 
-    def _change(self, plan: _Plan, *, dry_run: bool) -> Steps:
+    def _change(self, plan: Plan, *, dry_run: bool) -> Steps:
         """Check all resources, then make the changes of topics in one write and those of groups in another. There is an
         outcome for each resource; one that is refused does not stop the others, as in Kafka.
 
@@ -319,7 +265,7 @@ class ConfigApis:
             yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
             yield from plan.groups.make(self.groups.configure, plan.outcomes)
 
-    def _check(self, plan: _Plan, index: int) -> None:
+    def _check(self, plan: Plan, index: int) -> None:
         """Plan what the request wants of resource number `index`, or note why that is refused."""
         kind, name, changes = plan.asked[index]
         if plan.counts[kind, name] > 1:
@@ -337,7 +283,7 @@ class ConfigApis:
         plan.outcomes[index] = failure or DONE
 
     def _plan_topic(
-        self, plan: _Planned[Topic, Configs], index: int, name: str, changes: Changes, *, replace: bool
+        self, plan: Planned[Topic, Configs], index: int, name: str, changes: Changes, *, replace: bool
     ) -> Failure | None:
         if not name:
             return INVALID_REQUEST, "Default topic resources are not allowed."
@@ -355,7 +301,7 @@ class ConfigApis:
         return None
 
     def _plan_group(
-        self, plan: _Planned[str, dict[str, str]], index: int, group_id: str, changes: Changes, *, replace: bool
+        self, plan: Planned[str, dict[str, str]], index: int, group_id: str, changes: Changes, *, replace: bool
     ) -> Failure | None:
         if not group_id:
             return INVALID_REQUEST, "Default group resources are not allowed."
@@ -412,6 +358,8 @@ def _fixed(changes: Changes) -> Failure:
 
 
 def _malformed(changes: Changes) -> Failure | None:
+    if len(changes) > MOST_CHANGES:
+        return ErrorCode.INVALID_REQUEST, f"{len(changes)} changes of one resource, which has fewer settings."
     if len({name for name, _, _ in changes}) < len(changes):
         return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
     nulls = [name for name, operation, value in changes if value is None and operation != DELETE]
@@ -435,12 +383,14 @@ def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict
             row = row_of(name)
             if row.type is not ConfigType.LIST:
                 raise _not_a_list(operation, name)
-            items = [item for item in text_of(configs.value(name)).split(",") if item]
+            if value is not None and len(value) > MAX_VALUE_CHARACTERS:
+                raise too_long()
+            items = dict.fromkeys(item for item in text_of(configs.value(name)).split(",") if item)
             for item in (value or "").split(","):
-                if operation == APPEND and item not in items:
-                    items.append(item)
-                elif operation == SUBTRACT and item in items:
-                    items.remove(item)
+                if operation == APPEND:
+                    items[item] = None
+                else:
+                    items.pop(item, None)
             changed[name] = ",".join(items)
     return changed
 

@@ -118,6 +118,14 @@ def _typed(row: TopicConfig, text: str) -> Value:
     raise _invalid(row, text, f"Not a number of type {row.type.name}")
 
 
+def too_long() -> InvalidConfig:
+    """The value of a setting has more than MAX_VALUE_CHARACTERS."""
+    return InvalidConfig(
+        f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_CHARACTERS} "
+        "bytes."
+    )
+
+
 class Configs:
     """One topic's settings. `own` is the text of those that it sets itself. Immutable; a change creates a new one."""
 
@@ -131,10 +139,7 @@ class Configs:
         for name, text in self.own.items():
             row = row_of(name)
             if len(text) > MAX_VALUE_CHARACTERS:
-                raise InvalidConfig(
-                    "The configuration value cannot be added because it exceeds the maximum value size of "
-                    f"{MAX_VALUE_CHARACTERS} bytes."
-                )
+                raise too_long()
             self._values[name] = parse(row, text)
         self._check_together()
         self._derive()

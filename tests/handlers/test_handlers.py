@@ -86,6 +86,9 @@ def test_the_hash_without_an_absolute_value_is_partition_0() -> None:
     assert absolute(MIN_VALUE) == 0
     assert partition_for("polygenelubricants", 50) == 0
     assert partition_for("a", 50) == 47
+    longest = "g" * 32_767
+    assert partition_for(longest, 50) == absolute(string_hash(longest)) % 50
+    assert partition_for(longest + "h", 50) == partition_for(longest, 50), "no such id can be stored"
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -1,8 +1,9 @@
 """The largest requests of an API, made from its declaration.
 
 For each array of a request there is one request with as many of its elements as fit into so many bytes, and one of
-everything else. Names and ids are those of `KNOWN`, repeated, or others that nobody has: handlers do different work for
-them. So there is no list of handlers that somebody has to keep complete.
+everything else. For each string there is one request in which it is that long. Names and ids are those of `KNOWN`,
+repeated, or others that nobody has: handlers do different work for them. So there is no list of handlers that somebody
+has to keep complete.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ NUMBERS: dict[str, int] = {
 
 
 class _Maker:
-    def __init__(self, version: int, known: Known, many: Path, count: int, *, strange: bool) -> None:
+    def __init__(
+        self, version: int, known: Known, many: Path, count: int, *, strange: bool, long: tuple[Path, str] = ((), "")
+    ) -> None:
+        """`many`: the array that has `count` elements. `long`: the string that is this one."""
+        self.long, self.text = long
         self.version = version
         self.known = known
         self.many = many
@@ -69,6 +74,8 @@ class _Maker:
 
     def scalar(self, name: str, kind: str, path: Path, number: int) -> Any:
         known = self.known
+        if path == self.long:
+            return self.text
         if kind == "string":
             if self.strange:
                 return f"x{number:x}"
@@ -77,7 +84,7 @@ class _Maker:
             if "protocol_type" in name:
                 return "consumer"
             if "config" in path[-2] if len(path) > 1 else False:
-                return "retention.ms" if name == "name" else "1000"
+                return ("cleanup.policy" if self.long else "retention.ms") if name == "name" else "1000"
             return known.topics[number % len(known.topics)]
         if kind == "uuid":
             return number.to_bytes(16, "big") if self.strange else known.topic_ids[number % len(known.topic_ids)]
@@ -87,6 +94,8 @@ class _Maker:
             return True
         if kind == "float64":
             return 0.0
+        if name == "config_operation" and self.long:
+            return 2  # to append
         if name in NUMBERS:
             return NUMBERS[name]
         return number % (1 << 7) if kind == "int8" else number % (1 << 15) if self.strange else 0
@@ -104,6 +113,28 @@ def arrays_of(cls: type[Any], version: int, path: Path = ()) -> Iterator[Path]:
             inner = inner.element
         if inner.struct is not None:
             yield from arrays_of(inner.struct, version, here)
+
+
+def strings_of(cls: type[Any], version: int, path: Path = ()) -> Iterator[Path]:
+    """The paths of all strings in a message."""
+    for each in schema_of(cls).fields:
+        if version not in each.versions and version not in each.tagged:
+            continue
+        inner = each.type if each.type.element is None else each.type.element
+        if inner.struct is not None:
+            yield from strings_of(inner.struct, version, (*path, each.name))
+        elif inner.kind == "string":
+            yield (*path, each.name)
+
+
+def longest(api_key: int, version: int, known: Known, max_bytes: int) -> Iterator[tuple[str, Any]]:
+    """(which, request): each has one long string. It has as many items as it can, in case that somebody splits it."""
+    cls, _ = registry.messages(api_key)
+    size = max_bytes - 3_000 if version in schema_of(cls).flexible else (1 << 15) - 1
+    text = ",".join(f"{number:x}" for number in range(size // 6))[:size]
+    for path in strings_of(cls, version):
+        maker = _Maker(version, known, (), 1, strange=False, long=(path, text))
+        yield f"{ApiKey(api_key).title} v{version} a long {'.'.join(path)}", maker.message(cls, (), 0)
 
 
 def largest(api_key: int, version: int, known: Known, max_bytes: int) -> Iterator[tuple[str, Any]]:

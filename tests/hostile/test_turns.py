@@ -1,8 +1,9 @@
 """Each API, asked for the largest request that its limits admit, holds the event loop for some 20 ms at a time at most.
 
-The requests are made from the declarations (largest.py), so a new API or array is asked, too. Turns are measured in
-CPU time of the loop's thread; what a busy machine's caches add is not ours, so the best of some attempts counts. A
-member of a group is served between the requests and stays in it.
+The requests are made from the declarations (largest.py), so a new API, array or string is asked, too. Turns are
+measured in CPU time of the loop's thread, compared with that of known work at the same time, and the best of some
+attempts counts: how slow or busy the machine is changes nothing. A member of a group is served between the requests and
+stays in it.
 
 Apache Kafka 4.3 has a thread for each of eight requests at a time instead of turns. Beside the worst of these requests,
 CreateTopics of 3,000 topics, its neighbours' worst heartbeat takes 20 to 40 ms.
@@ -11,24 +12,28 @@ CreateTopics of 3,000 topics, its neighbours' worst heartbeat takes 20 to 40 ms.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coordinatord.config.admission import STANDARD_AUTHORIZER
 from coordinatord.net import limits, split
 from kafka_wire import registry
+from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
+from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kafka_wire.api.describe_acls import DescribeAclsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from tests.hostile.largest import Known, largest
+from tests.hostile.largest import Known, largest, longest
 from tests.hostile.stage import populate
-from tests.hostile.turns import Measured, Peer, measured
+from tests.hostile.turns import Measured, Peer, measured, slowness
 
 LONGEST_S = 0.020
-"""What is aimed at: nobody tries again who reaches it."""
-TOO_LONG_S = 0.100
-"""What fails. Turns of 25 and 46 ms were seen where Spark kept both cores busy; without slices, 170 to 1,300 ms."""
+"""Without slices there are turns of 170 to 1,300 ms."""
 ATTEMPTS = 4
 SERVED = sorted(ApiKey)
 
@@ -74,21 +79,67 @@ def test_no_request_holds_the_loop(api_key: int, stage: tuple[Measured, Known, I
     too_long = []
     version = registry.versions_of(api_key).last
     for size in sizes(api_key):
-        for which, request in largest(api_key, version, known, size):
-            took_s = []
+        requests = list(largest(api_key, version, known, size))
+        if size > limits.LARGE_CARRIER_BYTES:
+            requests += longest(api_key, version, known, size)
+        for which, request in requests:
+            told = []
             for _ in range(ATTEMPTS):
-                daemon.longest_s()
-                peer = daemon.peer()
-                peer.send(request, version)
-                peer.receive()  # nothing if it is refused
-                took_s.append(daemon.longest_s())
-                peer.close()
-                if took_s[-1] <= LONGEST_S:
+                took_s, slow = longest_turn_s(daemon, request, version)
+                told.append(f"{took_s * 1000:.1f} ms on a machine {slow:.1f} times slower")
+                if took_s <= LONGEST_S * slow:
                     break
-            if min(took_s) > TOO_LONG_S:
-                too_long.append(f"{which}, {size} bytes: {min(took_s) * 1000:.1f} ms")
+            else:
+                too_long.append(f"{which}, {size} bytes: {', '.join(told)}")
             assert innocent.is_in(), which
     assert not too_long, "\n".join(too_long)
+
+
+def longest_turn_s(daemon: Measured, request: Any, version: int) -> tuple[float, float]:
+    """The longest turn beside a request (s), and how slow the machine is."""
+    daemon.longest_s()
+    peer = daemon.peer()
+    peer.send(request, version)
+    peer.receive()  # nothing if it is refused
+    took_s = daemon.longest_s()
+    peer.close()
+    return took_s, slowness() if took_s > LONGEST_S else 1.0
+
+
+@pytest.mark.hostile
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("api_key", [ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.DESCRIBE_ACLS], ids=str)
+def test_no_request_holds_the_loop_of_an_authorizer(api_key: int, tmp_path: Path) -> None:
+    """With one there is more to do for ACLs: they are compared and stored."""
+    with measured(tmp_path, authorizer_class_name=STANDARD_AUTHORIZER, super_users=("User:ANONYMOUS",)) as daemon:
+        version = registry.versions_of(api_key).last
+        maker = {ApiKey.CREATE_ACLS: acls, ApiKey.DELETE_ACLS: filters}.get(ApiKey(api_key), all_acls)
+        daemon.peer().ask(acls(5_000), registry.versions_of(ApiKey.CREATE_ACLS).last)
+        for count in (100, 5_000, 30_000):
+            told = []
+            for _ in range(ATTEMPTS):
+                took_s, slow = longest_turn_s(daemon, maker(count), version)
+                told.append(f"{took_s * 1000:.1f} ms on a machine {slow:.1f} times slower")
+                if took_s <= LONGEST_S * slow:
+                    break
+            else:
+                pytest.fail(f"{count}: {', '.join(told)}")
+
+
+def acls(count: int) -> CreateAclsRequest:
+    """Of so many topics."""
+    return CreateAclsRequest([AclCreation(2, f"t{number}", 3, f"User:u{number}", "*", 3, 3) for number in range(count)])
+
+
+def filters(count: int) -> DeleteAclsRequest:
+    """None of them matches."""
+    return DeleteAclsRequest(
+        [DeleteAclsFilter(2, f"no-{number}", 3, f"User:u{number}", "*", 3, 3) for number in range(count)]
+    )
+
+
+def all_acls(_count: int) -> DescribeAclsRequest:
+    return DescribeAclsRequest(1, None, 1, None, None, 1, 1)
 
 
 def test_a_long_turn_is_seen(stage: tuple[Measured, Known, Innocent], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,24 @@ from kafka_wire.schema import schema_of
 from tests.shell import request_frame, response_of
 
 HOST = "127.0.0.1"
+REFERENCE_S = 0.007
+"""CPU time of `_reference` on the machine whose figures the tests have."""
 PATIENCE_S = 60.0
+
+
+def _reference() -> float:
+    """CPU time of some ordinary work in Python."""
+    began_s = time.thread_time()
+    found = {f"name-{number}": (number, [number, str(number)]) for number in range(20_000)}
+    assert sum(len(name) + each[0] for name, each in found.items())
+    return time.thread_time() - began_s
+
+
+def slowness() -> float:
+    """How many times as much CPU time as usual things take here and now, at least 1: on a slower processor, or when
+    other programs have the other half of the core and its caches.
+    """
+    return max(1.0, sorted(_reference() for _ in range(5))[2] / REFERENCE_S)
 
 
 class MeasuringSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]

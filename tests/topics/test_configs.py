@@ -238,6 +238,16 @@ def test_lists_are_added_to_and_taken_from(world: World) -> None:
         ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms"),
         ([("a", SET, "1"), ("a", SET, "2")], ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"),
         ([("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST, "Unknown operations type 4"),
+        (
+            [("cleanup.policy", APPEND, ",".join(map(str, range(10_000))))],
+            ErrorCode.INVALID_CONFIG,
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+        ),
+        (
+            [(f"no.such.{number}", SET, "1") for number in range(1_001)],
+            ErrorCode.INVALID_REQUEST,
+            "1001 changes of one resource, which has fewer settings.",
+        ),
     ],
 )
 def test_changes_that_are_refused(
