@@ -12,12 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+if TYPE_CHECKING:  # only tests move partitions
+    from coordinatord.cluster.placed import Placed
 
 OWN_PREFIX = "__"
 """Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on the same node, so a group's
 ledger records are on the group's node.
 """
+
+MOVABLE: Final = ("__consumer_offsets", "__rebalances")
+"""Topics of groups: tests move a partition of them to another node, the one of the same number in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,23 @@ class Node:
 class Nodes:
     """The nodes, by listener: a client gets the addresses that belong to the listener of its connection."""
 
-    def __init__(self, node_id: int, rack: str | None = None, *, worker: int = 0, workers: int = 1) -> None:
-        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids."""
+    def __init__(
+        self,
+        node_id: int,
+        rack: str | None = None,
+        *,
+        worker: int = 0,
+        workers: int = 1,
+        placed: Placed | None = None,
+    ) -> None:
+        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids. `placed`: what
+        tests have moved.
+        """
         self.node_id = node_id
         self.worker = worker
         self.workers = workers
         self.rack = rack
+        self.placed = placed
         self._addresses: dict[str, list[tuple[str, int]]] = {}
         self.others: Callable[[str], list[Node]] | None = None
         """Nodes of other machines, by listener: they lead nothing now, and tell clients who does."""
@@ -67,6 +85,10 @@ class Nodes:
 
     def worker_of(self, topic: str, partition: int) -> int:
         """The number of the worker that leads a partition."""
+        if self.placed is not None and topic in MOVABLE:
+            moved_to = self.placed.leader(partition)
+            if moved_to is not None:
+                return moved_to
         first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
         return (first + partition) % self.workers
 

@@ -121,8 +121,6 @@ def _test_control(settings: Settings) -> Iterator[str]:
         return
     if settings.admin is None:
         yield "test.control.enable=true needs admin.listeners, where /test/ is served: give --admin 127.0.0.1:0."
-    if settings.workers > 1:
-        yield "test.control.enable=true works with one process: give --workers 1."
     protocols = dict(settings.listener_security_protocol_map)
     is_authenticated = any(protocols.get(each.name) != "PLAINTEXT" for each in settings.endpoints)
     is_local = settings.admin is None or settings.admin.host in LOCAL

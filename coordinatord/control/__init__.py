@@ -5,6 +5,8 @@
     http.py           the commands as pages of the admin port
     groups.py         what a group looks like; rebalance, expire, kick
     moves.py          a partition of groups moves away and back, or is being loaded
+    elsewhere.py      where there are several workers: it moves to another one
+    across.py         the commands where there are several workers: each goes where it belongs
     transactions.py   what a transaction looks like; expire
     clock.py          the server's clock jumps
     requests.py       stands before the router: requests meet faults, and the last ones are remembered

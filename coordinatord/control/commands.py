@@ -10,6 +10,8 @@ from urllib.parse import quote, unquote
 from coordinatord.control.problems import ControlError
 
 ROOT: Final = "/test"
+HERE: Final = "/here"
+"""Below it, one of several workers answers for itself alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ FAULT_PARAMETERS = (
     Parameter("nth", "integer", "Hit only this one of those that match, counted from 1."),
     Parameter("every", "integer", "Hit each n-th one."),
     Parameter("probability", "number", "Hit so many of them, as the seed decides."),
+    Parameter("number", "integer", "The fault's number; without it, the next."),
 )
 
 COMMANDS: Final = (
@@ -110,7 +113,8 @@ COMMANDS: Final = (
     )),
     Command("expire", "POST", "/groups/{group}/members/{member}/expire", "End a member's session.", (GROUP, MEMBER)),
     Command("kick", "POST", "/groups/{group}/members/{member}/kick", "Remove a member.", (GROUP, MEMBER)),
-    Command("move", "POST", "/groups/{group}/move", "NOT_COORDINATOR until the coordinator is found anew.", (GROUP,)),
+    Command("move", "POST", "/groups/{group}/move", "NOT_COORDINATOR until the coordinator is found anew: with several "
+            "workers, at another one.", (GROUP,)),
     Command("begin_loading", "POST", "/groups/{group}/loading", "COORDINATOR_LOAD_IN_PROGRESS from now on.", (GROUP,)),
     Command("end_loading", "DELETE", "/groups/{group}/loading", "The coordinator is loaded.", (GROUP,)),
     Command("transactions", "GET", "/transactions", "The transactional ids."),

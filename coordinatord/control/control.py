@@ -95,8 +95,9 @@ class Control:
         return {"member_id": groups.kick(self.node, group, member)}
 
     async def move(self, group: str) -> dict[str, Any]:
-        self.moves.move(group)
+        await self.moves.move(group)
         self._watch_searches()
+        self.changes.tell()
         return {}
 
     async def begin_loading(self, group: str) -> dict[str, Any]:

@@ -131,8 +131,11 @@ class Faults:
         nth: int | None = None,
         every: int | None = None,
         probability: float | None = None,
+        number: int | None = None,
     ) -> Fault:
-        """Make a fault. Raises ControlError for names that there are not, and numbers that hit nothing."""
+        """Make a fault. Raises ControlError for names that there are not, and numbers that hit nothing. `number` is one
+        above all others; without it, the next.
+        """
         if kind not in list(Kind):
             raise unknown("fault", kind, [each.value for each in Kind])
         if api is not None and api not in API_KEYS:
@@ -143,16 +146,18 @@ class Faults:
             )
         if kind == Kind.FAIL and api is None:
             raise ControlError("fail needs an API: each has a way of its own to say an error.")
-        for name, number in (("times", times), ("nth", nth), ("every", every)):
-            if number is not None and number < 1:
-                raise ControlError(f"{name} counts from 1, so {number} hits nothing.")
+        for name, count in (("times", times), ("nth", nth), ("every", every)):
+            if count is not None and count < 1:
+                raise ControlError(f"{name} counts from 1, so {count} hits nothing.")
         if nth is not None and (times is not None or every is not None):
             raise ControlError("nth names one request, so it goes with neither times nor every.")
         if probability is not None and not 0 < probability <= 1:
             raise ControlError(f"probability is above 0 and at most 1, not {probability}.")
         if delay_ms < 0:
             raise ControlError(f"A delay of {delay_ms} ms would be in the past.")
-        self._made += 1
+        if number is not None and number <= self._made:
+            raise ControlError(f"There was a fault {number} already; the next is {self._made + 1}.")
+        self._made = self._made + 1 if number is None else number
         chance = random.Random(f"{self.seed}/{self._made}")
         code = error_named(error) if error is not None else ErrorCode.NONE
         made = Fault(

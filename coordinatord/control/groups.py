@@ -48,6 +48,7 @@ def show(node: Node, group_id: str) -> dict[str, Any]:
     ledger = node.ledger
     told: dict[str, Any] = {
         "group": group_id,
+        "node": node.nodes.node_id,
         "protocol": "",
         "state": "Dead",
         "generation": 0,

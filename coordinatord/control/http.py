@@ -6,22 +6,33 @@ import concurrent.futures
 import hmac
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coordinatord.control.commands import COMMANDS, ROOT, openapi
+from coordinatord.control.commands import COMMANDS, HERE, ROOT, openapi
 from coordinatord.control.control import Control, run_from_thread
 from coordinatord.control.problems import ControlError
+
+if TYPE_CHECKING:
+    from coordinatord.control.across import Across
 
 TIMEOUT_S = 40.0
 """The longest that a page takes: longer than the longest wait (changes.MAX_WAIT_S)."""
 
 
 class Pages:
-    """`answer` is one of the admin port's parts (observe.web). With a `token`, requests need it."""
+    """`answer` is one of the admin port's parts (observe.web). With a `token`, requests need it. `host` is the admin
+    port's.
+    """
 
-    def __init__(self, control: Control, token: str | None) -> None:
+    def __init__(self, control: Control, token: str | None, host: str = "") -> None:
         self._control = control
         self._token = token
+        self._across: Across | None = None
+        node = control.node
+        if node.part is not None and node.part.placed is not None:
+            from coordinatord.control.across import Across
+
+            self._across = Across(node.nodes, node.part.placed, host, token, self._run_here, self._count)
 
     def answer(self, method: str, path: str, query: Mapping[str, str], token: str) -> tuple[int, Any]:
         """(HTTP's status, what to answer as JSON). `path` begins with /test."""
@@ -31,19 +42,28 @@ class Pages:
         if below == "/openapi.json" and method == "GET":
             return 200, openapi("1")
         try:
-            return 200, self._run(method, below, query)
+            here = self._across is None or below.startswith(f"{HERE}/")
+            return 200, self._run(method, below.removeprefix(HERE), query, here=here)
         except ControlError as error:
             return error.status, {"error": str(error)}
         except (TimeoutError, concurrent.futures.CancelledError, RuntimeError):
             return 503, {"error": "The event loop does not answer: the daemon is stopping."}
 
-    def _run(self, method: str, below: str, query: Mapping[str, str]) -> Any:
+    def _run(self, method: str, below: str, query: Mapping[str, str], *, here: bool) -> Any:
         for command in COMMANDS:
             arguments = command.arguments(below, query) if command.method == method else None
             if arguments is not None:
-                call = partial(_call, name=command.name, arguments=arguments)
-                return run_from_thread(self._control, call, TIMEOUT_S)
+                run = self._run_here if here or self._across is None else self._across.call
+                return run(command.name, arguments)
         raise ControlError(f"There is no {method} {ROOT}{below}; {ROOT}/openapi.json says what there is.", 404)
+
+    def _run_here(self, name: str, arguments: dict[str, Any]) -> Any:
+        return run_from_thread(self._control, partial(_call, name=name, arguments=arguments), TIMEOUT_S)
+
+    def _count(self, topic: str) -> int:
+        """The number of partitions of a coordinators' topic."""
+        found = self._control.node.topics.catalogue.by_name.get(topic)
+        return 0 if found is None else len(found.partitions)
 
 
 def _call(control: Control, *, name: str, arguments: dict[str, Any]) -> Any:

@@ -2,7 +2,8 @@
 
 As in Kafka, what moves is a partition of `__consumer_offsets` with all of its groups: requests are answered
 NOT_COORDINATOR until a client has asked for the coordinator anew; then the partition is loaded from the log, and what
-was only in memory is gone. There is one node, so the coordinator that is found is this one.
+was only in memory is gone. Where there is one node, the coordinator that is found is this one; where there are several
+workers, it is another one (elsewhere.py).
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from coordinatord.control.node import Node
 from coordinatord.control.problems import not_now
 from coordinatord.group.events import Unload
 from coordinatord.runtime.partitions import ACTIVE, LOADING, UNLOADED
 from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.control.elsewhere import Elsewhere
 
 
 class Moves:
@@ -27,17 +32,33 @@ class Moves:
         self._loading: Counter[int] = Counter()
         self._away: set[int] = set()
         self._coming: set[int] = set()
+        self._elsewhere: Elsewhere | None = None
+        part = node.part
+        if part is not None and part.placed is not None:
+            from coordinatord.control.elsewhere import Elsewhere
+
+            self._elsewhere = Elsewhere(node, part.placed, part.worker, self._load)
 
     @property
     def awaits_search(self) -> bool:
         """Whether a FindCoordinator brings a partition back."""
         return bool(self._away)
 
-    def move(self, group_id: str) -> None:
-        """The group's partition is away until somebody asks where it is."""
+    async def move(self, group_id: str) -> None:
+        """The group's partition is away until somebody asks where it is; or on another worker, which has loaded it."""
+        elsewhere = self._elsewhere
+        target = None if elsewhere is None else elsewhere.target()
         partition = self._take(group_id)
         self._unload(partition, UNLOADED, ErrorCode.NOT_COORDINATOR)
-        self._away.add(partition)
+        if elsewhere is None or target is None:
+            self._away.add(partition)
+        else:
+            await elsewhere.give(partition, target)
+
+    def follow(self) -> None:
+        """Another worker has moved something."""
+        if self._elsewhere is not None:
+            self._elsewhere.follow()
 
     def begin_loading(self, group_id: str) -> None:
         """The group's partition is being loaded from now on."""

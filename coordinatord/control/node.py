@@ -8,7 +8,11 @@ from typing import Protocol
 
 from coordinatord.clocks.clock import Clock
 from coordinatord.clocks.timers import Timers
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placed import Placed
 from coordinatord.coordinator.groups import Coordinator
+from coordinatord.coordinator.ledger_writer import LedgerWriter
+from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.writer import LogWriter
 from coordinatord.net.connections import Connections
 from coordinatord.net.door import Door
@@ -17,8 +21,20 @@ from coordinatord.topics import Topics
 from coordinatord.transactions.coordinator import Transactions
 
 
+class Part(Protocol):
+    """The share of one of several workers."""
+
+    @property
+    def worker(self) -> int: ...
+
+    @property
+    def placed(self) -> Placed | None: ...
+
+
 class Node(Protocol):
-    """A daemon of one process. `now_ms` is `clock` unless the caller has passed another one, which cannot jump."""
+    """A daemon of one process, or a worker. `now_ms` is `clock` unless the caller has passed another one, which cannot
+    jump.
+    """
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -43,6 +59,18 @@ class Node(Protocol):
 
     @property
     def transactions(self) -> Transactions: ...
+
+    @property
+    def part(self) -> Part | None: ...
+
+    @property
+    def nodes(self) -> Nodes: ...
+
+    @property
+    def data(self) -> DataDirectory: ...
+
+    @property
+    def ledger_writer(self) -> LedgerWriter: ...
 
     @property
     def ledger(self) -> Ledger | None: ...

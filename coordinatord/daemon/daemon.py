@@ -124,7 +124,9 @@ class Daemon:
             from coordinatord.cluster.peers import Peers
 
             self.peers = Peers(part.peer_paths, self.loop)
-            self.nodes = Nodes(settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers)
+            self.nodes = Nodes(
+                settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers, placed=part.placed
+            )
 
     def _assemble_store(self, log_worker: Worker | None) -> None:
         """The data directory and its writer; the timers."""

@@ -45,7 +45,9 @@ def put_control(daemon: Any, guest: Guest | None) -> Control:
     if daemon.admin is not None:
         from coordinatord.control.http import Pages
 
-        daemon.admin.add_part("/test", Pages(control, daemon.settings.test_control_token).answer)
+        daemon.admin.add_part(
+            "/test", Pages(control, daemon.settings.test_control_token, daemon.settings.admin.host).answer
+        )
     return control
 
 

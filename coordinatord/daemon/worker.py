@@ -12,8 +12,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
+from coordinatord.cluster.placed import Placed
 from coordinatord.cluster.shared import Shared
 from coordinatord.log.errors import LogError
 from coordinatord.metadata.log import MetadataLog
@@ -21,6 +23,9 @@ from coordinatord.topics import Topics
 from coordinatord.topics.catalogue import Topic
 from coordinatord.topics.names import TRANSACTION_TOPIC
 from coordinatord.topics.shared_catalogue import SharedCatalogue
+
+if TYPE_CHECKING:
+    from coordinatord.control.control import Control
 
 CHANGED = b"changed"
 LISTENING = b"listening"
@@ -43,6 +48,8 @@ class Part:
     line: socket.socket
     is_recovered: bool
     """Nothing has been written since the supervisor recovered the data."""
+    placed: Placed | None = None
+    """What tests have moved; None unless they may (test.control.enable)."""
 
 
 class Line(asyncio.Protocol):
@@ -72,6 +79,7 @@ class Daemon(Protocol):
     """What the connection needs of the daemon."""
 
     metadata: MetadataLog
+    control: Control | None
 
     def request_stop(self, reason: str) -> None: ...
 
@@ -94,6 +102,8 @@ async def take_up_line(
         try:
             catalogue.refresh()
             daemon.metadata.refresh()
+            if daemon.control is not None:
+                daemon.control.moves.follow()
         except (LogError, OSError) as error:
             daemon.log_failed(error)
 
@@ -106,5 +116,7 @@ async def take_up_line(
         lambda: Line(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.line
     )
     part.shared.on_change = lambda: line.say(CHANGED)
+    if part.placed is not None:
+        part.placed.listens(part.worker, urlsplit(admin_url).port or 0)
     follow()
     line.say(LISTENING, admin_url)

@@ -160,7 +160,8 @@ class DataDirectory:
         self._put_in_order(judged)
         for found in judged.partitions:
             config, flushed_offset = config_for(found.key[0]), flushed.get(found.key, 0)
-            self._open_partition(found, config, writes.get(found.name, []), flushed_offset, bool(journals))
+            has_journal, known = bool(journals), writes.get(found.name, [])
+            self._open_partition(found, config, known, flushed_offset, has_journal, is_clean=self.was_clean)
         self.write_recovery_points()
         for name in judged.begun:  # not before the recovery points, which would demand them
             ownership.remove_begun(disk, self._file(name))
@@ -211,10 +212,12 @@ class DataDirectory:
         writes: Sequence[JournalEntry],
         flushed_offset: int,
         has_journal: bool,
+        *,
+        is_clean: bool,
     ) -> None:
         key, topic_id, directory = found.key, found.topic_id, self._file(found.name)
         opened: Opened
-        if self.was_clean:
+        if is_clean:
             opened = open_clean(
                 self.disk, self.files, directory, config.index_interval_bytes, flushed_offset=flushed_offset
             )
@@ -271,6 +274,17 @@ class DataDirectory:
         for log in created:
             self.logs[log.topic, log.partition] = log
         return created
+
+    def take(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        """Open a partition that another process has just given up (hand_over.py), or create it if it has no directory.
+        Blocks: its last segment is read.
+        """
+        found = Found((topic, partition), f"{topic}-{partition}", topic_id)
+        if checkpoint.read_topic_id(self.disk, self._file(found.name)) == topic_id:
+            self._open_partition(found, config, (), 0, False, is_clean=False)
+        else:
+            self.create(topic, [partition], topic_id, config, lazy=True)
+        return self.logs[found.key]
 
     def elsewhere(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
         """A placeholder for a partition that another process writes: it refuses appends and is not kept here."""

@@ -60,6 +60,9 @@ class Log(Protocol):
         caller has checked that the producer may write.
         """
 
+    def forget(self, partition: int) -> None:
+        """Another node has the partition now, or this one has it again."""
+
     def size_bytes(self, partition: int) -> int:
         """The number of bytes to read."""
 

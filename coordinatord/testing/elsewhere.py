@@ -70,6 +70,7 @@ class ElsewhereLink:
         told: dict[str, Any] = {
             "version": 0,
             "group": group_id,
+            "node": self._wire.coordinator_id(group_id),
             "protocol": "",
             "state": "Dead",
             "generation": 0,

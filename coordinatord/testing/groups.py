@@ -47,6 +47,11 @@ class Group:
         return self.view.assignment
 
     @property
+    def node(self) -> int:
+        """The id of the node that coordinates it."""
+        return self.view.node
+
+    @property
     def rebalances(self) -> tuple[Rebalance, ...]:
         """The last hundred rebalances, the latest last; of a group of the consumer protocol, its epochs."""
         self._link.call("groups")  # another broker has no ledger

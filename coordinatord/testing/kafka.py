@@ -234,7 +234,7 @@ class Kafka:
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """What a group has committed: the offset that it reads next, by partition."""
         self._used_groups[group_id] = None
-        return self._wire.committed(group_id, None if self.is_elsewhere else self._server.own_address)
+        return self._wire.committed(group_id, None if self._server.has_several_nodes else self._server.own_address)
 
     def lag(self, group_id: str) -> dict[TopicPartition, int]:
         """How many records a group has not committed, of the partitions that it has committed or been assigned."""

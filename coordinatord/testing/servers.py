@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from coordinatord.daemon.daemon import Daemon
 
 START_TIMEOUT_S = 30.0
+START_ATTEMPTS = 3
 STOP_TIMEOUT_S = 10.0
 LOOK_S = 0.005
 """How often it is looked whether a process has written its ready file."""
@@ -39,6 +42,11 @@ SHOWN_CHARACTERS = 10_000
 
 class Server(Protocol):
     """A server that a test uses."""
+
+    @property
+    def has_several_nodes(self) -> bool:
+        """Whether a group's coordinator may be at another address than this."""
+        ...
 
     @property
     def address(self) -> tuple[str, int]:
@@ -89,7 +97,7 @@ class InThread:
         self._settings = settings_of(placed, in_memory=data_dir is None)
         self._made_dir: str | None = None
         if self._settings.workers > 1:
-            raise KafkaError("A server in a thread is one process: leave `workers` out.")
+            raise KafkaError('A server in a thread is one process: `workers` needs Kafka("process", …).')
         self._disk = SimulatedDisk() if data_dir is None else None
         self._guest = Guest(self._disk, Faults(seed))
         self._daemon: Daemon | None = None
@@ -97,6 +105,7 @@ class InThread:
         self._crashes = False
         self._failed: BaseException | None = None
         self.link: Link = ThreadLink(self._control)
+        self.has_several_nodes = False
         self.address = (HOST, 0)
         self.own_address = (HOST, 0)
 
@@ -198,7 +207,9 @@ class InThread:
 
 
 class InProcess:
-    """`coordinatord serve` as a process of its own, controlled over HTTP. Its data is on disk."""
+    """`coordinatord serve` as a process of its own, or with `workers` as several, controlled over HTTP. Its data is on
+    disk.
+    """
 
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
         self._settings = settings_of(own, in_memory=False)  # a mistake is told here, not in a log
@@ -212,8 +223,10 @@ class InProcess:
         self._data_dir = data_dir or self._directory / "data"
         self._seed = seed
         self._process: subprocess.Popen[bytes] | None = None
+        self._ports = (0, 0)
         self._admin = (HOST, 0, "")
         self.link: Link = HttpLink(lambda: self._admin)
+        self.has_several_nodes = self._settings.workers > 1
         self.address = (HOST, 0)
         self.own_address = (HOST, 0)
 
@@ -224,11 +237,27 @@ class InProcess:
 
     def start(self) -> None:
         """Returns when clients can connect."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            if self.has_several_nodes and not self.address[1]:
+                # Workers have consecutive ports, which one that is started again has again.
+                workers = self._settings.workers
+                first = free_ports(2 * workers)
+                self._ports = first, first + workers
+            try:
+                return self._start()
+            except KafkaError as error:
+                # Another program may have taken a port in between.
+                if self.address[1] or "in use" not in str(error) or attempt == START_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _start(self) -> None:
         ready = self._directory / "ready.json"
         settings = {**TEST_SETTINGS, **self._own, "test.control.enable": "true", "test.control.seed": str(self._seed)}
         if "listeners" not in self._own:
-            settings["listeners"] = f"{HOST}:{self.address[1]}"
-        command = [sys.executable, "-m", "coordinatord", "serve", "--ready-file", str(ready), "--admin", f"{HOST}:0"]
+            settings["listeners"] = f"{HOST}:{self._ports[0]}"
+        command = [sys.executable, "-m", "coordinatord", "serve", "--ready-file", str(ready)]
+        command += ["--admin", f"{HOST}:{self._ports[1]}"]
         command += ["--data-dir", str(self._data_dir), "--log-format", "json"]
         command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         with (self._directory / "log").open("ab") as log:
@@ -238,8 +267,10 @@ class InProcess:
         found = [(host, int(port)) for host, _colon, port in addresses]
         self.address = found[0]
         self.own_address = found[own_listener_of(self._settings)]
-        admin = urlsplit(told["admin"][0])
-        self._admin = (admin.hostname or HOST, admin.port or 0, self._own.get("test.control.token", ""))
+        if not self._ports[0]:
+            self._ports = self.address[1], 0
+        admin_url = urlsplit(told["admin"][0])
+        self._admin = (admin_url.hostname or HOST, admin_url.port or 0, self._own.get("test.control.token", ""))
 
     def stop(self) -> None:
         """SIGTERM; the directory is removed."""
@@ -263,13 +294,35 @@ class InProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(number)
+        if number == signal.SIGKILL:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)  # its workers, too
+        else:
+            process.send_signal(number)
         try:
             process.wait(STOP_TIMEOUT_S)
+            if self.has_several_nodes and number == signal.SIGKILL:
+                self._until_unlocked()
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(STOP_TIMEOUT_S)
             raise KafkaError(f"The coordinator has not stopped within {STOP_TIMEOUT_S:g} s:\n{self.log()}") from None
+
+    def _until_unlocked(self) -> None:
+        """Workers that were killed hold the lock of the data until they are gone."""
+        from coordinatord.log.checkpoint import LOCK
+        from coordinatord.log.disk import OsDisk
+
+        ends_s = time.monotonic() + STOP_TIMEOUT_S
+        while time.monotonic() < ends_s:
+            try:
+                OsDisk().lock(f"{self._data_dir}/{LOCK}", str(os.getpid())).release()
+            except BlockingIOError:
+                time.sleep(LOOK_S)
+            except OSError:
+                return  # there is no such directory: it has not got that far
+            else:
+                return
 
     def _wait_for(self, ready: Path) -> dict[str, Any]:
         process = self._process
@@ -293,6 +346,7 @@ class Elsewhere:
         from coordinatord.testing.elsewhere import ElsewhereLink
 
         self.address = self.own_address = (host, port)
+        self.has_several_nodes = True
         self.link: Link = ElsewhereLink(lambda: self.address)
 
     @property
@@ -323,6 +377,19 @@ def security_dir_of(settings: Settings) -> Path:
     if material is None:
         raise KafkaError('There are no users: give settings={"listeners": "SASL_SSL://127.0.0.1:0", "test.users": …}.')
     return material.folder
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens at."""
+    for _ in range(100):
+        with contextlib.ExitStack() as bound, contextlib.suppress(OSError, OverflowError):
+            first = bound.enter_context(socket.socket())
+            first.bind((HOST, 0))
+            port: int = first.getsockname()[1]
+            for number in range(1, count):
+                bound.enter_context(socket.socket()).bind((HOST, port + number))
+            return port
+    raise KafkaError(f"There are no {count} free ports in a row.")
 
 
 def server_for(where: str, own: Mapping[str, object], seed: int, data_dir: Path | None) -> Server:

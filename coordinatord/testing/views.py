@@ -83,7 +83,7 @@ class Rebalance:
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group at one moment. `protocol` is classic or consumer, "" if there is no such group: its `state` is Dead.
-    `generation` is a consumer group's epoch. `rebalances` begin with the oldest.
+    `generation` is a consumer group's epoch. `rebalances` begin with the oldest. `node` is the id of its coordinator.
     """
 
     group_id: str
@@ -93,6 +93,7 @@ class GroupView:
     members: tuple[MemberView, ...]
     rebalances: tuple[Rebalance, ...] = ()
     waits_for: tuple[str, ...] = ()
+    node: int = -1
     version: int = field(default=0, repr=False)
 
     @classmethod
@@ -116,6 +117,7 @@ class GroupView:
             members,
             tuple(map(Rebalance.of, told["rebalances"])),
             tuple(each for each in under_way.get("waits_for", ()) if each),
+            told["node"],
             told["version"],
         )
 

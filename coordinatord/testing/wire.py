@@ -267,14 +267,21 @@ class Wire:
 
     def coordinator(self, name: str, key_type: int = 0) -> tuple[str, int]:
         """The address of the coordinator of a group, or of a transactional id (1)."""
+        found = self._coordinator(name, key_type)
+        return found.host, found.port
 
-        def look() -> tuple[str, int]:
+    def coordinator_id(self, group_id: str) -> int:
+        """The node id of the coordinator of a group."""
+        node_id: int = self._coordinator(group_id, 0).node_id
+        return node_id
+
+    def _coordinator(self, name: str, key_type: int) -> Any:
+        def look() -> Any:
             (found,) = self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])).coordinators
             check(found.error_code, f"the coordinator of {name}")
-            return found.host, found.port
+            return found
 
-        address: tuple[str, int] = self.patiently(look)
-        return address
+        return self.patiently(look)
 
     def committed(self, group_id: str, to: tuple[str, int] | None) -> dict[TopicPartition, int]:
         """The committed offsets of a group. `to`: its coordinator, if it is known."""

@@ -305,6 +305,18 @@ class Catalogue:
 
     # In memory
 
+    def led_anew(self, name: str, index: int, open_log: Callable[[Topic], PartitionLog]) -> None:
+        """Another node leads a partition than before. `open_log`, called where this one does, takes its log over."""
+        topic = self.by_name.get(name)
+        if topic is None or index >= len(topic.partitions):
+            return
+        before, is_here = topic.partitions[index], self._nodes.owns(name, index)
+        log = open_log(topic) if is_here else self._data.elsewhere(name, index, topic.topic_id)
+        leader_id = self._nodes.leader_of(name, index)
+        topic.partitions[index] = Partition(topic.topic_id, log, topic.configs, self._disk, leader_id, is_here=is_here)
+        before.is_here = False
+        before.wake()  # whoever waits there for records looks for the leader
+
     def _remove(self, topic: Topic) -> list[PartitionLog]:
         """Remove a topic; returns its logs, which the caller removes."""
         name = topic.name

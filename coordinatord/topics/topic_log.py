@@ -37,6 +37,10 @@ class TopicLog:
             log = self._logs[partition] = self._partition(partition).log
         return self._writer.append_records(log, records, now_ms)
 
+    def forget(self, partition: int) -> None:
+        """The partition has another log now, or another node."""
+        self._logs.pop(partition, None)
+
     def size_bytes(self, partition: int) -> int:
         """Number of bytes to read."""
         return self._partition(partition).log.visible_bytes

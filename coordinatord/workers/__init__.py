@@ -27,5 +27,9 @@ groups' members continue in their generation.
 each other the same requests as Kafka's brokers: AddPartitionsToTxn (is the partition part of the transaction?) and
 WriteTxnMarkers, over a Unix socket of each worker, and retry until they succeed.
 
+**Moves.** A test may move the coordinator of a group to another worker (control/elsewhere.py, `test.control.enable`):
+one partition of `__consumer_offsets`, and with it that of `__rebalances`, goes from one process to another while both
+run (log/hand_over.py). Without such tests every partition stays where its number puts it.
+
 Limits (max.connections, max.groups and the like) apply per worker.
 """

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.placed import Placed
 from coordinatord.cluster.shared import Shared
 from coordinatord.config import Listener, Settings
 from coordinatord.daemon.worker import CHANGED, LISTENING, Part
@@ -36,6 +37,7 @@ from coordinatord.observe.logger import get_logger
 from coordinatord.observe.recovery import tell_of_recovery
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue
+from coordinatord.topics.names import OFFSETS_TOPIC
 from coordinatord.workers.rendezvous import Rendezvous
 
 STEADY_S = 10.0
@@ -116,6 +118,8 @@ class Supervisor:
         catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
         self.shared.begin(catalogue.change)
+        offsets = len(catalogue.by_name[OFFSETS_TOPIC].partitions)
+        self.placed = Placed(self.shared, offsets) if settings.test_control_enable else None
         shares.hand_out(self.data.disk, self.data.path, count, Nodes(settings.node_id, workers=count).worker_of)
         self.data.files.close()
         bound_to = [self._bind(number) for number in range(count)]
@@ -208,6 +212,7 @@ class Supervisor:
             self.shared,
             theirs,
             is_recovered,
+            self.placed,
         )
         # Until the child installs its own handlers, a signal to it would be taken for a signal to us.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -265,6 +270,8 @@ class Supervisor:
             worker.line.close()
             worker.line = None
         self.shared.follow(worker.number, 0)
+        if self.placed is not None:
+            self.placed.listens(worker.number, 0)
         if self._stopping:
             return
         if code == CANNOT_START:

@@ -138,7 +138,7 @@ def test_a_fault_that_never_fires_fails_the_test(run: object) -> None:
         ("'orders'", "@pytest.mark.kafka takes topics, settings, seed, not arguments without a name."),
         ("settings={'group.maxsize': 1}", "*no setting 'group.maxsize' (settings=). Did you mean group.max.size?"),
         ("settings={'group.max.size': 0}", "*group.max.size must be at least 1, not 0 (settings=)."),
-        ("settings={'workers': 2}", "A server in a thread is one process: leave `workers` out."),
+        ("settings={'workers': 2}", 'A server in a thread is one process: `workers` needs Kafka("process", …).'),
     ],
 )
 def test_mistakes_get_a_sentence(run: object, marker: str, sentence: str) -> None:
