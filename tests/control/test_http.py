@@ -129,6 +129,11 @@ def test_a_daemon_that_is_not_told_to_has_no_such_pages(tmp_path: Path) -> None:
         ({}, "test.control.enable=true needs admin.listeners"),
         ({"admin.listeners": "0.0.0.0:1"}, "or other machines do what they like: give test.control.token, too."),
         ({"admin.listeners": ":1"}, "or other machines do what they like: give test.control.token, too."),
+        (
+            {"admin.listeners": "127.0.0.1:1", "listeners": "SASL_PLAINTEXT://127.0.0.1:0"},
+            "do what the listeners ask a password for, or other machines do what they like: give test.control.token",
+        ),
+        ({"admin.listeners": "127.0.0.1:1", "listeners": "SSL://127.0.0.1:0"}, "give test.control.token, too."),
     ],
 )
 def test_it_is_refused_where_others_could_reach_it(settings: dict[str, str], sentence: str) -> None:

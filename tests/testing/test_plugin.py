@@ -114,6 +114,24 @@ def test_a_test_that_leaves_members_behind_is_warned(run: object) -> None:
     assert "INFO" not in result.stdout.str()
 
 
+def test_a_test_that_leaves_a_transaction_open_is_warned(run: object) -> None:
+    result = run(  # type: ignore[operator]
+        """
+        import pytest
+        from tests.control.test_verbs import begin_transaction
+        from tests.control.world import TOPIC, Client
+
+        @pytest.mark.kafka(topics={TOPIC: 1})
+        def test_it(kafka):
+            begin_transaction(Client(kafka, "p"), "t1")
+        """,
+        "-W",
+        "always::coordinatord.testing.KafkaLeftovers",
+    )
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*KafkaLeftovers: test_it: transactional id t1 has an open transaction: commit or*"])
+
+
 def test_the_log_is_shown_always_if_wanted(run: object) -> None:
     result = run(FAILING % "client", "--kafka-log=always", "-rP")  # type: ignore[operator]
     result.stdout.fnmatch_lines(["*INFO*group transition group='g'*"])
