@@ -52,7 +52,7 @@ class Elsewhere:
             if found is not None:
                 found.is_here = False  # no marker is written there any more
         durable: asyncio.Future[None] = node.loop.create_future()
-        node.writer.hold(node.writer.epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))
+        node.writer.hold(node.writer.last_epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))
         await durable
         logs = [log for topic in MOVABLE if (log := node.data.get(topic, partition)) is not None]
         give_up(node.data, node.writer, logs)

@@ -122,7 +122,7 @@ class Moves:
         """Once all that was written is durable, and so can be read."""
         coordinator, writer = self._node.coordinator, self._node.writer
         durable: asyncio.Future[None] = self._node.loop.create_future()
-        writer.hold(writer.epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))
+        writer.hold(writer.last_epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))
         await durable
         for _ in coordinator.load(partition, coordinator.log.read(partition)):
             await asyncio.sleep(0)
