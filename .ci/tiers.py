@@ -108,7 +108,7 @@ TIERS = (
     Tier(
         "spark",
         "the pipeline on Spark",
-        [f"{PYTEST} -m spark --timeout 900"],
+        [f"{PYTEST} -m 'spark{{gate}}' --timeout 900"],
         needs=["packages", "downloads"],
     ),
     Tier(

@@ -61,6 +61,7 @@ def run(**given: Any) -> None:
     try:
         from coordinatord.pipeline.run.before import check_run
         from coordinatord.pipeline.run.delta import delta_settings
+        from coordinatord.pipeline.run.publish import Place, Published
         from coordinatord.pipeline.run.update import run as run_pipeline
         from coordinatord.pipeline.source.frames import start_spark
         from coordinatord.pipeline.source.segments import SourceError
@@ -81,7 +82,14 @@ def run(**given: Any) -> None:
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")
             if not given["follow"]:
+                published = None
+                if given["work"] is not None:
+                    progress.stage(f"looking at {given['out']}")
+                    published = Published(Place(spark, given["out"]), job.out)
                 summary = run_pipeline(spark, job, now_ms=int(time.time() * 1000), progress=progress)
+                if published is not None:
+                    progress.stage(f"copying the tables to {given['out']}")
+                    published.update()
         if given["follow"]:
             _follow(spark, job, given)
             return
@@ -90,7 +98,7 @@ def run(**given: Any) -> None:
     count = len(summary.rows)
     click.echo(
         f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "
-        f"{count} table{'' if count == 1 else 's'} in {job.out / 'tables'}"
+        f"{count} table{'' if count == 1 else 's'} in {str(given['out']).rstrip('/')}/tables"
     )
     if job.format != "delta" and "group_status" in summary.rows:
         for line in _who_needs_somebody(job.out):

@@ -39,6 +39,15 @@ class OutDirectory(click.Path):
         return super().convert(value, param, context)
 
 
+class OutPlace(OutDirectory):
+    """Of `run`: a URL is another file system's, as text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*)://[^/]", str(value))
+        is_url = scheme is not None and scheme[1].lower() != "file"
+        return str(value) if is_url else super().convert(value, param, context)
+
+
 SOURCE_OPTIONS = (
     click.option("--source", "sources", multiple=True, metavar="DIR", help="A broker's log directory."),
     click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
@@ -65,7 +74,15 @@ SOURCE_OPTIONS = (
 
 JOB_OPTIONS = (
     *SOURCE_OPTIONS,
-    click.option("--out", required=True, type=OutDirectory(), help="Where the tables go: a directory of this machine."),
+    click.option(
+        "--out", required=True, type=OutPlace(), help="Where the tables go: a directory, or s3a://… with --work."
+    ),
+    click.option(
+        "--work",
+        type=OutDirectory(),
+        metavar="DIR",
+        help="With --out on another file system: where records and tables are kept, to be copied from.",
+    ),
     click.option("--groups", callback=utf8, help="Only these groups: names separated by commas, * and ? allowed."),
     click.option("--topics", callback=utf8, help="Only commits for these topics."),
     click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
@@ -242,7 +259,25 @@ def job_of(given: dict[str, Any]) -> Any:
             "--broker-option, --broker-config and --command-config need a broker: give --bootstrap or "
             "--end-offsets HOST:PORT"
         )
-    return Job(source, given["out"], ends, broker_settings(broker), options, given["tables"], given["form"])
+    return Job(source, _work(given), ends, broker_settings(broker), options, given["tables"], given["form"])
+
+
+def _work(given: dict[str, Any]) -> Path:
+    """The directory that the run works in. SourceError."""
+    from coordinatord.pipeline.source.segments import SourceError
+
+    out, work = given["out"], given["work"]
+    if isinstance(out, Path):
+        if work is not None:
+            raise SourceError("--work is for an --out on another file system, such as s3a://…")
+        return out
+    if work is None:
+        raise SourceError(
+            f"--out {out} needs --work DIR: a run works in a directory, from which its tables are then copied to {out}"
+        )
+    if given["follow"] or given["form"] == "delta":
+        raise SourceError(f"--{'follow' if given['follow'] else 'format delta'} needs a directory as --out")
+    return Path(work)
 
 
 def broker_of(given: dict[str, Any]) -> dict[str, str]:

@@ -5,6 +5,7 @@ follow.py     the same as the log grows: `--follow`
 at.py         a group's committed offsets and its partitions' owners at a moment
 ingest.py     a run's input, as one stream that is stored batch by batch
 merging.py    merges the files of many micro-batches
+publish.py    copies the tables to another file system: --out s3a://…
 state.py      OUT/state.json: what the tables contain, and their version
 events.py     changes, reported live: the shell around analysis/changes.py
 delta.py      Delta tables, if Delta's package is installed
