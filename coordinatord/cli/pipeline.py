@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,11 @@ def run(**given: Any) -> None:
         extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
             amount = check_run(job, progress)
-            if amount.is_small and not given["follow"]:
-                extra |= FEW_RECORDS
-            if amount.is_tiny and not given["follow"]:
-                os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
+            if not given["follow"]:
+                job = replace(job, is_small=amount.is_small)
+                extra |= FEW_RECORDS if amount.is_small else {}
+                if amount.is_tiny:
+                    os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")

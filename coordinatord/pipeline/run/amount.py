@@ -1,12 +1,13 @@
-"""How much a log has: Spark prepares less for a small one."""
+"""How much a log has: what is small is read and written in fewer and simpler queries."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
+from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.source.broker import BrokerTail
-from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.options import Options, read_options
 from coordinatord.pipeline.source.segments import SourceError, find_logs
 
 SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
@@ -29,6 +30,12 @@ class Amount:
     def is_tiny(self) -> bool:
         """Whether plain Python decodes it sooner than numba is loaded."""
         return self.bytes <= TINY_BYTES and self.offsets <= TINY_OFFSETS
+
+
+def amount_of(job: Job) -> Amount:
+    """How much a job has to read, at most. SourceError."""
+    options = read_options(job.source.options)
+    return in_directories(options) if options.bootstrap is None else of_broker(options)
 
 
 def of_broker(options: Options) -> Amount:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -44,6 +48,8 @@ class Job:
     options: TableOptions = field(default_factory=TableOptions)
     tables: tuple[str, ...] = ()
     format: str = "parquet"
+    is_small: bool | None = None
+    """The log has few records: what is stored passes through this process, in one query each. None: by its size."""
 
     @property
     def log_directories(self) -> tuple[str, ...]:
@@ -71,6 +77,52 @@ def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
     finally:
         rows.unpersist()
     return counts
+
+
+def keep_small(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
+    """As `keep`, of few records: in one query, whose rows this process writes."""
+    of_groups = [F.col(f"{kind}.group_id") for kind in FACTS if "group_id" in KINDS[kind].schema.names]
+    table = rows.withColumn("bucket", F.coalesce(bucket_of(F.coalesce(*of_groups)), F.lit(0))).toArrow()
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(table.column("kind")).to_pylist()}
+    for kind in FACTS:
+        directory = out / "facts" / kind / f"batch={batch:09d}"
+        shutil.rmtree(directory, ignore_errors=True)  # left by the first attempt of a repeated batch
+        if kind in counts:
+            of_kind = table.filter(pc.equal(table.column("kind"), kind))
+            place = [name for name in KINDS[kind].schema.names if name in rows.columns]
+            facts = of_kind.select(place)
+            inner = of_kind.column(kind).combine_chunks()
+            for field_, column in zip(inner.type, inner.flatten(), strict=True):
+                facts = facts.append_column(field_.name, column)
+            put(write_buckets(facts, of_kind.column("bucket"), staging(directory)), directory)
+    if counts.pop(ENDS, 0):
+        samples = pc.drop_null(table.column(ENDS)).combine_chunks()
+        directory = out / "end_offsets" / f"{batch:09d}"
+        staged = directory.with_name(f"_{directory.name}")
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir(parents=True)
+        parquet.write_table(
+            pa.Table.from_arrays(samples.flatten(), names=[each.name for each in samples.type]), staged / _part()
+        )
+        shutil.rmtree(directory, ignore_errors=True)
+        os.replace(staged, directory)
+    return counts
+
+
+def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> Path:
+    """Write rows as Spark does when it partitions by `bucket`. Returns the directory."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    for bucket in pc.unique(buckets).to_pylist():
+        part = directory / f"bucket={bucket}"
+        part.mkdir()
+        parquet.write_table(rows.filter(pc.equal(buckets, bucket)), part / _part())
+    return directory
+
+
+def _part() -> str:
+    """The name of a file that this process writes, in the place of Spark's, and like theirs: never used twice."""
+    return f"part-{uuid.uuid4()}.snappy.parquet"
 
 
 def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:

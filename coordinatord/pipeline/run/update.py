@@ -22,7 +22,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,18 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
 from coordinatord.pipeline.run.alone import alone
+from coordinatord.pipeline.run.amount import amount_of
 from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.run.ingest import (
     Job,
     keep,
+    keep_small,
     merge_ends,
     put,
     source_error_of,
     staging,
     stream,
+    write_buckets,
 )
 from coordinatord.pipeline.run.merging import merge
 from coordinatord.pipeline.run.progress import Progress
@@ -53,8 +56,15 @@ from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.topic_names import keep_names, names_from_broker, names_in_directories
 from coordinatord.pipeline.tables import TABLES
 from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
+from coordinatord.pipeline.tables.lag import LAG_HISTORY
 
 PROGRESS_S = 0.25
+IS_SLOW = "Python worker failed to connect back"
+"""What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
+setting changes that. Another one goes on where it ended."""
+ATTEMPTS = 3
+OF_TIME = LAG_HISTORY.name
+"""The table that a small log can make large: it has a row for each minute."""
 LEDGER_STEP = 32 << 20
 """Characters of the ledger's records that are processed at once."""
 
@@ -84,6 +94,8 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
     job.out.mkdir(parents=True, exist_ok=True)
     with alone(job.out):
         check_state(job)
+        if job.is_small is None:
+            job = replace(job, is_small=amount_of(job).is_small)
         progress.stage("reading the log")
         _ingest(spark, job, summary, now_ms, progress)
         refresh(spark, job, summary, now_ms, progress)
@@ -93,24 +105,28 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
 
 def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
     def write(rows: DataFrame, batch: int) -> None:
-        summary.count(keep(rows, batch, job.out))
+        summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
 
-    query = (
-        stream(spark, job, now_ms)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(job.out / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        while not query.awaitTermination(PROGRESS_S):
+    for attempt in range(1, ATTEMPTS + 1):
+        query = (
+            stream(spark, job, now_ms)
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(job.out / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            while not query.awaitTermination(PROGRESS_S):
+                progress.read(query.lastProgress)
             progress.read(query.lastProgress)
-        progress.read(query.lastProgress)
-    except StreamingQueryException as error:
-        sentence = source_error_of(error)
-        if sentence is None:
-            raise
-        raise sentence from None
+        except StreamingQueryException as error:
+            if IS_SLOW in str(error) and attempt < ATTEMPTS:
+                continue
+            sentence = source_error_of(error)
+            if sentence is None:
+                raise
+            raise sentence from None
+        return
 
 
 def refresh(
@@ -138,10 +154,11 @@ def refresh(
             options=job.options,
             log_directories=job.log_directories,
             buckets=buckets,
+            wanted=names,
         )
 
-    everything, something = inputs(None), inputs(changed)
     names = job.tables or tuple(TABLES)
+    everything, something = inputs(None), inputs(changed)
     try:
         for number, name in enumerate(names):
             progress.stage(f"making the table {name}", number, len(names))
@@ -245,7 +262,11 @@ def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) ->
         rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
         return
     staged = path.with_name(f"_{path.name}")
-    rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    if job.is_small and path.name != OF_TIME:
+        table = rows.toArrow()
+        write_buckets(table.drop_columns(["bucket"]), table.column("bucket"), staged)
+    else:
+        rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
     path.mkdir(parents=True, exist_ok=True)
     for bucket in buckets:
         old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"

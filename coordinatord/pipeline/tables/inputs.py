@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -69,7 +69,7 @@ class TableOptions:
 
 
 class Inputs:
-    """The input of one run. `buckets` are those to rebuild; None for all."""
+    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Inputs:
         options: TableOptions,
         log_directories: tuple[str, ...] = (),
         buckets: tuple[int, ...] | None = None,
+        wanted: Collection[str] | None = None,
     ) -> None:
         self.spark = spark
         self.out = out
@@ -88,6 +89,7 @@ class Inputs:
         self.options = options
         self.log_directories = log_directories
         self.buckets = buckets
+        self._wanted = wanted
         self._tables = tables
         self._built: dict[str, DataFrame] = {}
 
@@ -242,6 +244,10 @@ class Inputs:
             # A directory gives its whole history each time: the last look's is enough.
             F.concat(F.max_by("points", "sampled_ms"), F.collect_list(sample)).alias("points"),
         )
+
+    def wants(self, tables: frozenset[str]) -> bool:
+        """Whether any of these tables is to be made."""
+        return self._wanted is None or not tables.isdisjoint(self._wanted)
 
     def table(self, name: str) -> DataFrame:
         """Another table, of the same buckets."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -124,6 +125,11 @@ BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
 Rows = Iterator[tuple[Any, ...]]
 PerGroup = Callable[[str, list[Commit], Partition, Members], Rows]
 
+HISTORY_ARRAYS = ("_at_ms", "_committed_offset", "_lag")
+"""A partition's rows of lag_history, column by column, beside its row of lag and status."""
+OF_HISTORY = frozenset({"lag_history", "slo"})
+"""The tables that are made of them."""
+
 
 def _partition(topic: str, number: int, endings: pd.DataFrame) -> Partition:
     if not len(endings):
@@ -133,12 +139,13 @@ def _partition(topic: str, number: int, endings: pd.DataFrame) -> Partition:
     return Partition.of(topic, number, ends, [Point(int(p["offset"]), int(p["time_ms"])) for p in row["points"]])
 
 
-def per_partition(inputs: Inputs, columns: tuple[Column, ...], told: PerGroup) -> DataFrame:
+def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
     """The rows that `told(group, commits, partition, members)` returns for each group with an offset in a partition, or
-    with a member to which it is assigned: then there are no commits.
+    with a member to which it is assigned: then there are no commits. BOTH_COLUMNS and HISTORY_ARRAYS.
     """
-    ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-    names = [column.name for column in columns]
+    types = {column.name: column.type for column in BOTH_COLUMNS} | dict.fromkeys(HISTORY_ARRAYS, "array<bigint>")
+    ddl = ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
+    names = list(types)
 
     def apply(commits: pd.DataFrame, endings: pd.DataFrame) -> pd.DataFrame:
         rows: list[tuple[Any, ...]] = []
@@ -182,37 +189,43 @@ def _members(rows: pd.DataFrame) -> Members:
 def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
     """A group's commits for a partition since its last tombstone, in the order of the log."""
     rows = rows.sort_values("log_offset")
-    commits: list[Commit] = []
-    for offset, committed_ms in zip(rows["committed_offset"].tolist(), rows["effective_ms"].tolist(), strict=True):
-        if offset == NONE:
-            commits.clear()
-        else:
-            commits.append(Commit(offset, committed_ms, None))
-    return commits
+    tombstones = np.flatnonzero(rows["committed_offset"].to_numpy() == NONE)
+    kept = rows.iloc[tombstones[-1] + 1 :] if len(tombstones) else rows
+    both = zip(kept["committed_offset"].tolist(), kept["effective_ms"].tolist(), strict=True)
+    return [Commit(offset, committed_ms, None) for offset, committed_ms in both]
 
 
-def _now(inputs: Inputs) -> DataFrame:
+def _one_pass(inputs: Inputs) -> DataFrame:
     now_ms, rules, directories = inputs.now_ms, inputs.options.rules, inputs.log_directories
+    step_ms = inputs.options.history_step_ms if inputs.wants(OF_HISTORY) else None
 
     def time_of(topic: str, partition: int, offset: int) -> int | None:
         times = (record_time(path, topic, partition, offset) for path in directories)
         return next((time_ms for time_ms in times if time_ms is not None), None)
 
     def told(group_id: str, commits: list[Commit], partition: Partition, members: Members) -> Rows:
-        trail = Trail(rules.window_ms, commits)
-        yield standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
+        trail = Trail(rules.window_ms)
+        trail.add_all(commits)
+        row = standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
+        past = list(zip(*history(commits, partition.points, step_ms), strict=True)) if step_ms is not None else []
+        yield (*row, *(map(list, past) if past else ([], [], [])))
 
-    return inputs.once("lag and status", lambda: per_partition(inputs, BOTH_COLUMNS, told))
+    return inputs.once("lag, status and history", lambda: per_partition(inputs, told))
+
+
+def _now(inputs: Inputs) -> DataFrame:
+    return _one_pass(inputs).drop(*HISTORY_ARRAYS)
 
 
 def _history(inputs: Inputs) -> DataFrame:
-    step_ms = inputs.options.history_step_ms
-
-    def told(group_id: str, commits: list[Commit], partition: Partition, _members: Members) -> Rows:
-        for at_ms, offset, lag in history(commits, partition.points, step_ms):
-            yield group_id, partition.topic, partition.number, at_ms, offset, lag
-
-    return per_partition(inputs, HISTORY_COLUMNS, told)
+    at = F.explode(F.arrays_zip(*HISTORY_ARRAYS)).alias("_at")
+    names = [column.name for column in HISTORY_COLUMNS[len(WHERE) :]]
+    columns = [F.col(f"_at.{array}").alias(name) for array, name in zip(HISTORY_ARRAYS, names, strict=True)]
+    return (
+        _one_pass(inputs)
+        .select("group_id", "topic", "partition", at)
+        .select("group_id", "topic", "partition", *columns)
+    )
 
 
 def _groups(inputs: Inputs) -> DataFrame:

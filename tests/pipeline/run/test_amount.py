@@ -1,4 +1,4 @@
-"""What counts as a small log."""
+"""What counts as a small log, and what is written of one: the same rows that Spark would write."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ pytest.importorskip("pyspark")
 
 @pytest.mark.spark
 def test_the_size_of_a_log(tmp_path: Path) -> None:
-    from coordinatord.pipeline.run.amount import SMALL_BYTES, SMALL_OFFSETS, TINY_BYTES, Amount, in_directories
+    from coordinatord.pipeline.run.amount import SMALL_BYTES, SMALL_OFFSETS, TINY_BYTES, Amount, amount_of
+    from coordinatord.pipeline.run.ingest import Job
     from coordinatord.pipeline.source.frames import Source
-    from coordinatord.pipeline.source.options import read_options
 
     directory = tmp_path / "__consumer_offsets-0"
     directory.mkdir()
@@ -27,6 +27,6 @@ def test_the_size_of_a_log(tmp_path: Path) -> None:
         segment.touch()
         with segment.open("r+b") as file:
             file.truncate(size)
-        amount = in_directories(read_options(Source(str(tmp_path)).options))
+        amount = amount_of(Job(Source(str(tmp_path)), tmp_path / "out"))
         assert (amount.bytes, amount.is_tiny, amount.is_small) == (size, is_tiny, is_small)
     assert not Amount(offsets=SMALL_OFFSETS + 1).is_small

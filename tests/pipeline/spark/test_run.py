@@ -16,7 +16,7 @@ from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.run import before, ingest, merging
 from coordinatord.pipeline.run import update as run_module
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.ingest import Job, keep_small
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
@@ -200,8 +200,17 @@ def test_a_run_that_is_cut_off_is_made_up_for(
 
 
 def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
-    spark: Any, data: tuple[Path, Log], tmp_path: Path
+    spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is anything missing if Spark has given up waiting for Python before."""
+    slow = [f"{run_module.IS_SLOW}."] * (run_module.ATTEMPTS - 1)
+
+    def stored(rows: Any, batch: int, out: Path) -> dict[str, int]:
+        if slow:
+            raise RuntimeError(slow.pop())
+        return keep_small(rows, batch, out)
+
+    monkeypatch.setattr(run_module, "keep_small", stored)
     out = tmp_path / "out"
     job = Job(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
     (out / "tables" / "commits" / "_delta_log").mkdir(parents=True)  # of a run with --format delta

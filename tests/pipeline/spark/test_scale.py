@@ -26,7 +26,7 @@ def test_four_times_the_history_is_four_times_the_work(spark: Any, tmp_path: Pat
         data, out = tmp_path / f"data{number}", tmp_path / f"out{number}"
         records = write(data, shape)
         work = Work(spark)
-        summary = run(spark, Job(Source(str(data)), out, str(data)), now_ms=shape.now_ms)
+        summary = run(spark, Job(Source(str(data)), out, str(data), is_small=False), now_ms=shape.now_ms)
         moved, tasks = work.done()
         assert sum(summary.new.values()) == records
         check(spark, out, shape, records)
