@@ -18,7 +18,6 @@ from kafka_wire.api.describe_log_dirs import DescribeLogDirsResponse
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.api.list_groups import ListGroupsResponse
 from kafka_wire.api.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -59,7 +58,6 @@ class WrongNode:
             **dict.fromkeys(ApiKey, _close),
             **dict.fromkeys(self._refusable, _not_coordinator),
             ApiKey.FIND_COORDINATOR: self.find,
-            ApiKey.INIT_PRODUCER_ID: _init_producer_id,
             ApiKey.PRODUCE: _produce,
             ApiKey.FETCH: _fetch,
             ApiKey.LIST_OFFSETS: _list_offsets,
@@ -101,12 +99,6 @@ def _close(context: RequestContext, request: Any) -> None:
 def _not_coordinator(context: RequestContext, request: Any) -> Any:
     version = context.api_version
     return for_version(refuse(request, version, ErrorCode.NOT_COORDINATOR), version)
-
-
-def _init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> Any:
-    """Without a transactional id any node is asked, and there is no coordinator to look for: the client tries again."""
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if request.transactional_id is None else ErrorCode.NOT_COORDINATOR
-    return refuse(request, context.api_version, error)
 
 
 def _produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:

@@ -52,6 +52,9 @@ from kafka_wire.api.write_txn_markers import (
 )
 from kafka_wire.errors import ErrorCode
 
+ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""Errors that make clients look for the coordinator."""
+
 
 def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> JoinGroupResponse:
     response = JoinGroupResponse(error_code=error, member_id=request.member_id)
@@ -89,6 +92,15 @@ def _add_partitions(request: AddPartitionsToTxnRequest, version: int, error: Err
             for topic in request.v3_and_below_topics
         ]
     )
+
+
+def _init_producer_id(request: InitProducerIdRequest, version: int, error: ErrorCode) -> InitProducerIdResponse:
+    """Without a transactional id there is no coordinator that a client could look for: kafka-python would look for it
+    for ever. Kafka says, too, that something is being loaded (RPCProducerIdManager).
+    """
+    if request.transactional_id is None and error in ELSEWHERE:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return InitProducerIdResponse(0, error, -1, -1)
 
 
 def _markers(request: WriteTxnMarkersRequest, version: int, error: ErrorCode) -> WriteTxnMarkersResponse:
@@ -129,7 +141,7 @@ REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: lambda request, version, error: ListGroupsResponse(error_code=error),
     DeleteGroupsRequest: _delete,
-    InitProducerIdRequest: lambda request, version, error: InitProducerIdResponse(0, error, -1, -1),
+    InitProducerIdRequest: _init_producer_id,
     AddPartitionsToTxnRequest: _add_partitions,
     AddOffsetsToTxnRequest: lambda request, version, error: AddOffsetsToTxnResponse(error_code=error),
     EndTxnRequest: lambda request, version, error: EndTxnResponse(error_code=error),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.runtime.partitions import LOADING
+from coordinatord.runtime.refusals import refuse
 from coordinatord.transactions.state import SERVER_VERSION
 from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -60,6 +61,16 @@ def test_the_topic_is_made_when_somebody_looks_for_a_coordinator(world: World) -
 def test_an_idempotent_producer_needs_no_coordinator(world: World, version: int) -> None:
     given = {world.call(22, version, InitProducerIdRequest(None, 60_000)).producer_id for _ in range(5)}
     assert len(given) == 5
+
+
+@pytest.mark.parametrize("error", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
+def test_a_producer_without_a_transactional_id_is_sent_to_no_coordinator(error: E) -> None:
+    """kafka-python would look for the coordinator of null, for ever; Kafka says COORDINATOR_LOAD_IN_PROGRESS."""
+    for version in range(6):
+        said = refuse(InitProducerIdRequest(None, 60_000), version, error)
+        assert said.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+        assert refuse(InitProducerIdRequest(TX, 60_000), version, error).error_code == error
+    assert refuse(InitProducerIdRequest(None, 60_000), 5, E.INVALID_REQUEST).error_code == E.INVALID_REQUEST
 
 
 def test_producer_ids_are_never_given_twice(world: World) -> None:
