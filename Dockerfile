@@ -73,5 +73,14 @@ EXPOSE 9308
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["coordinatord", "exporter", "--listen", "0.0.0.0:9308"]
 
+# A node of several, with the log in PostgreSQL.
+FROM daemon-build AS node-build
+RUN python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["postgresql"], sep="\n")' \
+    >postgresql.txt \
+ && /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir -r postgresql.txt
+
+FROM daemon AS node
+COPY --from=node-build /opt/coordinatord /opt/coordinatord
+
 # What a build without a target makes.
 FROM daemon

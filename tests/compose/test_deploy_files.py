@@ -15,6 +15,7 @@ import yaml
 
 from coordinatord.cli import cli
 from coordinatord.config.load import from_environment, load
+from coordinatord.postgresql.front import endpoints as front_endpoints
 from tests.compose.images import NEEDED, PROJECT
 
 DEPLOY = PROJECT / "deploy"
@@ -187,3 +188,51 @@ def test_the_image_is_built_with_what_generates_the_codecs() -> None:
     ignored = (PROJECT / ".dockerignore").read_text().splitlines()
     assert [source for source in copied if f"!{source}" not in ignored] == []
     assert {source.partition("/")[0] for source in copied} <= set(NEEDED)
+
+
+# Several nodes
+
+
+def test_the_nodes_of_compose_differ_in_their_ids_and_addresses() -> None:
+    (compose,) = parsed("compose.cluster.yaml")
+    services = compose["services"]
+    nodes = {name: each for name, each in services.items() if name != "database"}
+    ids = set()
+    for name, node in nodes.items():
+        written = {key: _default(value) for key, value in node["environment"].items()}
+        settings = settings_of(dockerfile_environment() | written)
+        (endpoint,) = settings.endpoints
+        assert (endpoint.advertised_host, endpoint.advertised_port) == (name, PORT)
+        assert [each.name for each in front_endpoints(settings)] == [endpoint.name], "it listens while it waits"
+        assert settings.storage == "postgresql://coordinatord@database/coordinatord"
+        assert written["PGPASSWORD"] == _default(services["database"]["environment"]["POSTGRES_PASSWORD"])
+        assert services["database"]["environment"]["POSTGRES_USER"] == "coordinatord"
+        assert node["build"]["target"] == "node"
+        assert str(PORT) in node["healthcheck"]["test"][-1]
+        ids.add(settings.node_id)
+    assert ids == {1, 2, 3}
+    assert "FROM daemon AS node\n" in (PROJECT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize(("address", "node_id"), [("10.244.3.17", 3 * 256 + 17), ("10.0.0.9", 9)])
+def test_the_pods_of_kubernetes_get_ids_of_their_own(address: str, node_id: int, tmp_path: Path) -> None:
+    service, deployment = parsed("kubernetes/cluster.yaml")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"kafka": PORT, "admin": ADMIN_PORT}
+    assert container["readinessProbe"]["tcpSocket"]["port"] == "kafka", "a node that waits serves no /readyz"
+    assert [each["mountPath"] for each in container["volumeMounts"]] == [DATA_DIR]
+    said = tmp_path / "coordinatord"
+    said.write_text('#!/bin/sh\necho "$@"\n')
+    said.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "POD_IP": address}
+    command = [*container["command"], *container["args"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["serve", "--set", f"node.id={node_id}"]
+    written = {
+        each["name"]: each["value"].replace("$(POD_IP)", address) for each in container["env"] if "value" in each
+    }
+    (endpoint,) = settings_of(dockerfile_environment() | written).endpoints
+    assert (endpoint.advertised_host, endpoint.advertised_port) == (address, PORT)
