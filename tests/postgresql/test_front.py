@@ -190,11 +190,15 @@ def test_a_real_client_finds_the_next_leader(nodes: Callable[..., Node], databas
     try:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
+        values: list[bytes] = []
+
+        def poll() -> None:
+            values.extend(record.value for batch in consumer.poll(timeout_ms=200).values() for record in batch)
 
         async def both_told() -> None:
             def are_known() -> bool:
                 producer.send("topic", b"before").get(timeout=60)
-                consumer.poll(timeout_ms=100)
+                poll()
                 clients = (producer._metadata, consumer._client.cluster)
                 return all({each.node_id for each in client.brokers()} == {1, 2} for client in clients)
 
@@ -203,10 +207,9 @@ def test_a_real_client_finds_the_next_leader(nodes: Callable[..., Node], databas
         asyncio.run(both_told())
         first.kill()
         assert producer.send("topic", b"after").get(timeout=90).offset > 0
-        values: list[bytes] = []
 
         def read() -> bool:
-            values.extend(record.value for batch in consumer.poll(timeout_ms=500).values() for record in batch)
+            poll()
             return b"after" in values
 
         asyncio.run(until(read, "the consumer to read from the second node"))
