@@ -130,7 +130,7 @@ async def the_same(one: Line, other: Line, request: Any, version: int) -> Any:
 
 def test_a_node_that_waits_tells_who_leads(nodes: Callable[..., Node], database: str) -> None:
     async def play() -> None:
-        first, second = nodes(database, 1), nodes(database, 2)
+        first, second = (nodes(database, number, lease_ms=10_000) for number in (1, 2))
         first.start()
         leading = await with_topic(first)
         second.start()
