@@ -47,6 +47,10 @@ ADDRESS_KEYS: Final[dict[str, tuple[str, float] | None]] = {CONNECTIONS: ("INT",
 """Key -> its integral type and the largest value; None for a fraction (Kafka's QuotaConfig)."""
 
 
+MAX_ENTITIES = 10_000
+MOST_CHARACTERS = 1_024
+"""Entities that may have quotas, and characters of their names: all of them are held. Kafka has no limits."""
+
 MOST_PARTS = 100
 """Parts of an entity that are looked at: a valid one has at most two."""
 TOO_MANY_PARTS = "Invalid quota entity combination"
@@ -118,6 +122,7 @@ class QuotaApis:
     ) -> Steps:
         results: dict[Entity | int, alter_api.EntryResult] = {}
         records: list[Any] = []
+        fresh = 0
         for number, entry in enumerate(request.entries):
             if len(entry.entity) > MOST_PARTS:
                 results[number] = alter_api.EntryResult(ErrorCode.INVALID_REQUEST, TOO_MANY_PARTS, entry.entity)
@@ -126,7 +131,9 @@ class QuotaApis:
             try:
                 if who in results:
                     raise _Invalid(f"Ignoring duplicate entity {_shown(who)}")
-                records += self._changes(who, entry)
+                made = self._changes(who, entry, fresh)
+                records += made
+                fresh += bool(made) and who not in self._quotas.by_entity
                 results[who] = alter_api.EntryResult(0, None, entry.entity)
             except _Invalid as invalid:
                 results[who] = alter_api.EntryResult(invalid.error, str(invalid), entry.entity)
@@ -147,7 +154,8 @@ class QuotaApis:
         context.answer_at(epoch, response, failure)
         return None
 
-    def _changes(self, who: Entity, entry: alter_api.EntryData) -> list[Any]:
+    def _changes(self, who: Entity, entry: alter_api.EntryData, more: int) -> list[Any]:
+        """The records of an entity's changes. `more`: entities that the request has given quotas before."""
         changes: dict[str, float | None] = {}
         for operation in entry.ops:
             if operation.key in changes:
@@ -158,6 +166,11 @@ class QuotaApis:
         for key, value in changes.items():
             if value is not None:
                 _check(keys, key, value)
+        if not current and any(value is not None for value in changes.values()):
+            if any(len(name or "") > MOST_CHARACTERS for _, name in who):
+                raise _Invalid(f"The names of a client quota entity may have {MOST_CHARACTERS} characters.")
+            if len(self._quotas.by_entity) + more >= MAX_ENTITIES:
+                raise _Invalid(f"{MAX_ENTITIES} entities have quotas already.", ErrorCode.POLICY_VIOLATION)
         return [record_of(who, key, value) for key, value in changes.items() if current.get(key) != value]
 
 

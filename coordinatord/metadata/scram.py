@@ -42,6 +42,8 @@ LEAST_SALT: Final = 12
 """Bytes of a salt; Kafka takes any. Kafka's own tools make 26, and others 32 or more."""
 MAX_CREDENTIALS: Final = 10_000
 """Kafka has no limit; a description of so many takes some milliseconds."""
+MOST_BYTES: Final = 1_024
+"""Of each part of a credential: all of them are held. Kafka has no limit."""
 MAX_CHANGES: Final = 1_000
 """Changes in one request: some milliseconds of hashing. Kafka has no limit."""
 
@@ -155,6 +157,8 @@ class ScramApis:
             reason = "Too many iterations"
         elif len(upsertion.salt) < LEAST_SALT:
             reason = f"The salt has fewer than {LEAST_SALT} bytes"
+        elif max(len(upsertion.name), len(upsertion.salt), len(upsertion.salted_password)) > MOST_BYTES:
+            reason = f"A name, a salt and a salted password may have {MOST_BYTES} bytes each"
         elif len(self._credentials.by_user) >= MAX_CREDENTIALS:
             reason = f"There are {MAX_CREDENTIALS} credentials already"
         return None if reason is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, reason)

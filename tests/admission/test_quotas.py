@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.admission import quota_apis
 from coordinatord.admission.quotas import PRODUCED, ClientQuotas, Quotas, entity, record_of
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.daemon.daemon import Daemon
@@ -299,6 +300,32 @@ def test_what_is_no_quota_is_refused(tmp_path: Path, request_: AlterClientQuotas
             assert (await client.ask(DescribeClientQuotasRequest(), 1)).entries == []
 
     run(story())
+
+
+def test_so_many_entities_may_have_quotas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that have some may get others, and lose them."""
+    monkeypatch.setattr(quota_apis, "MAX_ENTITIES", 5)
+
+    def entry(name: str, value: float, *, remove: bool = False) -> EntryData:
+        return EntryData([EntityData("user", name)], [OpData(PRODUCED, value, remove)])
+
+    answers = []
+
+    async def story() -> None:
+        requests = [
+            [entry(f"u{number}", 1.0) for number in range(7)],
+            [entry("u0", 2.0), entry("more", 1.0)],
+            [entry("u0", 2.0, remove=True)],
+            [entry("more", 1.0), entry("more still", 1.0), entry("x" * 1_025, 1.0)],
+        ]
+        async with serving(tmp_path) as daemon:
+            for entries in requests:
+                answer = await Client(daemon, "admin").ask(AlterClientQuotasRequest(entries), 1)
+                answers.append([each.error_code for each in answer.entries])
+
+    run(story())
+    policy, invalid = ErrorCode.POLICY_VIOLATION, ErrorCode.INVALID_REQUEST
+    assert answers == [[0] * 5 + [policy] * 2, [0, policy], [0], [0, policy, invalid]]
 
 
 def test_connections_of_an_address_are_counted_and_slowed(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -238,6 +241,46 @@ def half_sent_frames(port: int) -> Iterator[None]:
         for peer in peers[::2]:
             with contextlib.suppress(TimeoutError, ConnectionError):
                 peer.sendall(b"\0\0")
+        yield
+
+
+@attack
+def quotas_of_everybody(port: int) -> Iterator[None]:
+    """Each request gives quotas to thousands of users that nobody has heard of."""
+    peer = Peer(port)
+    ops = [OpData("producer_byte_rate", 1e9)]
+    for stroke in range(1_000_000):
+        names = [f"{stroke}-{number}-{'x' * 100}" for number in range(8_000)]
+        entries = [EntryData([EntityData("user", name)], ops) for name in names]
+        peer.ask(AlterClientQuotasRequest(entries), 1)
+        yield
+
+
+@attack
+def credentials_of_everybody(port: int) -> Iterator[None]:
+    """The same with credentials, each with a salt as large as it may be, and larger."""
+    peer = Peer(port)
+    for stroke in range(1_000_000):
+        upsertions = [
+            ScramCredentialUpsertion(f"{stroke}-{number}", 1, 4096, bytes(size), bytes(32))
+            for size in (1_000, 2_000)
+            for number in range(400)
+        ]
+        peer.ask(AlterUserScramCredentialsRequest(upsertions=upsertions), 0)
+        yield
+
+
+@attack
+def expressions_of_many_members(port: int) -> Iterator[None]:
+    """Each member of a group has one of its own, and there are two thousand topics."""
+    peer = Peer(port)
+    _topics(peer, *(f"topic-{number}" for number in range(2_000)))
+    for number in range(1_000_000):
+        expression = f"(topic|other)*-.*{number}" + "|x" * (number % 3_000)
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            f"expressive-{number // 200}", f"member-{number}", 0, None, None, 300_000, None, expression, None, []
+        )
+        peer.ask(heartbeat, 1)
         yield
 
 

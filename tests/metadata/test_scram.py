@@ -132,6 +132,11 @@ def test_credentials_survive_a_kill() -> None:
             "The salt has fewer than 12 bytes",
         ),
         (
+            ScramCredentialUpsertion("x", SHA_256, 4096, bytes(1_025), b"salted"),
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "A name, a salt and a salted password may have 1024 bytes each",
+        ),
+        (
             ScramCredentialDeletion("x", SHA_256),
             ErrorCode.RESOURCE_NOT_FOUND,
             "Attempt to delete a user credential that does not exist",
