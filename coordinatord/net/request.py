@@ -50,6 +50,11 @@ class RequestContext(Received):
         return self.connection.client_host
 
     @property
+    def listener(self) -> str:
+        """The name of the listener that the client has connected to."""
+        return self.connection.listener
+
+    @property
     def principal(self) -> Principal:
         """Whom the client has proved to be: User:ANONYMOUS if it need not prove anything."""
         return self.connection.principal

@@ -8,18 +8,17 @@ in a connection's line. Their requests stay parked until the records are durable
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.log import Gate
 from coordinatord.runtime.refusals import unavailable
 from coordinatord.runtime.versions import for_version
 
-if TYPE_CHECKING:
-    from coordinatord.net.request import RequestContext
-
-Replies = list[tuple["RequestContext", Any]]
-"""Parked requests and their responses."""
+Replies = list[tuple[Any, Any]]
+"""Parked requests (net.request.RequestContext) and their responses. As C the name of that class would have their
+connections checked, and tests have connections of their own.
+"""
 
 
 class _HeldReplies:

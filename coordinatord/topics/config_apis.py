@@ -195,7 +195,7 @@ class ConfigApis:
             self.catalogue.refresh()
             return self.catalogue.by_name
         if kind == BROKER:
-            return [str(node.node_id) for node in self.nodes.alive(context.connection.listener)]
+            return [str(node.node_id) for node in self.nodes.alive(context.listener)]
         if kind == GROUP:
             self.groups.refresh()
             return self.groups.group_ids

@@ -146,7 +146,7 @@ class Describing:
             0,
             [
                 MetadataResponseBroker(node.node_id, node.host, node.port, node.rack)
-                for node in self.nodes.alive(context.connection.listener)
+                for node in self.nodes.alive(context.listener)
             ],
             self.cluster_id,
             self.nodes.controller_id,
@@ -222,7 +222,7 @@ class Describing:
             controller_id=self.nodes.controller_id,
             brokers=[
                 DescribeClusterBroker(node.node_id, node.host, node.port, node.rack)
-                for node in self.nodes.alive(context.connection.listener)
+                for node in self.nodes.alive(context.listener)
             ],
         )
         if request.include_cluster_authorized_operations:

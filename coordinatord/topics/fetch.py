@@ -457,7 +457,7 @@ class _Fetch:
         leaders = {data.current_leader.leader_id for data in read.values() if data.current_leader.leader_id >= 0}
         if not leaders:
             return []
-        nodes = self.fetching.nodes.select(leaders, self.context.connection.listener)
+        nodes = self.fetching.nodes.select(leaders, self.context.listener)
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
 

@@ -370,7 +370,7 @@ class Producing:
             if partition.current_leader.leader_id >= 0
         }
         if leaders:
-            nodes = self.nodes.select(leaders, context.connection.listener)
+            nodes = self.nodes.select(leaders, context.listener)
             response.node_endpoints = [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
     def _answer(

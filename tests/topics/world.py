@@ -56,6 +56,7 @@ class Context:
         self.client_id = "test"
         self.client_host = "/127.0.0.1"
         self.connection = Peer()
+        self.listener = self.connection.listener
         self.closed = False
         self.request: Any = None
         self.response: Any = None

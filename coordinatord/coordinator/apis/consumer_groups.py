@@ -52,7 +52,7 @@ class ConsumerGroups:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        host, may_describe = context.connection.client_host, context.may_describe
+        host, may_describe = context.client_host, context.may_describe
         event = ConsumerHeartbeat.of(request, version, context.client_id, host, context, may_describe)
         response = actor.tell(event)
         return None if response is None else actor.respond_to_heartbeat(context, response)

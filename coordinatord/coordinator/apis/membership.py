@@ -64,7 +64,7 @@ class Membership:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        client_id, host = context.client_id, context.connection.client_host
+        client_id, host = context.client_id, context.client_host
         has_room = self.coordinator.has_room_for_id()
         event = Join.of(request, version, context, client_id, host, context.may_describe, has_room)
         return actor.respond(context, actor.tell(event))

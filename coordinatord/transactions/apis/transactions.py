@@ -221,7 +221,7 @@ class TransactionApis:
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
         """Sent by another broker's transaction coordinator, and by admins to end hanging transactions."""
-        from_worker = context.connection.listener == LISTENER
+        from_worker = context.listener == LISTENER
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
         for asked in request.markers:
