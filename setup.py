@@ -4,7 +4,7 @@ Building (a wheel, an editable install) first writes the codecs of the wire, kaf
 declarations; git does not have them.
 
 With COORDINATORD_COMPILE=1 in the environment mypyc turns the modules of HOT into C, for a wheel (`pip wheel .`) as for
-`make compiled`. They are what heartbeats, commits, joins and syncs go through; the same sources run as they
+`make compiled`. They are what heartbeats, commits, joins, syncs and fetches go through; the same sources run as they
 are. What mypyc makes of them differs in three ways that matter here:
 
 - objects and classes cannot be changed from outside, nor be inherited from: tests that do are marked `interpreted`;
@@ -29,16 +29,18 @@ from setuptools.command.build_py import build_py
 HOT = {
     "coordinatord/clocks": "timers timer_wheel",
     "coordinatord/coordinator": "groups ledger_writer",
-    "coordinatord/coordinator/apis": "membership offsets",
+    "coordinatord/coordinator/apis": "consumer_groups find_coordinator membership offsets",
     "coordinatord/group": "events replay result state",
     "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
+    "coordinatord/group/consumer": "checks epochs heartbeat reconcile records replay sessions state step",
+    "coordinatord/group/consumer/assignors": "draft slices tables uniform",
     "coordinatord/group/offsets": "allowed committed pending",
     "coordinatord/log": "absent flusher gathering index journal partition_log segment writer",
     "coordinatord/net": "answers connection responses router routes turn_end",
     "coordinatord/observe": "ledger",
-    "coordinatord/runtime": "actors partitions refusals runtime",
+    "coordinatord/runtime": "actors parked partitions refusals runtime versions",
     "coordinatord/shortcuts": "commits consumer_heartbeats heartbeats",
-    "coordinatord/topics": "topic_log",
+    "coordinatord/topics": "fetch fetch_sessions partition topic_log",
     "coordinatord/transactions": "coordinator",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
