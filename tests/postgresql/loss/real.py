@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,7 +48,9 @@ class Client:
         self._thread.start()
 
     def leave_behind(self) -> None:
-        """Go on with another thread. What the old one is still told counts."""
+        """Go on with another thread. What the old one is still told counts. Its stack says where it hangs."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        print(f"{type(self).__name__} hangs:", *(traceback.format_stack(frame) if frame else ()), sep="\n")
         self.left_behind += 1
         self._stopping.set()
         self._begin()
