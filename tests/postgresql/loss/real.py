@@ -31,7 +31,8 @@ PRODUCER: dict[str, Any] = {**SETTINGS, "acks": "all", "max_block_ms": 10_000, "
 
 class Client:
     """A thread that works until `stop`. After an error of the client it makes a new one, as an application would. One
-    that hangs is left behind: kafka-python 3.0.12's transactional producer may wait for ever.
+    that hangs is left behind: when the coordinator's node cannot be reached, kafka-python 3.0.12's sender looks for the
+    coordinator again and forgets the request, and commit_transaction waits for ever.
     """
 
     def __init__(self, bootstrap: list[str]) -> None:
