@@ -137,7 +137,7 @@ MUTANTS: dict[str, Mutant] = {
         "migration_downgrade_by_heartbeat",
     ),
     "what an expression matches is no new epoch": Mutant(
-        "patterns.resolve",
+        "patterns._resolved",
         "        raise_epoch(group, consumer, metadata_hash, trigger, now_ms, result)\n",
         "",
         "consumer_expression_null_names",

@@ -24,6 +24,7 @@ from line_protocol import (
     values,
 )
 
+INTERRUPTED_S = 0.05
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -63,8 +64,14 @@ def consume() -> None:
     )
     consumer.subscribe([ARGUMENTS["topic"]], listener=Listener())
     while not closing.is_set():
-        # A poll that ends in the middle of a join makes kafka-python join anew.
-        batches = consumer.poll(timeout_ms=1_000)
+        try:
+            # A poll that ends in the middle of a join makes kafka-python join anew.
+            batches = consumer.poll(timeout_ms=1_000)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            closing.wait(INTERRUPTED_S)  # its way to say that no broker is there now: applications poll again
+            continue
         for partition, records in batches.items():
             for record in records:
                 say("RECORD", partition.partition, record.offset, record.value.decode())
