@@ -203,6 +203,7 @@ def serving(coordinatord: Path, directory: Path, environment: dict[str, str]) ->
             process.wait(30)
 
 
+@pytest.mark.rotating(3)
 def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Path, environment: dict[str, str]) -> None:
     run([interpreter, "-m", "venv", tmp_path / "venv"], tmp_path, environment)
     bin_directory = tmp_path / "venv" / "bin"

@@ -45,8 +45,8 @@ def test_each_has_a_seed() -> None:
 @pytest.mark.timeout(1800)
 def test_each_is_noticed() -> None:
     """By the world that is known to; where its story has changed, by another one within a minute of one core's time.
-    The gate hunts a third of them.
+    The gate hunts a sixth of them.
     """
-    outcomes = hunt_all(chosen(NAMES, 3))
+    outcomes = hunt_all(chosen(NAMES, 6))
     print(table(outcomes))
     assert [each.mutant for each in outcomes if not each.what] == []
