@@ -103,14 +103,16 @@ SET_UP = (
     ),
 )
 TIERS = (
-    Tier("lint", "ruff, mypy --strict, import rules", ["make lint"], cores=0.5, needs=["packages"]),
-    Tier("quick", "tests that need Python alone", ["make test"], needs=["packages"]),
+    # The longest one, which is one process after the other: first.
     Tier(
         "spark",
         "the pipeline on Spark",
         [f"{PYTEST} -m 'spark{{gate}}' --timeout 900"],
+        cores=0.5,
         needs=["packages", "downloads"],
     ),
+    Tier("lint", "ruff, mypy --strict, import rules", ["make lint"], cores=0.5, needs=["packages"]),
+    Tier("quick", "tests that need Python alone", ["make test"], needs=["packages"]),
     Tier(
         "clients",
         "foreign clients: most of it is waiting",
