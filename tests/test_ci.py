@@ -42,7 +42,7 @@ def test_a_tier_that_is_not_there_is_one_sentence() -> None:
         ["bash", ".ci/run", "quick", "quikc"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.startswith(".ci/run: there is no tier quikc; there are lint, quick, ")
+    assert done.stderr.startswith(".ci/run: there is no tier quikc; there are spark, lint, quick, ")
     assert done.stdout == ""
 
 

@@ -15,7 +15,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
-from coordinatord.net.slices import Slices, Steps
+from coordinatord.net.slices import Slices, Steps, let_go
 from coordinatord.topics.catalogue import Catalogue, New, Topic
 from coordinatord.topics.config_table import TABLE, InvalidConfig
 from coordinatord.topics.configs import Configs, text_of
@@ -406,6 +406,8 @@ class Administration:
                 error_code, message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         for topic, _ in grown:
             results.append(CreatePartitionsTopicResult(topic.name, error_code, message))
+        for asked in request.topics:
+            yield from let_go(asked.assignments or [])
         return CreatePartitionsResponse(0, results)
 
     def _can_grow(self, topic: Topic, count: int) -> bool:
