@@ -101,18 +101,22 @@ def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
     """The groups that exist, by name. AdminError for one that cannot be described."""
     found: dict[str, Group] = {}
     for node_id, names in cluster.by_coordinator(groups).items():
-        left = names
-        if cluster.serves(ConsumerGroupDescribeRequest):
-            left = []
-            for name, described in _asked(cluster, node_id, ConsumerGroupDescribeRequest, names).items():
-                if described.error_code:
-                    left.append(name)
-                else:
-                    found[name] = _of_consumers(described, node_id)
+        _describe_consumer_groups(cluster, node_id, names, found)
+        left = [name for name in names if name not in found]
         for name, described in _asked(cluster, node_id, DescribeGroupsRequest, left).items():
             if described.error_code not in NO_GROUP and described.group_state != "Dead":
                 found[name] = _of_classic(described, node_id)
+        # A group may have changed its kind between the two questions.
+        _describe_consumer_groups(cluster, node_id, [name for name in left if name not in found], found)
     return found
+
+
+def _describe_consumer_groups(cluster: Cluster, node_id: int, names: Sequence[str], found: dict[str, Group]) -> None:
+    """Add those of the consumer protocol."""
+    if cluster.serves(ConsumerGroupDescribeRequest):
+        for name, described in _asked(cluster, node_id, ConsumerGroupDescribeRequest, names).items():
+            if not described.error_code:
+                found[name] = _of_consumers(described, node_id)
 
 
 def _asked(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
