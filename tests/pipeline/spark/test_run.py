@@ -58,9 +58,11 @@ class Log:
             file.write(batch)
         self.offset += count
 
-    def commit(self, group: str, offset: int | None, at_ms: int, producer_id: int | None = None) -> None:
+    def commit(
+        self, group: str, offset: int | None, at_ms: int, producer_id: int | None = None, topic: str = "t"
+    ) -> None:
         value = None if offset is None else OffsetCommitValue(offset, 0, "", at_ms)
-        record = encoded(1, 4, OffsetCommitKey(group, "t", 0), value)
+        record = encoded(1, 4, OffsetCommitKey(group, topic, 0), value)
         if producer_id is None:
             self._write(build_batch([record], at_ms, self.offset))
             return
