@@ -60,20 +60,36 @@ def changed(directory: Path) -> set[Path]:
     return {directory / name for name in done.stdout.splitlines()}
 
 
+def not_in_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The tests of the files that wait for another commit: of the files whose tests are marked `in_turn(group, of)`
+    with the same group, every `of`-th runs. A file that is run by itself is the only one of its group: it runs.
+    """
+    groups: dict[tuple[str, int], dict[Path, list[pytest.Item]]] = {}
+    for item in items:
+        if marker := item.get_closest_marker("in_turn"):
+            groups.setdefault(marker.args, {}).setdefault(item.path, []).append(item)
+    waiting: set[pytest.Item] = set()
+    for (_, of), files in groups.items():
+        running = set(chosen(sorted(files), of))
+        waiting.update(item for path, each in files.items() if path not in running for item in each)
+    return waiting
+
+
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests marked `rotating(of)` keep this commit's share: of each function's rows, or of single tests. With
-    `--rotate N` that many rows of every other function.
+    """Keep this commit's share: of files marked `in_turn(group, of)`, of the rows of each function marked
+    `rotating(of)`, and with `--rotate N` that many rows of every other function.
     """
     if in_full():
         return
     rotate: int = config.getoption("--rotate")
+    waiting = not_in_turn(items)
     rows: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
         marker = item.get_closest_marker("rotating")
         of = rotate if marker is None else marker.args[0]
         if of > 1:
             rows.setdefault((item.nodeid.split("[")[0], of), []).append(item)
-    left_out = {item for (_, of), each in rows.items() for item in set(each) - set(chosen(each, of))}
+    left_out = waiting.union(*(set(each) - set(chosen(each, of)) for (_, of), each in rows.items()))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

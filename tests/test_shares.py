@@ -61,3 +61,32 @@ def test_rows_that_are_left_out(
         passed=passed, deselected=deselected
     )
     shares.turn.cache_clear()
+
+
+def test_files_that_wait_for_their_turn(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeini("[pytest]\nmarkers = in_turn(group, of): x\nasyncio_default_fixture_loop_scope = function")
+    pytester.makeconftest(
+        "from tests import shares\n"
+        "def pytest_addoption(parser): parser.addoption('--rotate', type=int, default=1)\n"
+        "def pytest_collection_modifyitems(config, items): shares.deselect(config, items)\n"
+    )
+    for number in range(4):
+        pytester.makepyfile(
+            **{
+                f"test_long_{number}": f"""
+                import pytest
+
+                pytestmark = pytest.mark.in_turn("long", 3)
+
+                def test_first(): assert {number} in (1, 2)
+                def test_second(): ...
+                """
+            }
+        )
+    pytester.makepyfile(test_other="def test_always(): ...")
+    for turn, passed in (("31", 3), ("32", 3)):
+        monkeypatch.setenv(shares.VARIABLE, turn)
+        shares.turn.cache_clear()
+        pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=passed, deselected=6)
+    pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "test_long_1.py").assert_outcomes(passed=2)
+    shares.turn.cache_clear()

@@ -295,6 +295,7 @@ def has_confluent_kafka() -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn("slow", 2)
 @pytest.mark.timeout(1800)
 def test_consumer_groups_survive_sigkill(tmp_path: Path, seed: int) -> None:
     """Raw members, and librdkafka's where confluent-kafka is installed."""

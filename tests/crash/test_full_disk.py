@@ -121,6 +121,7 @@ async def survive(daemon: Daemon, seed: int) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn("slow", 2)
 @pytest.mark.timeout(900)
 def test_what_was_acknowledged_survives_a_full_disk(small_disk: Path, seed: int) -> None:
     daemon = Daemon(small_disk, SETTINGS)

@@ -107,6 +107,7 @@ def start_and_watch(daemon: Daemon, topic: str) -> tuple[dict[str, float], dict[
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn("slow", 2)
 @pytest.mark.timeout(900)
 def test_a_large_partition_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)

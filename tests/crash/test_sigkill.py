@@ -331,6 +331,7 @@ def seed() -> int:
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize(
     ("kills", "flush", "real"),
     [

@@ -22,7 +22,7 @@ from tests.exporter.test_exporter import WAIT_S, exporting, looked, told_by_lag,
 from tests.pipeline.epochs_story import OVERRIDES
 from tests.reference.broker import KafkaBroker, running_broker
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(600), pytest.mark.in_turn("kafka", 3)]
 
 NAMES = ("offset", "lag", "sum_lag", "max_lag", "topic_sum_lag")
 DOOMED = """

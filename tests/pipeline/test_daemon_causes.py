@@ -25,7 +25,7 @@ from tests.daemon import Daemon, running
 from tests.pipeline.scoring import Known, score
 from tests.pipeline.source.test_kafka_segments import rows_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # sessions have to end
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.in_turn("slow", 2)]  # sessions have to end
 
 PARTITIONS = 6
 SESSIONS_MS = {"short": 6_000, "long": 9_000}

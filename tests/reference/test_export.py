@@ -14,7 +14,7 @@ from tests.reference.described import describe
 from tests.reference.guide import Shell
 from tests.reference.test_exchange import KAFKA, OURS, WAIT_S, commit
 
-pytestmark = pytest.mark.reference
+pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
 
 
 @pytest.fixture(scope="module")

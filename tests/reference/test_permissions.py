@@ -15,7 +15,7 @@ from tests.admission.kafka import logged_in, secured_kafka
 from tests.admission.record import recorded
 from tests.shares import chosen
 
-pytestmark = pytest.mark.reference
+pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
 
 
 def test_kafkas_answers_are_the_recorded_ones(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def chosen() -> list[Story]:
     common, *special = sorted(
         (members for _, members in by_settings([story for story in all_stories() if not story.slow])), key=len
     )[::-1]
-    share = shares.chosen(common, 4) + [story for members in shares.chosen(special, 3) for story in members]
+    share = shares.chosen(common, 8) + [story for members in shares.chosen(special, 6) for story in members]
     touched = shares.changed(all_stories()[0].path.parent)
     return share + [story for story in all_stories() if story.path in touched and story not in share and not story.slow]
 

@@ -16,7 +16,7 @@ from tests.clients.families.toolchains import ToolMissing
 from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600), pytest.mark.in_turn("long clients", 2)]
 
 PARTITIONS = 3
 RECORDS = 60

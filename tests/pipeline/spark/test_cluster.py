@@ -21,6 +21,8 @@ from coordinatord.pipeline.source.shipping import archive
 from tests.daemon import free_port
 from tests.pipeline.truth.world import World
 
+pytestmark = pytest.mark.in_turn("spark", 3)
+
 ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 WAIT_S = 200

@@ -20,6 +20,8 @@ from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.directories import append, commit_batch, compact, write_log, write_segment
 from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
 
+pytestmark = pytest.mark.in_turn("spark", 3)
+
 TOPIC = "__consumer_offsets"
 WAIT_S = 400
 
