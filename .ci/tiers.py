@@ -317,6 +317,9 @@ def main(names: Sequence[str]) -> int:
     tiers, in_full = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CI": "true", "PYTHONUNBUFFERED": "1"}
+    # Hundreds of processes import the same modules. An image may forbid Python to keep what it compiled: each of them
+    # would compile all again, for half the time of a daemon's start and most of the time of pytest's.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if in_full:
         environment["COORDINATORD_TESTS_SHARE"] = "all"
     began_s = time.monotonic()
