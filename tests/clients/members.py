@@ -23,7 +23,8 @@ from tests.daemon import REPOSITORY
 
 POLL_TIMEOUT_MS = 100
 # When new metadata makes kafka-python 3.0.12 join again and its poll times out before the answer, it drops the answer:
-# it is in the new generation and does not know it, for good. A poll that outlasts the rebalance does not.
+# it is in the new generation and does not know it, for good. A poll that outlasts the rebalance does not. Members
+# without partitions poll so: their topics' metadata is new to them.
 PATIENT_POLL_TIMEOUT_MS = 2_000
 POSITION_TIMEOUT_MS = 2_000
 INTERRUPTED_S = 0.05
@@ -134,7 +135,8 @@ class Member:
     def _turn(self, consumer: KafkaConsumer) -> None:
         while not self._work.empty():
             self._work.get()(consumer)
-        self.records += polled(consumer, self._poll_timeout_ms)
+        patient_ms = max(self._poll_timeout_ms, 0 if self.assignment else PATIENT_POLL_TIMEOUT_MS)
+        self.records += polled(consumer, patient_ms)
         known = consumer.group_metadata()
         assignment = frozenset(consumer.assignment())
         if assignment != self.assignment:
