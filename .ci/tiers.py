@@ -160,6 +160,7 @@ TIERS = (
             f"make test COMPILED=1 TESTS='{AS_C} --rotate 5 --durations={SLOWEST}'",
             f"{IN_COMPILED}{PYTEST} tests/crash -m slow -k always-False --timeout 900",
         ],
+        cores=0.5,
         needs=["packages", "tools"],
         in_full=[
             COMPILE,

@@ -142,7 +142,7 @@ def test_a_group_with_members_is_left_alone(here: Here) -> None:
             "orders", group_id="busy", client_id="till", bootstrap_servers=here.bootstrap, enable_auto_commit=False
         )
         while not stop.is_set():
-            consumer.poll(100)
+            consumer.poll(2_000)
         consumer.close()
 
     thread = threading.Thread(target=consume)

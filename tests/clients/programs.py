@@ -89,7 +89,7 @@ def kafka_python(bootstrap: str, word: str) -> None:
         deadline = time.monotonic() + STEP_TIMEOUT_S
         while sum(seen) < 2 * RECORDS or assigned != [4 // MEMBERS] * MEMBERS:
             assert time.monotonic() < deadline, "the records did not arrive"
-            seen[number] += sum(map(len, consumer.poll(timeout_ms=200).values()))
+            seen[number] += sum(map(len, consumer.poll(timeout_ms=2_000).values()))
             assigned[number] = len(consumer.assignment())
         consumer.commit()
         if number == 0:
@@ -97,7 +97,7 @@ def kafka_python(bootstrap: str, word: str) -> None:
             left.set()
             return
         assert left.wait(STEP_TIMEOUT_S)
-        wait_for(lambda: bool(consumer.poll(timeout_ms=100)) or len(consumer.assignment()) == 4, "all partitions")
+        wait_for(lambda: bool(consumer.poll(timeout_ms=2_000)) or len(consumer.assignment()) == 4, "all partitions")
         partition = TopicPartition(topic, 0)
         consumer.seek_to_beginning(partition)
         consumer.poll(timeout_ms=500)
@@ -114,7 +114,7 @@ def kafka_python(bootstrap: str, word: str) -> None:
     in_threads(consume, MEMBERS)
 
     static = member(group_instance_id=f"{word}-static", partition_assignment_strategy=_kafka_python_cooperative())
-    wait_for(lambda: bool(static.poll(timeout_ms=100)) or len(static.assignment()) == 4, "a static member's partitions")
+    wait_for(lambda: bool(static.poll(timeout_ms=2_000)) or len(static.assignment()) == 4, "a static member's share")
     static.commit()
 
     admin.describe_cluster()

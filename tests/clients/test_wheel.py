@@ -47,7 +47,7 @@ consumer = KafkaConsumer("orders", group_id="billing", auto_offset_reset="earlie
                          bootstrap_servers=bootstrap)
 read, deadline = [], time.monotonic() + 60
 while len(read) < len(sent) and time.monotonic() < deadline:
-    read += [record.value for records in consumer.poll(timeout_ms=500).values() for record in records]
+    read += [record.value for records in consumer.poll(timeout_ms=5_000).values() for record in records]
 assert read == sent, read
 consumer.commit()
 print("committed", consumer.committed(TopicPartition("orders", 0)))

@@ -86,7 +86,7 @@ def member(daemon: Daemon, group: str) -> Iterator[KafkaConsumer]:
         "orders", group_id=group, bootstrap_servers=daemon.bootstrap, enable_auto_commit=False, client_id="one",
         auto_offset_reset="earliest",
     )  # fmt: skip
-    until(lambda: bool(consumer.poll(100)) or bool(consumer.assignment()), "no assignment")
+    until(lambda: bool(consumer.poll(2_000)) or bool(consumer.assignment()), "no assignment")
     consumer.commit({TopicPartition("orders", n): OffsetAndMetadata(10, "", -1) for n in range(3)})
     yield consumer
     consumer.close()

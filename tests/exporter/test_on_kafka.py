@@ -31,7 +31,7 @@ from kafka import KafkaConsumer
 consumer = KafkaConsumer("orders", group_id="classic", bootstrap_servers=sys.argv[1], client_id="doomed",
                          session_timeout_ms=6000, heartbeat_interval_ms=1000, auto_commit_interval_ms=500)
 while True:
-    if consumer.poll(200) or consumer.assignment():
+    if consumer.poll(2_000) or consumer.assignment():
         consumer.commit()
         print("there", flush=True)
 """

@@ -337,7 +337,7 @@ def resume(bootstrap: str, group: str) -> list[tuple[int, int, str]]:
     deadline_s = time.monotonic() + WAIT_S
     while len(found) < len(expected):
         assert time.monotonic() < deadline_s, f"only {found} of {expected}"
-        for where, records in consumer.poll(200).items():
+        for where, records in consumer.poll(2_000).items():
             found.setdefault(where.partition, (where.partition, records[0].offset, records[0].value.decode()))
     consumer.commit({partitions[index]: OffsetAndMetadata(one[1] + 1, "", 0) for index, one in found.items()})
     consumer.close(autocommit=False)

@@ -57,7 +57,7 @@ def polled(consumer: KafkaConsumer) -> Iterator[None]:
 
     def poll() -> None:
         while not ended.is_set():
-            consumer.poll(500)
+            consumer.poll(2_000)
 
     thread = threading.Thread(target=poll)
     thread.start()

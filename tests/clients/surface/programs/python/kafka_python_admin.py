@@ -192,7 +192,7 @@ def groups(admin: KafkaAdminClient, address: Mapping[str, Any]) -> None:
 
     members = {group: KafkaConsumer(TOPIC, group_id=group, **address, **more) for group, more in MEMBERS.items()}
     for member in members.values():
-        until(lambda m=member: m.poll(100) or m.assignment())
+        until(lambda m=member: m.poll(2_000) or m.assignment())
     call("describe_groups", lambda: admin.describe_groups([BUSY]), "with a member")
     call("describe_groups", lambda: admin.describe_groups([STATIC]), "with a static member")
     call("list_groups", lambda: own(admin.list_groups(), "group_id"))

@@ -66,14 +66,14 @@ def consumer_without_group() -> None:
     local("pause", lambda: consumer.pause(SECOND))
     local("resume", lambda: consumer.resume(SECOND))
     local("highwater", lambda: consumer.highwater(FIRST), "as the last fetch said")
-    call("poll", lambda: until(lambda: consumer.poll(500, max_records=2)))
+    call("poll", lambda: until(lambda: consumer.poll(5_000, max_records=2)))
     call("position", lambda: consumer.position(FIRST), "after two records")
     local("seek", lambda: consumer.seek(FIRST, 4), "the next poll asks")
     call("__next__", lambda: next(consumer))
     call("seek_to_beginning", lambda: (consumer.seek_to_beginning(FIRST), consumer.position(FIRST)))
     call("seek_to_end", lambda: (consumer.seek_to_end(FIRST), consumer.position(FIRST)))
     consumer.seek(FIRST, 99)
-    call("poll", lambda: until(lambda: consumer.poll(500, max_records=2)), "out of range")
+    call("poll", lambda: until(lambda: consumer.poll(5_000, max_records=2)), "out of range")
     call("unsubscribe", consumer.unsubscribe)
     consumer.close()
 
@@ -84,7 +84,7 @@ def consumer_in_group() -> None:
     call = consumer_surface.call
     consumer = KafkaConsumer(**settings)
     call("subscribe", lambda: consumer.subscribe([TOPIC]))
-    call("poll", lambda: len(until(lambda: consumer.poll(500))[FIRST]), "in a group")
+    call("poll", lambda: len(until(lambda: consumer.poll(5_000))[FIRST]), "in a group")
     call("group_metadata", lambda: group_metadata(consumer), "in a group")
     call("commit", consumer.commit)
     call("commit", lambda: consumer.commit({SECOND: OffsetAndMetadata(0, "note", -1)}), "of one, with metadata")
@@ -96,11 +96,11 @@ def consumer_in_group() -> None:
 
     pattern = KafkaConsumer(**settings | {"group_id": f"{PREFIX}-pattern"})
     call("subscribe", lambda: pattern.subscribe(pattern=f"^{PREFIX}-t.*"), "a pattern")
-    call("poll", lambda: len(until(lambda: pattern.poll(500))[FIRST]), "a pattern's")
+    call("poll", lambda: len(until(lambda: pattern.poll(5_000))[FIRST]), "a pattern's")
     pattern.close()
     committed = KafkaConsumer(**settings | {"isolation_level": "read_committed"})
     committed.assign([FIRST])
-    call("poll", lambda: until(lambda: committed.poll(500)), "read committed")
+    call("poll", lambda: until(lambda: committed.poll(5_000)), "read committed")
     committed.close()
 
 
