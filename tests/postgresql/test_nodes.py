@@ -73,6 +73,16 @@ async def until(condition: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
+async def reached(node: Daemon) -> Line:
+    """A connection to a node that waits: it listens a moment after it has said that it waits."""
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        with contextlib.suppress(OSError):
+            return await Line.connect(HOST, node.port, "test")
+        assert time.monotonic() < deadline_s, node.log_tail()
+        await asyncio.sleep(0.01)
+
+
 async def connected(node: Daemon) -> Line:
     """A connection, when the node leads: one that waits listens, too, and says that it coordinates nothing."""
     deadline_s = time.monotonic() + WAIT_S
@@ -137,7 +147,7 @@ def test_one_node_leads_and_the_other_takes_over(nodes: Callable[..., Node], dat
         second.launch()
         await until(lambda: waits(second), "the second to wait")
         assert await commit(line, 2) == ErrorCode.NONE
-        early = await Line.connect(HOST, second.port, "too early")
+        early = await reached(second)
         assert await committed(early) == ErrorCode.NOT_COORDINATOR
         first.kill()
         killed_s = time.monotonic()
