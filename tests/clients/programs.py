@@ -82,15 +82,17 @@ def kafka_python(bootstrap: str, word: str) -> None:
         )
 
     seen, assigned = [0] * MEMBERS, [0] * MEMBERS
-    left = threading.Event()
+    arrived, left = threading.Event(), threading.Event()
 
     def consume(number: int) -> None:
         consumer = member(client_id=f"{word}-{number}")
         deadline = time.monotonic() + STEP_TIMEOUT_S
-        while sum(seen) < 2 * RECORDS or assigned != [4 // MEMBERS] * MEMBERS:
+        while not arrived.is_set():
             assert time.monotonic() < deadline, "the records did not arrive"
             seen[number] += sum(map(len, consumer.poll(timeout_ms=2_000).values()))
             assigned[number] = len(consumer.assignment())
+            if sum(seen) >= 2 * RECORDS and assigned == [4 // MEMBERS] * MEMBERS:
+                arrived.set()  # for both: when one leaves, the other one has all partitions
         consumer.commit()
         if number == 0:
             consumer.close()  # leaves: the other one takes over
@@ -167,6 +169,7 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
 
     def consume_as(settings: dict[str, Any], members: int) -> None:
         seen, assigned = [0] * members, [0] * members
+        arrived = threading.Event()
 
         def consume(number: int) -> None:
             own = {name: value.format(number=number) for name, value in settings.items()}
@@ -181,11 +184,13 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
             )
             consumer.subscribe([topic])
             deadline = time.monotonic() + STEP_TIMEOUT_S
-            while sum(seen) < 5 * RECORDS or assigned != [4 // members] * members:
+            while not arrived.is_set():
                 assert time.monotonic() < deadline, "the records did not arrive"
                 message = consumer.poll(0.2)
                 seen[number] += message is not None and message.error() is None
                 assigned[number] = len(consumer.assignment())
+                if sum(seen) >= 5 * RECORDS and assigned == [4 // members] * members:
+                    arrived.set()
             consumer.commit(asynchronous=False)
             partitions = consumer.assignment()
             consumer.committed(partitions, STEP_TIMEOUT_S)

@@ -76,6 +76,8 @@ class Server:
             )
             if ready.returncode == 0:
                 return
+            if self._process.poll() is not None:
+                break
             time.sleep(0.1)
         raise TimeoutError((self.directory / "log").read_text()[-2000:])
 
@@ -109,8 +111,14 @@ class Server:
     def kill(self) -> None:
         """SIGKILL to all of its processes."""
         assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # so that it begins no other process meanwhile
+        pids = self._pids()
         self.signal(signal.SIGKILL)
         self._process.wait(WAIT_S)
+        deadline_s = time.monotonic() + WAIT_S
+        while any(runs(pid) for pid in pids):  # the next start refuses the shared memory of one that still ends
+            assert time.monotonic() < deadline_s, f"one of {pids} does not end"
+            time.sleep(0.01)
         with contextlib.suppress(FileNotFoundError):
             (self.directory / "data" / "postmaster.pid").unlink()
 
@@ -138,6 +146,14 @@ class Server:
             cwd=self.directory,
             **self._as_user,  # type: ignore[call-overload]
         )
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that has, and that nobody waited for, does not run."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
