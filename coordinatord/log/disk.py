@@ -159,12 +159,12 @@ class OsFile:
         now_s = monotonic()
         if now_s >= self._check_s:
             self._check_s = now_s + CHECK_S
-            self._check_exists()
+            self.check_exists()
         done = os.pwrite(self._fd, data, position)
         while done < len(data):  # the disk is nearly full: the next attempt reports it
             done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
 
-    def _check_exists(self) -> None:
+    def check_exists(self) -> None:
         """Raises FileNotFoundError if the file was removed: Linux writes to it until the last descriptor is closed, and
         then drops all of it.
         """
@@ -181,13 +181,13 @@ class OsFile:
 
         def datasync(self) -> None:
             os.fdatasync(self._fd)
-            self._check_exists()
+            self.check_exists()
 
     else:  # macOS: fsync alone leaves the data in the drive's cache
 
         def datasync(self) -> None:
             fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
-            self._check_exists()
+            self.check_exists()
 
     def close(self) -> None:
         os.close(self._fd)
@@ -221,11 +221,16 @@ def _open(path: str, flags: int) -> int:
     return fd
 
 
+def open_file(path: str, *, create: bool) -> int:
+    """A descriptor for reading and writing; see Disk.open."""
+    return _open(path, os.O_RDWR | (os.O_CREAT if create else 0))
+
+
 class OsDisk:
     """The operating system's file system."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        return OsFile(_open(path, os.O_RDWR | (os.O_CREAT if create else 0)))
+        return OsFile(open_file(path, create=create))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

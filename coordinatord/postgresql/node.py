@@ -20,7 +20,7 @@ from coordinatord.net.door import Serving
 from coordinatord.observe.logger import get_logger
 from coordinatord.postgresql import database, front, registry, schema, working_copy
 from coordinatord.postgresql.contract import Away, Unusable
-from coordinatord.postgresql.copy_disk import CopyDisk
+from coordinatord.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, Offer, View
 from coordinatord.postgresql.gate import PatientGate, Requests
@@ -69,7 +69,9 @@ class PostgresStorage:
             path = directory / working_copy.NAME
             began_s = time.monotonic()
             working_copy.discard(path)
-            size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=settings.node_id)
+            size = working_copy.make(
+                self.store, path, cluster_id=cluster_id, node_id=settings.node_id, disk=UnflushedDisk()
+            )
             log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
             self._held = [held.key for held in self.store.partitions()]
             disk = CopyDisk(self.store, str(path))

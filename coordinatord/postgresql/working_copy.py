@@ -15,7 +15,7 @@ from typing import Protocol
 
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.data_dir import random_id
-from coordinatord.log.disk import Lock, OsDisk, replace_bytes, replace_text
+from coordinatord.log.disk import Disk, Lock, OsDisk, replace_bytes, replace_text
 from coordinatord.log.errors import DataDirectoryError
 from coordinatord.log.names import METADATA_TOPIC_ID
 from coordinatord.log.segment import LOG_SUFFIX, segment_name
@@ -60,7 +60,7 @@ def lock(directory: Path) -> Lock:
         ) from None
 
 
-def make(source: Source, path: Path, *, cluster_id: str, node_id: int) -> int:
+def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Disk = DISK) -> int:
     """Make a data directory of what the store has, in an empty or missing `path`; returns its bytes of records.
     Partitions of deleted topics are left out if `topics.json` does not name them.
     """
@@ -68,10 +68,10 @@ def make(source: Source, path: Path, *, cluster_id: str, node_id: int) -> int:
     files = source.files()
     for name, content in files.items():
         if not name.startswith(EPOCHS):
-            replace_bytes(DISK, str(path / name), content)
-    catalogued = catalogue_file.catalogued(DISK, str(path))
+            replace_bytes(disk, str(path / name), content)
+    catalogued = catalogue_file.catalogued(disk, str(path))
     checkpoint.write_properties(
-        DISK,
+        disk,
         str(path / checkpoint.META_PROPERTIES),
         {
             "version": str(checkpoint.META_VERSION),
@@ -89,12 +89,12 @@ def make(source: Source, path: Path, *, cluster_id: str, node_id: int) -> int:
             continue  # nothing was written yet, or the topic was deleted and perhaps made again
         ends[held.topic, key.partition] = held.end_offset
         directory = path / f"{held.topic}-{key.partition}"
-        size += _make_partition(directory, held, source.batches(key))
+        size += _make_partition(disk, directory, held, source.batches(key))
         if (known := files.get(EPOCHS + directory.name)) is not None:
-            replace_bytes(DISK, str(directory / epochs.FILE), known)
+            replace_bytes(disk, str(directory / epochs.FILE), known)
     # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
-    checkpoint.write_offsets(DISK, str(path / checkpoint.RECOVERY_POINT), ends)
-    replace_text(DISK, str(path / checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
+    checkpoint.write_offsets(disk, str(path / checkpoint.RECOVERY_POINT), ends)
+    replace_text(disk, str(path / checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
     return size
 
 
@@ -104,10 +104,10 @@ def discard(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def _make_partition(directory: Path, held: Held, batches: Iterable[tuple[int, bytes]]) -> int:
+def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]]) -> int:
     directory.mkdir()
-    checkpoint.write_topic_id(DISK, str(directory), held.key.topic_id)
-    epochs.write(DISK, str(directory))
+    checkpoint.write_topic_id(disk, str(directory), held.key.topic_id)
+    epochs.write(disk, str(directory))
     size, end = 0, 0
     current = -1
     file = None
