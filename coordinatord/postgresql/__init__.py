@@ -9,7 +9,8 @@ store.py      the operations: take the lead, renew, append, replace, remove, kee
 contract.py   what the operations promise, for the store and its model in the tests
 writes.py     in the flusher's place: an epoch is committed, then written to the copy
 copy_disk.py  the copy's disk: the small files and compacted segments go to the store first
-working_copy.py  makes the copy
+working_copy.py  makes the copy, or brings it up to date
+ahead.py      a node that waits makes its copy ahead
 lease.py      how long this node may answer
 front.py      a node that waits listens, and tells clients who leads
 wrong_node.py what it answers to all other requests

@@ -19,6 +19,7 @@ from coordinatord.log.ownership import Foreign, ReadCatalogued
 from coordinatord.net.door import Serving
 from coordinatord.observe.logger import get_logger
 from coordinatord.postgresql import database, front, registry, schema, working_copy
+from coordinatord.postgresql.ahead import Ahead
 from coordinatord.postgresql.contract import Away, Unusable
 from coordinatord.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.postgresql.database import Link
@@ -60,15 +61,17 @@ class PostgresStorage:
         self._on_lost: Callable[[BaseException], object] | None = None
         self._stopping: threading.Timer | None = None
         directory = Path(settings.data_dir)
+        path = directory / working_copy.NAME
         self._lock = working_copy.lock(directory)
+        ahead = Ahead(settings.storage, path, settings.node_id, catalogued)
         try:
             self.registration = registration_of(settings)
-            self.lease, cluster_id = lead(settings, self.registration, offer)
-            self.lease.begin(self._lost)
-            self.store = PostgresStore(settings.storage, self.lease.term)
-            path = directory / working_copy.NAME
-            began_s = time.monotonic()
             working_copy.discard(path)
+            self.lease, cluster_id = lead(settings, self.registration, offer, ahead)
+            self.lease.begin(self._lost)
+            began_s = time.monotonic()
+            ahead.close()
+            self.store = PostgresStore(settings.storage, self.lease.term)
             size = working_copy.make(
                 self.store, path, cluster_id=cluster_id, node_id=settings.node_id, disk=UnflushedDisk()
             )
@@ -83,6 +86,7 @@ class PostgresStorage:
                 disk=disk,
             )
         except BaseException as error:
+            ahead.close()
             self._lock.release()
             if isinstance(error, Away):
                 raise Unusable(f"the database went away while the working copy was made: {error}") from None
@@ -164,12 +168,12 @@ def registration_of(settings: Settings) -> Registration:
     )
 
 
-def lead(settings: Settings, registration: Registration, offer: Offer) -> tuple[Lease, str]:
+def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ahead) -> tuple[Lease, str]:
     """Bring the tables to this version, register, and wait until this node leads; its lease, and the cluster's id.
-    Raises Unusable.
+    Raises Unusable. While it waits `ahead` works; the caller closes it.
     """
     link = Link(settings.storage)
-    waiting = Waiting(link, registration, lambda cluster_id, view: Front(settings, offer, cluster_id, view))
+    waiting = Waiting(link, registration, lambda cluster_id, view: Front(settings, offer, cluster_id, view), ahead)
     try:
         return _lead(settings, registration, link, waiting)
     finally:
@@ -211,8 +215,11 @@ class Waiting:
     hears of a lead that is given back.
     """
 
-    def __init__(self, link: Link, registration: Registration, make_front: Callable[[str, View], Front]) -> None:
+    def __init__(
+        self, link: Link, registration: Registration, make_front: Callable[[str, View], Front], ahead: Ahead
+    ) -> None:
         self._link = link
+        self._ahead = ahead
         self._registration = registration
         self._make_front = make_front
         self._front: Front | None = None
@@ -237,6 +244,7 @@ class Waiting:
         self._front = self._make_front(cluster_id, view)
         listeners, known = self._front.open(), self._registration.addresses
         self._registration.addresses = {name: known[name] for name in known if name in listeners}
+        self._ahead.begin(cluster_id)
 
     def close(self) -> None:
         """This node leads, or cannot."""

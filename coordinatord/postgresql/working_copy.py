@@ -1,5 +1,7 @@
 """The working copy: a data directory made from the store's rows at each start, and discarded at the next.
 
+A node that waits makes it ahead (ahead.py). When it takes the lead it reads all rows again, and writes what differs.
+
 It lies in `<data.dir>/working-copy`. The segments are those that the rows were written to, so retention and compaction
 find what they would find on the node that wrote them. Indexes, snapshots of producers and the indexes of aborted
 transactions are not in the store: they are made again from the batches, when they are first needed.
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +20,7 @@ from coordinatord.log.data_dir import random_id
 from coordinatord.log.disk import Disk, Lock, OsDisk, replace_bytes, replace_text
 from coordinatord.log.errors import DataDirectoryError
 from coordinatord.log.names import METADATA_TOPIC_ID
-from coordinatord.log.segment import LOG_SUFFIX, segment_name
+from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from coordinatord.postgresql.contract import Held, PartitionKey
 from coordinatord.topics import catalogue_file
 
@@ -61,25 +63,26 @@ def lock(directory: Path) -> Lock:
 
 
 def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Disk = DISK) -> int:
-    """Make a data directory of what the store has, in an empty or missing `path`; returns its bytes of records.
-    Partitions of deleted topics are left out if `topics.json` does not name them.
+    """Make a data directory of what the store has; returns its bytes of records. `path` is empty or missing, or has an
+    earlier copy of the same store that this process has made: what is as it should be is left as it is. Partitions of
+    deleted topics are left out if `topics.json` does not name them.
     """
     path.mkdir(parents=True, exist_ok=True)
     files = source.files()
-    for name, content in files.items():
-        if not name.startswith(EPOCHS):
-            replace_bytes(disk, str(path / name), content)
+    own = {name: content for name, content in files.items() if not name.startswith(EPOCHS)}
+    for name, content in own.items():
+        _put(disk, path / name, content)
+    if not own.keys() >= {catalogue_file.FILE}:
+        (path / catalogue_file.FILE).unlink(missing_ok=True)
     catalogued = catalogue_file.catalogued(disk, str(path))
-    checkpoint.write_properties(
-        disk,
-        str(path / checkpoint.META_PROPERTIES),
-        {
+    if not (path / checkpoint.META_PROPERTIES).exists():
+        properties = {
             "version": str(checkpoint.META_VERSION),
             "cluster.id": cluster_id,
             "node.id": str(node_id),
             "directory.id": random_id(),
-        },
-    )
+        }
+        checkpoint.write_properties(disk, str(path / checkpoint.META_PROPERTIES), properties)
     ends: dict[tuple[str, int], int] = {}
     size = 0
     for held in source.partitions():
@@ -89,9 +92,9 @@ def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Dis
             continue  # nothing was written yet, or the topic was deleted and perhaps made again
         ends[held.topic, key.partition] = held.end_offset
         directory = path / f"{held.topic}-{key.partition}"
-        size += _make_partition(disk, directory, held, source.batches(key))
-        if (known := files.get(EPOCHS + directory.name)) is not None:
-            replace_bytes(disk, str(directory / epochs.FILE), known)
+        known = files.get(EPOCHS + directory.name, epochs.text(epochs.FIRST).encode())
+        size += _make_partition(disk, directory, held, source.batches(key), known)
+    _keep(path, {*own, checkpoint.META_PROPERTIES, *(f"{topic}-{partition}" for topic, partition in ends)})
     # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
     checkpoint.write_offsets(disk, str(path / checkpoint.RECOVERY_POINT), ends)
     replace_text(disk, str(path / checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
@@ -104,26 +107,93 @@ def discard(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]]) -> int:
-    directory.mkdir()
-    checkpoint.write_topic_id(disk, str(directory), held.key.topic_id)
-    epochs.write(disk, str(directory))
+def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]], known: bytes) -> int:
+    if checkpoint.read_topic_id(disk, str(directory)) != held.key.topic_id:
+        discard(directory)
+        directory.mkdir()
+        checkpoint.write_topic_id(disk, str(directory), held.key.topic_id)
+    _put(disk, directory / epochs.FILE, known)
     size, end = 0, 0
+    names = {checkpoint.PARTITION_METADATA, epochs.FILE}
     current = -1
-    file = None
+    segment = None
     try:
-        for segment, batch in batches:
-            if segment != current or file is None:
-                if file is not None:
-                    file.close()
-                current = segment
-                file = open(directory / (segment_name(segment) + LOG_SUFFIX), "wb")  # noqa: SIM115  # one after the other
-            file.write(batch)
+        for base_offset, batch in batches:
+            if base_offset != current or segment is None:
+                if segment is not None:
+                    segment.close()
+                current = base_offset
+                segment = _SegmentCopy(directory, base_offset)
+                names |= segment.names
+            segment.add(batch)
             size += len(batch)
             end = int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") + 1
     finally:
-        if file is not None:
-            file.close()
+        if segment is not None:
+            segment.close()
     if end < held.end_offset:  # the last segment's name says where the log ends
-        (directory / (segment_name(held.end_offset) + LOG_SUFFIX)).touch()
+        empty = _SegmentCopy(directory, held.end_offset)
+        empty.close()
+        names |= empty.names
+    _keep(directory, names)
     return size
+
+
+class _SegmentCopy:
+    """Writes a segment's batches over those that an earlier copy has. What is the same is left, and so are its indexes
+    if all of it is.
+    """
+
+    def __init__(self, directory: Path, base_offset: int) -> None:
+        stem = segment_name(base_offset)
+        self._log = directory / (stem + LOG_SUFFIX)
+        self._indexes = [directory / (stem + INDEX_SUFFIX), directory / (stem + TIME_INDEX_SUFFIX)]
+        self.names = {path.name for path in (self._log, *self._indexes)}
+        descriptor = os.open(self._log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open(descriptor, "r+b")  # noqa: SIM115  # one after the other
+        self._is_same = True
+        self._size = 0
+
+    def add(self, batch: bytes) -> None:
+        """The next batch."""
+        if self._is_same and self._file.read(len(batch)) != batch:
+            self._change()
+        if not self._is_same:
+            self._file.write(batch)
+        self._size += len(batch)
+
+    def close(self) -> None:
+        """There are no more batches."""
+        try:
+            if self._is_same and self._file.read(1):
+                self._change()
+        finally:
+            self._file.close()
+
+    def _change(self) -> None:
+        """What follows differs. The indexes go first: they must not be taken for those of other batches."""
+        for path in self._indexes:
+            path.unlink(missing_ok=True)
+        self._is_same = False
+        self._file.seek(self._size)
+        self._file.truncate()
+
+
+def _put(disk: Disk, path: Path, content: bytes) -> None:
+    """A small file, if it is not there as it is."""
+    try:
+        is_same = path.read_bytes() == content
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        replace_bytes(disk, str(path), content)
+
+
+def _keep(path: Path, names: Set[str]) -> None:
+    """Remove all else of an earlier copy."""
+    for entry in list(os.scandir(path)):
+        if entry.name not in names:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
