@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -52,11 +53,15 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
 
 def run(settings: Settings, ready: ReadyFile) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
-    from coordinatord.daemon import process
+    gc.disable()  # nearly all that imports make stays; on again once the groups are loaded, or workers supervised
+    try:
+        from coordinatord.daemon import process
 
-    if settings.workers > 1:
-        return guarded(settings, lambda: _supervise(settings, ready))
-    return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
+        if settings.workers > 1:
+            return guarded(settings, lambda: _supervise(settings, ready))
+        return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
+    finally:
+        gc.enable()
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:

@@ -47,7 +47,7 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(users)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class SecuritySettings:
     """The part of `Settings` that listeners may override."""
 

@@ -20,7 +20,8 @@ ATTEMPTS = 20
 
 def bound(host: str, port: int) -> list[socket.socket]:
     """Returns bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails."""
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    name = host.encode() if host.isascii() else host  # a str has getaddrinfo import the tables of other alphabets
+    found = socket.getaddrinfo(name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     addresses: list[Address] = list(dict.fromkeys((family, where) for family, _type, _protocol, _name, where in found))
     for attempt in range(1, ATTEMPTS + 1):
         try:

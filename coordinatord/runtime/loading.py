@@ -82,6 +82,7 @@ class Loading:
                 await self._load(coordinator, partition)
         if not self._is_guest:
             gc.set_threshold(*GC_THRESHOLDS)
+            gc.enable()  # cli/serve.py has it off since before the imports
         self.seconds = time.monotonic() - self._began_s
         self._done = True
 

@@ -157,6 +157,7 @@ class Supervisor:
             # Existing objects stay alive: a worker's garbage collector must not touch, and so copy, their pages.
             gc.collect()
             gc.freeze()
+            gc.enable()  # cli/serve.py has it off
             for worker in self.workers:
                 self._start(worker, is_recovered=True)
             while not self._stopping or any(worker.pid for worker in self.workers):

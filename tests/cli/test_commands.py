@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import importlib
 import json
@@ -111,7 +112,7 @@ def test_a_name_that_is_not_utf_8_is_told_in_a_sentence(run: Run) -> None:
 def test_serve_runs_with_defaults(run: Run, served: types.SimpleNamespace) -> None:
     result = run("serve")
     assert (result.exit_code, result.output) == (0, "")
-    assert served.settings == Settings()
+    assert dataclasses.asdict(served.settings) == dataclasses.asdict(Settings())
     assert served.logging == ("auto", "info")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from coordinatord.config import Settings, load
@@ -26,7 +28,7 @@ def test_a_worker_has_the_next_id_and_the_next_ports() -> None:
     assert [(each.name, each.port) for each in third.listeners] == [("PLAINTEXT", 9094), ("IN", 0)]
     assert [each.port for each in third.advertised_listeners] == [19094]
     assert [each.port for each in third.admin_listeners] == [9646]
-    assert worker_settings(settings, 0) == settings
+    assert dataclasses.asdict(worker_settings(settings, 0)) == dataclasses.asdict(settings)
 
 
 def test_one_worker_is_the_default() -> None:
