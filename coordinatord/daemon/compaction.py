@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.config import Settings
-from coordinatord.log.cleaner import Cleaner, CleanerSettings, Workshop
-from coordinatord.log.cleaner_process import Process
-from coordinatord.log.cleaning import Statistics
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
@@ -18,12 +16,16 @@ from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics import Topics
 
+if TYPE_CHECKING:
+    from coordinatord.log.cleaner import Cleaner, CleanerState, Workshop
+    from coordinatord.log.cleaning import Statistics
+
 LEAST_BUFFER_BYTES = 4096
 """log.cleaner.io.buffer.size may be anything."""
 
 
 class Compaction:
-    """The cleaner of a daemon. Does nothing until `look` is called."""
+    """The cleaner of a daemon. Does nothing until `look` is called, and does not import the cleaner until then."""
 
     def __init__(
         self,
@@ -41,25 +43,40 @@ class Compaction:
         """`workshop` rewrites logs, by default in its own process; `worker` waits for it, by default on a thread."""
         self._metrics = metrics
         self._log = get_logger("coordinatord.log.cleaner")
-        self.cleaner = Cleaner(
-            data,
-            writer,
-            loop,
+        self._settings = settings
+        self._data, self._writer, self._loop, self._topics, self._now_ms = data, writer, loop, topics, now_ms
+        self._workshop, self._worker = workshop, worker
+        self._watch(now_ms)
+
+    @cached_property
+    def cleaner(self) -> Cleaner:
+        """Made when it is first needed."""
+        from coordinatord.log.cleaner import Cleaner, CleanerSettings
+        from coordinatord.log.cleaner_process import Process
+
+        settings = self._settings
+        return Cleaner(
+            self._data,
+            self._writer,
+            self._loop,
             CleanerSettings(
                 map_bytes=settings.log_cleaner_dedupe_buffer_size,
                 io_bytes=max(settings.log_cleaner_io_buffer_size // 2, LEAST_BUFFER_BYTES),
                 max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
                 producer_expiration_ms=settings.producer_id_expiration_ms,
             ),
-            workshop=workshop or Process(),
-            worker=worker or ThreadWorker("log-cleaner"),
-            now_ms=now_ms,
-            first_unstable=topics.first_unstable_offset,
+            workshop=self._workshop or Process(),
+            worker=self._worker or ThreadWorker("log-cleaner"),
+            now_ms=self._now_ms,
+            first_unstable=self._topics.first_unstable_offset,
             on_cleaned=self._cleaned,
             on_failed=self._failed,
             tag=str(os.getpid()),
         )
-        self._watch(now_ms)
+
+    @property
+    def _state(self) -> CleanerState:
+        return self.cleaner.state
 
     def look(self) -> None:
         """Find a log to clean, and clean it. Called every log.cleaner.backoff.ms."""
@@ -67,7 +84,8 @@ class Compaction:
 
     def close(self) -> None:
         """Stop cleaning; to be called before the log is closed."""
-        self.cleaner.close()
+        if "cleaner" in self.__dict__:  # it has been made
+            self.cleaner.close()
 
     def _cleaned(self, log: PartitionLog, statistics: Statistics) -> None:
         metrics, seconds = self._metrics, statistics.seconds
@@ -101,17 +119,20 @@ class Compaction:
             self._log.warning("log not cleaned; no further attempt before the next start", **told)
 
     def _watch(self, now_ms: Callable[[], int]) -> None:
-        watch, state = self._metrics.watch, self.cleaner.state
+        watch = self._metrics.watch
         manager = "kafka_log_logcleanermanager_"
-        watch(manager + "max_dirty_percent", lambda: int(100 * state.max_dirty_ratio))
-        watch(manager + "time_since_last_run_ms", lambda: now_ms() - state.looked_ms)
-        watch(manager + "uncleanable_partitions_count", lambda: state.uncleanable)
-        watch(manager + "uncleanable_bytes", lambda: state.uncleanable_bytes)
+        watch(manager + "max_dirty_percent", lambda: int(100 * self._state.max_dirty_ratio))
+        watch(manager + "time_since_last_run_ms", lambda: now_ms() - self._state.looked_ms)
+        watch(manager + "uncleanable_partitions_count", lambda: self._state.uncleanable)
+        watch(manager + "uncleanable_bytes", lambda: self._state.uncleanable_bytes)
         cleaner = "kafka_log_logcleaner_"
-        watch(cleaner + "cleaner_recopy_percent", lambda: _percent(state.last.bytes_written, state.last.bytes_read))
-        watch(cleaner + "max_buffer_utilization_percent", lambda: int(100 * state.last.map_utilization))
-        watch(cleaner + "max_clean_time_secs", lambda: int(state.last.seconds))
-        watch(cleaner + "max_compaction_delay_secs", lambda: state.max_delay_ms // 1000)
+        watch(
+            cleaner + "cleaner_recopy_percent",
+            lambda: _percent(self._state.last.bytes_written, self._state.last.bytes_read),
+        )
+        watch(cleaner + "max_buffer_utilization_percent", lambda: int(100 * self._state.last.map_utilization))
+        watch(cleaner + "max_clean_time_secs", lambda: int(self._state.last.seconds))
+        watch(cleaner + "max_compaction_delay_secs", lambda: self._state.max_delay_ms // 1000)
 
 
 def _percent(part: int, whole: int) -> int:

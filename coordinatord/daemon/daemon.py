@@ -25,6 +25,7 @@ from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.admission import Admission
 from coordinatord.daemon.expiry import expire_offsets
 from coordinatord.daemon.handlers import all_handlers, features, offered
+from coordinatord.daemon.later import import_later
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.daemon.storage import Storage, open_storage
@@ -378,6 +379,8 @@ class Daemon:
             )
         self.topics.follow_deletions()
         self.health.ready()
+        if self.guest is None and self.now_ms is self.clock:
+            await import_later()
 
     # Run and stop
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import TYPE_CHECKING
 
 from coordinatord.log import names as file_names
-from coordinatord.log.cleaning import Cleaned, cleaned_path
 from coordinatord.log.disk import Disk
 from coordinatord.log.scan import scan
 from coordinatord.log.segment import (
@@ -34,6 +34,9 @@ from coordinatord.log.segment import (
     segment_name,
 )
 
+if TYPE_CHECKING:
+    from coordinatord.log.cleaning import Cleaned
+
 #: The order in which a segment's files are renamed: with the last one the segment exists.
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 
@@ -44,6 +47,8 @@ def _present(cleaned: Cleaned) -> list[str]:
 
 def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
     """Step 2: from now on the new segment counts. Its files must be flushed."""
+    from coordinatord.log.cleaning import cleaned_path  # there already: what cleans has made `cleaned`
+
     base_offset = cleaned.base_offset
     for suffix in _present(cleaned):
         path = f"{directory}/{segment_name(base_offset)}{suffix}{SWAP_SUFFIX}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.cluster.shared import Shared
@@ -14,20 +15,22 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.writer import LogWriter
 from coordinatord.net.by_need import Handlers, by_need
-from coordinatord.topics.admin import Administration
 from coordinatord.topics.catalogue import Catalogue, internal_configs
 from coordinatord.topics.configs import Configs
-from coordinatord.topics.describe import Describing
 from coordinatord.topics.fetch import Fetching, ScheduleAt
 from coordinatord.topics.fetch_sessions import FetchSessions
 from coordinatord.topics.group_configs import GroupConfigs
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.topics.offsets import Offsets
 from coordinatord.topics.produce import Producing
 from coordinatord.topics.producer_ids import ProducerIds
 from coordinatord.topics.shared_catalogue import SharedCatalogue
 from kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:
+    from coordinatord.net.request import RequestContext
+    from coordinatord.net.slices import Steps
+    from coordinatord.topics.admin import Administration
 
 REPLICA_APIS = (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
 CONFIG_APIS = (
@@ -36,6 +39,14 @@ CONFIG_APIS = (
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.LIST_CONFIG_RESOURCES,
 )
+OFFSET_APIS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+DESCRIBING_APIS = (
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+ADMINISTRATION_APIS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
 
 class Topics:
@@ -81,15 +92,6 @@ class Topics:
             self.catalogue, writer, nodes, now_ms, verifies=settings.transaction_partition_verification_enable
         )
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
-        self.administration = Administration(settings, self.catalogue, writer, nodes, self._deleted)
-        create = self.administration.create_with_defaults
-        self._parts = (
-            self.producing,
-            self.fetching,
-            Offsets(self.catalogue),
-            Describing(settings, self.catalogue, nodes, data.cluster_id, create),
-            self.administration,
-        )
         self._nodes, self._data = nodes, data
 
     def _shared(
@@ -169,11 +171,35 @@ class Topics:
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.net.request)."""
         return {
-            **{api_key: handler for part in self._parts for api_key, handler in part.handlers().items()},
+            **self.producing.handlers(),
+            **self.fetching.handlers(),
+            **by_need(OFFSET_APIS, self._offsets),
+            **by_need(DESCRIBING_APIS, self._describing),
+            **by_need(ADMINISTRATION_APIS, lambda: self.administration),
             **by_need(REPLICA_APIS, self._replicas),
             **by_need(CONFIG_APIS, self._config_apis),
             **by_need((ApiKey.DELETE_RECORDS,), self._deleting_records),
         }
+
+    @cached_property
+    def administration(self) -> Administration:
+        """What creates and deletes topics; made by the first request for that."""
+        from coordinatord.topics.admin import Administration
+
+        return Administration(self.settings, self.catalogue, self.writer, self._nodes, self._deleted)
+
+    def _describing(self) -> Handlers:
+        from coordinatord.topics.describe import Describing
+
+        def create(context: RequestContext, names: Sequence[str]) -> Steps:
+            return self.administration.create_with_defaults(context, names)
+
+        return Describing(self.settings, self.catalogue, self._nodes, self._data.cluster_id, create)
+
+    def _offsets(self) -> Handlers:
+        from coordinatord.topics.offsets import Offsets
+
+        return Offsets(self.catalogue)
 
     def _replicas(self) -> Handlers:
         from coordinatord.topics.replicas import Replicas

@@ -20,7 +20,9 @@ before = set(sys.modules)
 from coordinatord.cli.options import load_or_exit
 from coordinatord.cli import serve
 from coordinatord.observe import logs
-from coordinatord.daemon import process
+from coordinatord.daemon import later, process
+
+later.MODULES = ()  # a busy machine may be slow to ask
 
 async def first_answer(host, port):
     reader, writer = await asyncio.open_connection(host, port)
@@ -41,11 +43,11 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 282
-"""Modules of coordinatord and kafka_wire that a start may import. Those of the consumer protocol are forty of them."""
+OURS = 244
+"""Modules of coordinatord and kafka_wire that a start may import. Those that come later are in daemon/later.py."""
 
-ALL = 335
-"""Modules of all packages, those of the interpreter's own start apart: 311 on CPython 3.11."""
+ALL = 308
+"""Modules of all packages, those of the interpreter's own start apart: 284 on CPython 3.11."""
 
 BY_NEED = {
     "argparse": "the package crc32c",
@@ -57,6 +59,14 @@ BY_NEED = {
     "jwt": "OAUTHBEARER",
     "scramp": "SCRAM",
     "coordinatord.control": "tests",
+    "coordinatord.group.consumer.step": "the consumer protocol",
+    "coordinatord.group.consumer.assignors.range": "an assignment",
+    "coordinatord.group.consumer.assignors.uniform": "an assignment",
+    "coordinatord.log.cleaning": "the log cleaner",
+    "coordinatord.topics.admin": "a request",
+    "coordinatord.topics.describe": "a request",
+    "encodings.idna": "hosts that are not ASCII",
+    "hmac": "SCRAM",
     "coordinatord.daemon.guest": "tests",
     "coordinatord.coordinator.apis.admin": "a request",
     "coordinatord.coordinator.apis.txn_offset_commit": "a request",
@@ -91,3 +101,27 @@ def test_a_start_imports_no_more_modules_than_it_did(imported: set[str]) -> None
 def test_what_is_needed_later_is_imported_later(imported: set[str]) -> None:
     found = {name: f"wanted by {what} alone" for name, what in BY_NEED.items() if name in imported}
     assert found == {}
+
+
+LATER = """
+import json, sys
+from coordinatord.daemon import daemon, later
+slices = []
+for module in later.MODULES:
+    before = set(sys.modules)
+    later.importlib.import_module(module)
+    slices.append((module, sorted(set(sys.modules) - before)))
+print(json.dumps(slices))
+"""
+
+SLICE = 5
+"""Modules that one of later.MODULES may bring, itself among them: meanwhile no request is answered."""
+
+
+def test_what_comes_later_comes_in_small_slices() -> None:
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    slices = dict(json.loads(done.stdout))
+    assert [name for name, brought in slices.items() if name not in brought] == [], "a start imports them already"
+    large = {name: brought for name, brought in slices.items() if len(brought) > SLICE}
+    assert large == {}

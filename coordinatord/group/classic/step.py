@@ -41,8 +41,6 @@ from coordinatord.group.classic.members import (
 from coordinatord.group.classic.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
 from coordinatord.group.classic.subscription import subscribed_topics
 from coordinatord.group.classic.syncing import sync
-from coordinatord.group.consumer.step import consumer_step
-from coordinatord.group.consumer.timeouts import restore as restore_consumer
 from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
@@ -70,6 +68,15 @@ def step(group: Group, event: Any, now_ms: int) -> Result:
     if group.consumer is not None:
         return consumer_step(group, event, now_ms)
     return HANDLERS[type(event)](group, event, now_ms)
+
+
+def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
+    """The step of a group with members of the consumer protocol. A start does not need its modules: they come with the
+    first such group, or soon after the start (coordinatord/daemon/later.py).
+    """
+    from coordinatord.group.consumer.step import consumer_step as step_with_consumers
+
+    return step_with_consumers(group, event, now_ms)
 
 
 def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
@@ -141,6 +148,8 @@ def restore(group: Group, now_ms: int) -> Result:
         group.current_state_timestamp_ms = now_ms
         if group.surroundings is None:
             return NOTHING
+        from coordinatord.group.consumer.timeouts import restore as restore_consumer  # as consumer_step
+
         return restore_consumer(group, group.consumer, group.surroundings, now_ms)
     result = Result()
     metadata = group.metadata

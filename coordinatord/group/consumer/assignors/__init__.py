@@ -17,11 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinatord.group.consumer.assignors import range as range_assignor
-from coordinatord.group.consumer.assignors import uniform
-from coordinatord.group.consumer.assignors.spec import Assignment, Assignor, GroupSpec, TopicsImage
+from coordinatord.group.consumer.assignors.spec import Assignment, Assignor, GroupSpec, Slices, TopicsImage
 
-ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": range_assignor.assign}
+
+def _uniform(spec: GroupSpec, topics: TopicsImage) -> Slices:
+    from coordinatord.group.consumer.assignors import uniform  # a start does not need it
+
+    return uniform.assign(spec, topics)
+
+
+def _range(spec: GroupSpec, topics: TopicsImage) -> Slices:
+    from coordinatord.group.consumer.assignors import range as range_assignor  # a start does not need it
+
+    return range_assignor.assign(spec, topics)
+
+
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": _uniform, "range": _range}
 """By the name that `group.consumer.assignors` and members use."""
 
 
