@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from coordinatord.log.data_dir import no_catalogue
 from coordinatord.postgresql import node as node_module
 from coordinatord.postgresql import registry, schema
+from coordinatord.postgresql.ahead import Ahead
 from coordinatord.postgresql.contract import Growth, PartitionKey, Unusable, row_of
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, View
@@ -97,9 +100,12 @@ def test_only_the_latest_moves_are_kept(database: str, monkeypatch: pytest.Monke
     assert [move.term for move in registry.moves(prepared(database).open(), 10)] == [4, 3]
 
 
-def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lease = lead(database, Registration("one", 1, LEASE_MS))
-    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front)
+    ahead = Ahead(database, tmp_path, 2, no_catalogue)
+    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.keep()
     waiting.pause()  # listens from now on
     monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # it is told, or this test is not over in time
