@@ -62,6 +62,9 @@ HEARTBEAT_REFUSALS = {
     )
 }
 
+_consumer_step: list[Callable[[Group, Any, int], Result]] = []
+"""The consumer protocol's step, once it is imported: with an import for each event that took half a µs."""
+
 
 def step(group: Group, event: Any, now_ms: int) -> Result:
     """Handle one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
@@ -74,9 +77,11 @@ def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     """The step of a group with members of the consumer protocol. A start does not need its modules: they come with the
     first such group, or soon after the start (coordinatord/daemon/later.py).
     """
-    from coordinatord.group.consumer.step import consumer_step as step_with_consumers
+    if not _consumer_step:
+        from coordinatord.group.consumer.step import consumer_step as step_with_consumers
 
-    return step_with_consumers(group, event, now_ms)
+        _consumer_step.append(step_with_consumers)
+    return _consumer_step[0](group, event, now_ms)
 
 
 def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
