@@ -28,7 +28,7 @@ GENERATE := $(BIN)/python -m kafka_wire generate
 
 QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
 
-.PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled generate format clean
+.PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled wheel generate format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-25s %s\n", $$1, $$2}'
@@ -87,13 +87,18 @@ $(VENV)/.compile: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile,test]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
+$(VENV)/.wheel: pyproject.toml | $(BIN)/python
+	@echo "installing auditwheel into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[wheel]'
+	@touch $@ $(VENV)/.run
+
 # Everything that .ci/run needs, in one go: pip looks at each package once.
 $(VENV)/.ci: pyproject.toml | $(BIN)/python
 	@echo "installing what all tiers of the tests need into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile,postgresql]'
-	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile postgresql)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile,wheel,postgresql]'
+	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile wheel postgresql)
 
-SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -name "*.pyc")
+SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -path "*/__pycache__/*")
 build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
 	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
 		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
@@ -110,11 +115,25 @@ compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules ar
 	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile LICENSE .ci
 	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
 
+# What build_ext left in build/compiled is up to date for bdist_wheel: nothing is compiled twice. It knows the tag of this
+# machine alone, which no index takes; auditwheel reads from the C modules which Linuxes have what they need.
+wheel: build/compiled/.stamp $(VENV)/.wheel ## the same modules in a wheel in build/wheels, for this Python on systems like this one
+	@cp LICENSE build/compiled && rm -rf build/compiled/dist
+	@python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && \
+		COORDINATORD_COMPILE=1 "$$python" setup.py -q bdist_wheel --dist-dir dist >wheel.log 2>&1 || { tail -n 20 wheel.log; exit 1; }
+	@mkdir -p build/wheels
+	@if test "$$(uname)" != Linux; then mv build/compiled/dist/*.whl build/wheels; \
+	elif ! PATH="$$(cd $(BIN) && pwd):$$PATH" $(BIN)/auditwheel repair --strip --wheel-dir build/wheels build/compiled/dist/*.whl \
+		>build/compiled/repair.log 2>&1; then tail -n 3 build/compiled/repair.log; \
+		echo "auditwheel does not vouch for other Linuxes: this wheel is for systems like this one"; \
+		mv build/compiled/dist/*.whl build/wheels; fi
+	@ls -t build/wheels/*.whl | head -n 1
+
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(GENERATE)
 ifeq ($(COMPILED),)
 	@if test -f build/compiled/.stamp && test -z "$$(find setup.py pyproject.toml coordinatord protocol -type f \
-		-not -name '*.pyc' -newer build/compiled/.stamp)"; then \
+		-not -path '*/__pycache__/*' -newer build/compiled/.stamp)"; then \
 		echo "the compiled build (COMPILED=0: interpreted)"; \
 		$(IN_COMPILED) -m coordinatord serve --listen $(LISTEN) --data-dir "$$data"; \
 	else \

@@ -1,17 +1,23 @@
-"""The wheel outside of the checkout: `pip wheel .`, a clean environment, the daemon and a kafka-python consumer.
+"""The wheels outside of the checkout: `pip wheel .`, a clean environment, the daemon and a kafka-python consumer.
 
 Runs with each CPython that pyproject.toml names and that PATH has as `python3.X`, and with the one that runs the tests.
 Other versions are skipped; with CI=true the one that runs the tests has to be among those that are named.
+
+The wheel with the hot modules as C (`make wheel`) is that of the Python of .venv alone, made from what `make compiled`
+has made.
 """
 
 from __future__ import annotations
 
+import ast
 import os
+import platform
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 import tomllib
 import zipfile
@@ -31,6 +37,11 @@ VERSIONS = [each.removeprefix(PREFIX) for each in PROJECT["project"]["classifier
 CURRENT = str(sys.version_info.minor)
 SOURCES = ("coordinatord", "protocol", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 INSTALL_TIMEOUT_S = 600
+KAFKA_PYTHON = next(
+    each.replace("[lz4,snappy,zstd]", "")
+    for each in PROJECT["project"]["optional-dependencies"]["test"]
+    if "kafka-python" in each
+)
 START_TIMEOUT_S = 60
 LEDGER_TIMEOUT_S = 30  # a rebalance is written a moment after it ended
 
@@ -209,9 +220,7 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
     bin_directory = tmp_path / "venv" / "bin"
     python, coordinatord = bin_directory / "python", bin_directory / "coordinatord"
     wheel = built(python, tmp_path, environment)
-    (kafka_python,) = (each for each in PROJECT["project"]["optional-dependencies"]["test"] if "kafka-python" in each)
-    run([python, "-m", "pip", "install", "--quiet", f"{wheel}[pytest]", kafka_python.replace("[lz4,snappy,zstd]", "")],
-        tmp_path, environment)  # fmt: skip
+    run([python, "-m", "pip", "install", "--quiet", f"{wheel}[pytest]", KAFKA_PYTHON], tmp_path, environment)
     run([python, "-m", "pip", "check"], tmp_path, environment)
 
     assert "serve" in run([coordinatord, "--help"], tmp_path, environment)
@@ -226,6 +235,7 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
     (tmp_path / "consumer.py").write_text(CONSUMER)
     with serving(coordinatord, tmp_path, environment) as bootstrap:
         assert run([python, "consumer.py", bootstrap], tmp_path, environment) == "committed 5\n"
+        assert '"build":"interpreted"' in (tmp_path / "daemon.log").read_text()
         why = [coordinatord, "groups", "why", "billing", "--bootstrap", bootstrap]
         deadline_s = time.monotonic() + LEDGER_TIMEOUT_S
         while "generation 0 → 1" not in (told := run(why, tmp_path, environment)):
@@ -248,15 +258,74 @@ def check_types(python: Path, directory: Path, environment: dict[str, str]) -> N
 
 def test_the_wheel_has_every_module_and_nothing_else(tmp_path: Path, environment: dict[str, str]) -> None:
     wheel = built(Path(sys.executable), tmp_path, environment)
+    assert wheel.name.endswith("-py3-none-any.whl"), "without COORDINATORD_COMPILE it is for every system"
+    assert content(wheel) == modules()
+
+
+@pytest.mark.wheel_of_c
+def test_the_wheel_of_c_works_outside_of_the_checkout(tmp_path: Path, environment: dict[str, str]) -> None:
+    wheel = made_of_c()
+    python_tag, abi_tag, platform_tag = wheel.stem.split("-")[2:]
+    assert python_tag == abi_tag == f"cp3{CURRENT}"
+    assert platform.machine() in platform_tag
+    if platform.libc_ver()[0] == "glibc":  # auditwheel knows which of its versions the modules need
+        assert "manylinux" in platform_tag, "not a tag that an index takes"
+    hot = hot_modules()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert content(wheel) == modules() | {f"{name}{suffix}" for name in [*hot, "coordinatord__mypyc"]}
+
+    run([sys.executable, "-m", "venv", tmp_path / "venv"], tmp_path, environment)
+    python, coordinatord = (tmp_path / "venv" / "bin" / name for name in ("python", "coordinatord"))
+    run([python, "-m", "pip", "install", "--quiet", wheel, KAFKA_PYTHON], tmp_path, environment)
+    assert ", compiled, Python 3." in run([coordinatord, "--version"], tmp_path, environment)
+    where = "import importlib, sys; print(*(importlib.import_module(name).__file__ for name in sys.argv[1:]))"
+    loaded = run([python, "-c", where, *(name.replace("/", ".") for name in hot)], tmp_path, environment).split()
+    assert {Path(each).relative_to((tmp_path / "venv").resolve()).name.endswith(suffix) for each in loaded} == {True}
+
+    (tmp_path / "consumer.py").write_text(CONSUMER)
+    with serving(coordinatord, tmp_path, environment) as bootstrap:
+        assert run([python, "consumer.py", bootstrap], tmp_path, environment) == "committed 5\n"
+    assert '"build":"compiled"' in (tmp_path / "daemon.log").read_text()
+
+
+def made_of_c() -> Path:
+    """The wheel of `make wheel`. Without an up-to-date build/compiled, which takes minutes, only CI makes one."""
+    # `make test` hands its own variables to what it runs.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    asked = ["make", "--question", "build/compiled/.stamp"]
+    if os.environ.get("CI") != "true" and subprocess.run(asked, cwd=REPOSITORY, env=inherited, check=False).returncode:
+        pytest.skip("skipped: needs an up-to-date `make compiled`")
+    return REPOSITORY / run(["make", "wheel"], REPOSITORY, inherited).splitlines()[-1]
+
+
+def hot_modules() -> list[str]:
+    """What setup.py names, as paths in a wheel without a suffix."""
+    tree = ast.parse((REPOSITORY / "setup.py").read_text())
+    (hot,) = (
+        ast.literal_eval(each.value)
+        for each in tree.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "HOT"
+    )
+    return [f"{folder}/{name}".removeprefix("protocol/") for folder in hot for name in hot[folder].split()]
+
+
+def content(wheel: Path) -> set[str]:
+    """What a wheel installs, beside its description."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+    (license_file,) = (name for name in names if name.endswith("/LICENSE"))
+    assert ".dist-info/" in license_file
+    return {name for name in names if ".dist-info/" not in name and not name.endswith("/")}
+
+
+def modules() -> set[str]:
+    """What each wheel has to install."""
     expected = {f"coordinatord/{path.relative_to(REPOSITORY / 'coordinatord')}" for path in files("coordinatord")}
     registered = "coordinatord/pipeline/registered/"
     expected = {name.removeprefix(registered) for name in expected}
-    expected |= {f"kafka_wire/{path.relative_to(REPOSITORY / 'protocol/kafka_wire')}" for path in files("protocol")}
-    assert {name for name in names if ".dist-info/" not in name} == expected
-    (license_file,) = (name for name in names if name.endswith("/LICENSE"))
-    assert ".dist-info/" in license_file
+    return expected | {
+        f"kafka_wire/{path.relative_to(REPOSITORY / 'protocol/kafka_wire')}" for path in files("protocol")
+    }
 
 
 def files(folder: str) -> Iterator[Path]:
