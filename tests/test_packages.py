@@ -36,6 +36,12 @@ def test_the_license_is_the_one_that_is_named() -> None:
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+def test_a_release_has_compiled_wheels_for_each_python_that_is_named() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = [each.removeprefix(prefix) for each in PROJECT["project"]["classifiers"] if each.startswith(prefix)]
+    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-*" for minor in named]
+
+
 WHAT_SECURITY_NEEDS = {"asn1crypto", "cffi", "idna", "pycparser"}
 """By way of cryptography, scramp and trustme."""
 
