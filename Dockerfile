@@ -4,6 +4,10 @@
 #
 # Packages come from deploy/wheelhouse when it holds wheels (no network is used then: see the README there), from the package
 # index otherwise. BASE_IMAGE is any image with Python 3.11 or later, its venv module, useradd and a shell.
+#
+# COMPILE=1: the hot modules are C (setup.py), which takes some minutes; the compiler, from the base image or from Debian's
+# packages, stays behind. 0: they are Python. auto: C, unless the wheelhouse holds wheels: then there is no network to get a
+# compiler from. A wheel of coordinatord in the wheelhouse (`make wheel`, with the base image's Python) is taken as it is.
 ARG BASE_IMAGE=python:3.13-slim
 
 FROM ${BASE_IMAGE} AS packages
@@ -19,6 +23,17 @@ RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/clients/bin/pytho
 
 FROM packages AS daemon-build
 WORKDIR /src
+ARG COMPILE=auto
+RUN as_c=$COMPILE; missing=; \
+    if [ "$as_c" = auto ]; then if ls /wheelhouse/*.whl >/dev/null 2>&1; then as_c=0; else as_c=1; fi; fi; \
+    echo "$as_c" >/compile; \
+    if [ "$as_c" = 1 ]; then \
+        command -v cc >/dev/null || missing="gcc libc6-dev"; \
+        python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+            || missing="$missing python3-dev"; \
+        [ -z "$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } \
+            || { echo "no compiler: --build-arg COMPILE=0 builds without one" >&2; exit 1; }; \
+    fi
 # The dependencies in a layer of their own: a change of our sources does not install them again.
 COPY deploy/requirements.txt ./
 RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir \
@@ -26,7 +41,11 @@ RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY coordinatord coordinatord
-RUN /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir --no-deps .
+# -s: without the symbols for a debugger.
+RUN if ls /wheelhouse/coordinatord-*.whl >/dev/null 2>&1; then what=coordinatord; else what=.; fi \
+ && LDFLAGS=-Wl,-s COORDINATORD_COMPILE=$(cat /compile) \
+    /opt/pip/bin/pip --disable-pip-version-check --python /opt/coordinatord/bin/python3 install --no-cache-dir --no-deps "$what" \
+ && /opt/coordinatord/bin/coordinatord --version
 
 FROM ${BASE_IMAGE} AS clients
 COPY --from=clients-build /opt/clients /opt/clients

@@ -190,6 +190,23 @@ def test_the_image_is_built_with_what_generates_the_codecs() -> None:
     assert {source.partition("/")[0] for source in copied} <= set(NEEDED)
 
 
+def test_the_compiler_stays_in_the_stage_that_compiles() -> None:
+    """What `docker build` makes has the modules that it compiled: by default, if there is a network."""
+    stages = {}
+    for stage in re.split(r"^(?=FROM )", (PROJECT / "Dockerfile").read_text(), flags=re.M)[1:]:
+        first, _, instructions = stage.partition("\n")
+        _, base, *name = first.split()
+        stages[name[-1] if name else ""] = (base, instructions)
+    compiling = {name for name, (_, instructions) in stages.items() if "apt-get" in instructions}
+    assert compiling == {"daemon-build"}
+    assert "ARG COMPILE=auto\n" in stages["daemon-build"][1]
+    for shipped in ("", "exporter", "node", "clients"):
+        while shipped in stages:
+            assert shipped not in ("packages", "daemon-build")
+            shipped = stages[shipped][0]
+        assert shipped == "${BASE_IMAGE}"
+
+
 # Several nodes
 
 
