@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 
 IDS_AT_A_TIME = 64
 """Ids whose digits one system call fetches: a call per id would be half of an id's cost."""
@@ -25,7 +25,7 @@ class RandomIds:
     def __call__(self) -> str:
         at = self._at
         if at == len(self._digits):
-            self._digits = os.urandom(IDS_AT_A_TIME * _DIGITS // 2).hex()
+            self._digits = secrets.token_hex(IDS_AT_A_TIME * _DIGITS // 2)
             at = 0
         self._at = at + _DIGITS
         raw = self._digits[at : at + _DIGITS]

@@ -8,7 +8,7 @@ for it are answered COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the 
 from __future__ import annotations
 
 import asyncio
-import os
+import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -168,7 +168,7 @@ class Daemon:
             nodes=self.nodes,
             now_ms=self.now_ms,
             schedule_at=self.timers.waits.alarm,
-            new_uuid=lambda: os.urandom(16),
+            new_uuid=lambda: secrets.token_bytes(16),
             shared=None if self.part is None else (self.part.shared, self.loop.call_soon),
         )
         self.compaction = self._make_compaction()

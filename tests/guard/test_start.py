@@ -66,7 +66,6 @@ BY_NEED = {
     "coordinatord.topics.admin": "a request",
     "coordinatord.topics.describe": "a request",
     "encodings.idna": "hosts that are not ASCII",
-    "hmac": "SCRAM",
     "coordinatord.daemon.guest": "tests",
     "coordinatord.coordinator.apis.admin": "a request",
     "coordinatord.coordinator.apis.txn_offset_commit": "a request",
