@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -204,3 +206,24 @@ def test_several_processes_find_the_same(world: tuple[World, str], monkeypatch: 
     two = looks.Looks(options, world[1], {}, workers=2).look(world[0].now_ms)
     assert (two.rows, two.groups, two.members, two.records) == (one.rows, one.groups, one.members, one.records)
     assert len(one.rows) > 10
+
+
+def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would visit each tuple again and again: half of the time of a large log. Afterwards all is as it was."""
+    from coordinatord.pipeline.lag.fold import KINDS, Fold
+    from coordinatord.pipeline.source.options import read_options
+
+    seen = []
+    take = Fold.take
+
+    def watched(self: Fold, chunk: Any) -> None:
+        seen.append(gc.isenabled())
+        take(self, chunk)
+
+    monkeypatch.setattr(Fold, "take", watched)
+    options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
+    assert gc.isenabled()
+    looks.Looks(options, world[1], {}).look(world[0].now_ms)
+    assert gc.isenabled()
+    assert seen
+    assert not any(seen)
