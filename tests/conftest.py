@@ -90,6 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without the codecs of the wire no test can run: say it once."""
+    shares.keep()
     try:
         fresh.check()
     except fresh.NotGenerated as error:

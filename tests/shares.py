@@ -21,17 +21,29 @@ import pytest
 
 T = TypeVar("T")
 VARIABLE = "COORDINATORD_TESTS_SHARE"
+KEPT = f"_{VARIABLE}"
+"""Its name during a run: daemons that tests start would take VARIABLE for a setting, and refuse it."""
+
+
+def keep() -> None:
+    """Rename the variable for this process and its children, pytest's workers among them."""
+    if (wanted := os.environ.pop(VARIABLE, None)) is not None:
+        os.environ[KEPT] = wanted
+
+
+def _wanted() -> str:
+    return os.environ.get(VARIABLE) or os.environ.get(KEPT, "")
 
 
 def in_full() -> bool:
     """Whether all of each hunt is wanted."""
-    return os.environ.get(VARIABLE) == "all"
+    return _wanted() == "all"
 
 
 @functools.cache
 def turn() -> int:
     """A number that changes with each commit."""
-    wanted = os.environ.get(VARIABLE, "")
+    wanted = _wanted()
     if wanted.isdecimal():
         return int(wanted)
     try:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests import shares
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(autouse=True)
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share this run was asked for."""
+    monkeypatch.delenv(shares.VARIABLE, raising=False)
+    monkeypatch.delenv(shares.KEPT, raising=False)
+
+
+def test_daemons_do_not_see_which_share_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would refuse to start: there is no such setting. The tests of a run in full know it all the same."""
+    monkeypatch.setenv(shares.VARIABLE, "all")
+    monkeypatch.setenv(shares.KEPT, "")
+    shares.keep()
+    assert shares.VARIABLE not in os.environ
+    assert shares.in_full()
 
 
 def test_every_part_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
