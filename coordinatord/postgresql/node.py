@@ -187,9 +187,8 @@ def _lead(settings: Settings, registration: Registration, link: Link, waiting: W
     while True:
         try:
             if not cluster_id:
-                connection = link.open()
-                cluster_id = _prepare(link)
-                for warning in database.warnings(connection):
+                cluster_id, warnings = _prepare(link)
+                for warning in warnings:
                     log.warning(warning, database=where)
             waiting.keep()
             lease = take(link, node_id=registration.node_id, holder=registration.holder, lease_ms=registration.lease_ms)
@@ -278,9 +277,11 @@ class Waiting:
             raise database.translated(error, "cannot wait for the lead") from error
 
 
-def _prepare(link: Link) -> str:
+def _prepare(link: Link) -> tuple[str, list[str]]:
+    """The cluster's id, and what the server's settings may lose."""
     try:
-        return schema.migrate(link.open(), random_id())
+        connection = link.open()
+        return schema.migrate(connection, random_id()), database.warnings(connection)
     except link.errors as error:
         link.close()
         raise database.translated(error, "cannot make the tables") from error
