@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from kafka_wire.values import FrozenValue
+
 if TYPE_CHECKING:  # only tests move partitions
     from coordinatord.cluster.placed import Placed
 
@@ -27,8 +29,8 @@ MOVABLE: Final = ("__consumer_offsets", "__rebalances")
 """Topics of groups: tests move a partition of them to another node, the one of the same number in each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Node(FrozenValue):
     """A node as Metadata shows it to clients of one listener."""
 
     node_id: int

@@ -9,13 +9,14 @@ import dataclasses
 import socket
 
 from coordinatord.config.kinds import Unacceptable, listed, shown
+from kafka_wire.values import FrozenValue
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean "every interface": a server can listen there, a client cannot connect there."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Listener:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Listener(FrozenValue):
     """One entry of `listeners`, `advertised.listeners` or `admin.listeners`."""
 
     name: str
@@ -32,8 +33,8 @@ class Listener:
         return f"{self.name}://{self.address}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Endpoint:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Endpoint(FrozenValue):
     """Where to listen, and the address that clients are told."""
 
     name: str

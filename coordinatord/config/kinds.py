@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kafka_wire.values import FrozenValue
+
 INT_MAX = 2**31 - 1
 """Kafka's INT: what it means by "no limit" in most limits."""
 LONG_MAX = 2**63 - 1
@@ -25,8 +27,8 @@ class Unacceptable(Exception):
     """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Setting:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Setting(FrozenValue):
     """One row of the table of settings."""
 
     name: str

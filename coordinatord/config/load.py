@@ -16,6 +16,7 @@ from coordinatord.config import rules, security
 from coordinatord.config.kinds import Unacceptable
 from coordinatord.config.security import Override
 from coordinatord.config.settings import ALIASES, TABLE, Settings
+from kafka_wire.values import FrozenValue
 
 ENVIRONMENT_PREFIX = "COORDINATORD_"
 
@@ -43,8 +44,8 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Entry(FrozenValue):
     """A name and a value as somebody wrote them, and where."""
 
     name: str
@@ -52,8 +53,8 @@ class Entry:
     origin: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Loaded:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Loaded(FrozenValue):
     """Settings that can be used, and what there is to tell about them."""
 
     settings: Settings

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Final
 
 from coordinatord.config.kinds import LONG_MAX, Unacceptable, boolean, choice, declared, integer, parsed, text, words
+from kafka_wire.values import FrozenValue
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What clients can prove themselves with. Kafka has GSSAPI (Kerberos), too."""
@@ -47,9 +48,19 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(users)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecuritySettings:
     """The part of `Settings` that listeners may override."""
+
+    def __init__(self, **values: Any) -> None:
+        """The values of some settings; the others have their defaults. Dataclass would write and compile a function
+        with all names, which takes 3 ms of a start. TypeError for a name that is none.
+        """
+        fields = self.__dataclass_fields__
+        if not values.keys() <= fields.keys():
+            raise TypeError(f"no settings: {', '.join(sorted(values.keys() - fields.keys()))}")
+        for name, field in fields.items():
+            object.__setattr__(self, name, values.get(name, field.default))
 
     ssl_keystore_location: str | None = _text(
         "The key and the certificates: a PEM file with both, or a PKCS #12 file. Read again when it changes."
@@ -155,8 +166,8 @@ BY_MECHANISM: Final = frozenset(
 """Settings that may be given for a mechanism of a listener."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Override:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Override(FrozenValue):
     """One `listener.name.…`: the listener, upper case; the mechanism or ""; the setting's name; its value."""
 
     listener: str

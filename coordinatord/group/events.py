@@ -24,7 +24,7 @@ MayDescribe = Callable[[str], bool]
 """Whether whoever sent a request may learn that there is a topic of this name."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Join:
     """A JoinGroup request."""
 
@@ -61,7 +61,7 @@ class Join:
         return self.require_known_member_id and not request.member_id and request.group_instance_id is None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Sync:
     """A SyncGroup request."""
 
@@ -75,7 +75,7 @@ class Sync:
         return cls(request, reply_to, version >= 5)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Leave:
     """A LeaveGroup request of one or several members."""
 
@@ -91,7 +91,7 @@ class Leave:
         return cls(request, [MemberIdentity(member_id=request.member_id)], single=True)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request. Without `reply_to` it cannot wait for an assignment."""
 
@@ -116,7 +116,7 @@ class ConsumerHeartbeat:
         return cls(request, client_id or "", client_host, version >= 1, reply_to, may_describe)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Commit:
     """An OffsetCommit request. The shell has removed unknown topics and filled in topic names and ids."""
 
@@ -130,7 +130,7 @@ class Commit:
         return cls(request) if version >= 9 else cls(request, ErrorCode.ILLEGAL_GENERATION, False)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class TxnCommit:
     """A TxnOffsetCommit request. The shell has removed unknown topics and checked that the producer may write."""
 
@@ -139,7 +139,7 @@ class TxnCommit:
     knows_group_errors: bool = False  # v6+, KIP-1319: GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class EndTransaction:
     """The marker of a producer's transaction has been written to the group's partition."""
 
@@ -147,33 +147,33 @@ class EndTransaction:
     committed: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class TimedOut:
     """A timer that a step asked for has passed its deadline."""
 
     key: TimerKey
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Rebalance:
     """Rebalance without another cause: for tests. `reason` is theirs."""
 
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Delete:
     """DeleteGroups names this group; `reply` is its DeletableGroupResult."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Expire:
     """Remove offsets older than the retention (KIP-211), and the group if nothing needs it any more."""
 
     retention_ms: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class TopicDeleted:
     """A topic was deleted: delete its offsets, except those committed for another topic of the same name."""
 
@@ -181,7 +181,7 @@ class TopicDeleted:
     topic_id: bytes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Unload:
     """This coordinator stops serving the group: parked requests are answered with `error`. Nothing is logged."""
 

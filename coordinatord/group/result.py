@@ -93,7 +93,7 @@ Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
 """A topic, and its partitions with the offsets committed."""
 
 
-@dataclass(slots=True, init=False)
+@dataclass(slots=True, init=False, repr=False)
 class Result:
     """See the module's docstring. Some results are shared constants: the shell reads results and never changes them."""
 

@@ -45,7 +45,7 @@ longer one would break every write and response that contains it, for all member
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GroupSettings:
     """Limits, under Kafka's names where Kafka has them. Units as in the name."""
 
@@ -64,7 +64,7 @@ class GroupSettings:
         return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Member:
     """A member of a classic group. Deadlines are epoch milliseconds."""
 
@@ -96,7 +96,7 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol_name}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Group:
     """One group. `new_id` makes the random part of a member id; `surroundings` is None where there are no groups of the
     consumer protocol.

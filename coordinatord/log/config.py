@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_wire.values import Value
+
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
 #: The largest batch, whatever a topic's max.message.bytes says: it is held in memory as a whole when it is written,
@@ -14,8 +16,8 @@ MAX_BATCH_BYTES = 1 << 30
 LONG_MAX = (1 << 63) - 1
 
 
-@dataclass(slots=True)
-class LogConfig:
+@dataclass(slots=True, repr=False, eq=False)
+class LogConfig(Value):
     """The settings of a partition's log. For bytes and milliseconds, -1 means "no limit"."""
 
     segment_bytes: int = 1 << 30

@@ -36,7 +36,7 @@ BACKLOG = 2
 _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Written:
     """What one journal covers. With log.flush=never there is no journal."""
 

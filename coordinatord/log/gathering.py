@@ -26,7 +26,7 @@ itself has two. With one, a partition would cost a third more than with any numb
 Callback = Callable[[], object]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class FlushStats:
     """The metrics of one epoch."""
 
@@ -36,7 +36,7 @@ class FlushStats:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Epoch:
     """One epoch: its writes, its held callbacks, and its result."""
 

@@ -27,6 +27,7 @@ from coordinatord.log import checkpoint, epochs, names
 from coordinatord.log.checkpoint import TopicPartition
 from coordinatord.log.disk import Disk, read_text
 from coordinatord.log.errors import DataDirectoryError, LogDamaged
+from kafka_wire.values import Value
 
 NO_ID = bytes(16)
 """The topic id of a partition that a Kafka broker created before topics had ids."""
@@ -61,8 +62,8 @@ class Found(NamedTuple):
     topic_id: bytes
 
 
-@dataclass(slots=True)
-class Judged:
+@dataclass(slots=True, repr=False, eq=False)
+class Judged(Value):
     """What to do with the entries of a data directory."""
 
     partitions: list[Found] = field(default_factory=list)

@@ -35,6 +35,7 @@ from coordinatord.log.segment import (
 )
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from kafka_wire.values import Value
 
 #: How far after a bad batch to search for a valid one (log.flush=never only).
 SEARCH_BYTES = 1 << 20
@@ -42,8 +43,8 @@ SEARCH_BYTES = 1 << 20
 UNINDEXED_BYTES = 64 * 1024
 
 
-@dataclass(slots=True)
-class PartitionRecovery:
+@dataclass(slots=True, repr=False, eq=False)
+class PartitionRecovery(Value):
     """The repairs of one partition after an unclean stop. Positions are in the last segment."""
 
     topic: str
@@ -56,8 +57,8 @@ class PartitionRecovery:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Known:
+@dataclass(slots=True, repr=False, eq=False)
+class Known(Value):
     """What is known of a partition after an unclean stop."""
 
     #: the recovery point: the last segment and its indexes are flushed below this offset
@@ -70,8 +71,8 @@ class Known:
     flushed_offset: int = 0
 
 
-@dataclass(slots=True)
-class Opened:
+@dataclass(slots=True, repr=False, eq=False)
+class Opened(Value):
     segments: list[Segment]
     end_offset: int
     recovery: PartitionRecovery | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from coordinatord.log.segment import Segment
+from kafka_wire.values import Value
 
 
 class Writable(Protocol):
@@ -22,8 +23,8 @@ class Writable(Protocol):
     def written(self, write: SegmentWrite) -> None: ...
 
 
-@dataclass(slots=True)
-class SegmentWrite:
+@dataclass(slots=True, repr=False, eq=False)
+class SegmentWrite(Value):
     """The writes of one flush to one segment, and the log's state after them."""
 
     log: Writable

@@ -21,6 +21,7 @@ from coordinatord.log import checkpoint
 from coordinatord.log.checkpoint import TopicPartition
 from coordinatord.log.disk import Disk, replace_text
 from coordinatord.log.journal import journal_names
+from kafka_wire.values import FrozenValue
 
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
 """Checkpoints of offsets by partition that are handed out."""
@@ -28,8 +29,8 @@ CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEAN
 _SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Share(FrozenValue):
     """One worker's part of the directory. `is_recovered`: nothing was written since it was handed out."""
 
     worker: int

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_wire.values import FrozenValue
+
 _METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")
 """RFC 9110's methods, RFC 5789's, and the beginning of HTTP/2 without TLS (RFC 9113, section 3.4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stranger:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Stranger(FrozenValue):
     """`kind` is for the metric of rejected input; `reason` says what came, `advice` what the operator can do."""
 
     kind: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from coordinatord.config import Settings
+from kafka_wire.values import FrozenValue
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -47,8 +48,8 @@ class InvalidConfig(Exception):
     """A name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class TopicConfig(FrozenValue):
     """One row. `broker_names`: the broker settings that a topic inherits it from; the first one that is set wins."""
 
     name: str

@@ -42,7 +42,7 @@ TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Fetched:
     """A partition in a fetch: what the client requests, and what its session last returned to the client."""
 

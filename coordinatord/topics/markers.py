@@ -19,10 +19,11 @@ from coordinatord.topics.producers import Producers
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, Records, build_control_batch, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
+from kafka_wire.values import FrozenValue
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Marker(FrozenValue):
     """A marker's content. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such a
     marker takes the latest coordinator epoch that the partition knows, so it is never fenced.
     """

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.transactions.state import TopicPartition
+from kafka_wire.values import Value
 
 
-@dataclass(slots=True)
-class Init:
+@dataclass(slots=True, repr=False, eq=False)
+class Init(Value):
     """InitProducerId. `expected` is the producer id and epoch that the producer claims to have (v3+, KIP-360)."""
 
     timeout_ms: int
     expected: tuple[int, int] | None = None
 
 
-@dataclass(slots=True)
-class AddPartitions:
+@dataclass(slots=True, repr=False, eq=False)
+class AddPartitions(Value):
     """AddPartitionsToTxn, AddOffsetsToTxn, or the first write to a partition."""
 
     producer_id: int
@@ -31,8 +32,8 @@ class AddPartitions:
     client_version: int = 0
 
 
-@dataclass(slots=True)
-class End:
+@dataclass(slots=True, repr=False, eq=False)
+class End(Value):
     """EndTxn: commit or abort. `reply_to` is opaque and not None."""
 
     producer_id: int
@@ -42,23 +43,23 @@ class End:
     client_version: int = 0
 
 
-@dataclass(slots=True)
-class TimedOut:
+@dataclass(slots=True, repr=False, eq=False)
+class TimedOut(Value):
     """The deadline of the transaction may have passed."""
 
 
-@dataclass(slots=True)
-class MarkersWritten:
+@dataclass(slots=True, repr=False, eq=False)
+class MarkersWritten(Value):
     """Every partition has its marker, durably."""
 
 
-@dataclass(slots=True)
-class Expire:
+@dataclass(slots=True, repr=False, eq=False)
+class Expire(Value):
     """Forget the id if it has been idle for transactional.id.expiration.ms."""
 
 
-@dataclass(slots=True)
-class Unload:
+@dataclass(slots=True, repr=False, eq=False)
+class Unload(Value):
     """This coordinator stops serving the id."""
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from kafka_wire.records.transactions import TransactionLogValue
+from kafka_wire.values import FrozenValue, Value
 
 
 class Transition(NamedTuple):
@@ -20,8 +21,8 @@ class Transition(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Markers:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Markers(FrozenValue):
     """Write a marker to each of these partitions once the record of the decision is durable; then send
     `MarkersWritten`. Writing a marker twice does no harm.
     """
@@ -33,8 +34,8 @@ class Markers:
     transaction_version: int
 
 
-@dataclass(slots=True)
-class Result:
+@dataclass(slots=True, repr=False, eq=False)
+class Result(Value):
     """`reply` answers the event's own request; None if that is parked, or if there is none. `record` has been applied
     already and must be logged before any reply is sent; `tombstone` is a record without a value. Constants of this
     class are shared.

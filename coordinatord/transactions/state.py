@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
+from kafka_wire.values import FrozenValue
+
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -88,8 +90,8 @@ def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= MAX_EPOCH - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class TransactionSettings(FrozenValue):
     """Settings; comments have Kafka's names."""
 
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+from kafka_wire.values import FrozenValue
+
 ZERO_UUID = bytes(16)
 """Kafka's `Uuid.ZERO_UUID`: no topic id. UUIDs are 16 raw bytes throughout."""
 
@@ -29,8 +31,8 @@ OPEN_END = 0x7FFF
 """The last version of a range written with a plus sign."""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Versions(FrozenValue):
     """An inclusive range of versions; empty when `last < first`."""
 
     first: int
@@ -66,8 +68,8 @@ class Versions:
 NONE = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Type(FrozenValue):
     """A field's type. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
 
     kind: str
@@ -75,8 +77,8 @@ class Type:
     struct: type[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Field(FrozenValue):
     """One field of a declaration. In the versions `tagged` it is a tagged field with number `tag`."""
 
     name: str
@@ -92,8 +94,8 @@ class Field:
         return self.default() if callable(self.default) else self.default
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Schema(FrozenValue):
     """The declaration of a message, or of a struct within one (which has no versions of its own)."""
 
     name: str
@@ -121,21 +123,42 @@ def schema_of(cls: type[Any]) -> Schema:
     return schema
 
 
+class _Declared:
+    """A field as a class declares it: the arguments of `Field` in words."""
+
+    __slots__ = ("_default", "_nullable", "_tag", "_tagged", "_type", "_versions")
+
+    def __init__(self, type_: Type, versions: str, nullable: str, default: Any, tagged: str | None, tag: int) -> None:
+        self._type = type_
+        self._versions = versions
+        self._nullable = nullable
+        self._default = default
+        self._tagged = tagged
+        self._tag = tag
+
+    def named(self, name: str) -> Field:
+        """The field with its name."""
+        return Field(
+            name=name,
+            type=self._type,
+            versions=Versions.parse(self._versions),
+            nullable=Versions.parse(self._nullable),
+            tagged=Versions.parse(self._tagged) if self._tagged else NONE,
+            tag=self._tag,
+            default=self._default,
+        )
+
+    def default(self) -> Any:
+        """The same for dataclass."""
+        if callable(self._default):
+            return dataclasses.field(default_factory=self._default)
+        return dataclasses.field(default=self._default)
+
+
 def _declare(
     type_: Type, versions: str, nullable: str, default: Any, tagged: str | None, tag: int
 ) -> Any:  # Any: dataclass_transform wants the right-hand side to fit each annotation
-    field = Field(
-        name="",
-        type=type_,
-        versions=Versions.parse(versions),
-        nullable=Versions.parse(nullable),
-        tagged=Versions.parse(tagged) if tagged else NONE,
-        tag=tag,
-        default=default,
-    )
-    if callable(default):
-        return dataclasses.field(default_factory=default, metadata={"declared": field})
-    return dataclasses.field(default=default, metadata={"declared": field})
+    return _Declared(type_, versions, nullable, default, tagged, tag)
 
 
 def _scalar(kind: str, zero: Any) -> Callable[..., Any]:
@@ -192,35 +215,7 @@ def struct(
 
 T = TypeVar("T")
 
-LAZY = ("__init__", "__repr__", "__eq__")
-
-
-def _lazy(cls: Any, name: str) -> Callable[..., Any]:
-    """A stand-in for a method that `dataclass` would generate; it generates the method at the first call.
-
-    A start declares about two hundred messages and uses a dozen; three functions each would take a third of the start.
-    """
-
-    def first_call(*arguments: Any, **named: Any) -> Any:
-        # The same fields declared again, with all methods that dataclass generates by default; slots as in `cls`.
-        whole = dataclasses.make_dataclass(
-            cls.__name__,
-            [(field.name, field.type, _as_declared(field)) for field in dataclasses.fields(cls)],
-            namespace={"__doc__": cls.__doc__},
-        )
-        for each in LAZY:
-            method = getattr(whole, each)
-            method.__qualname__ = f"{cls.__qualname__}.{each}"
-            setattr(cls, each, method)
-        return getattr(cls, name)(*arguments, **named)
-
-    return first_call
-
-
-def _as_declared(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory)
-    return dataclasses.field(default=field.default)
+METHODS = ("__init__", "__repr__", "__eq__")
 
 
 @dataclass_transform()
@@ -231,26 +226,72 @@ def message(
 
     `api_key` is the key of a request, a response or a coordinator record. A struct within a message has neither key nor
     versions; those of the enclosing message apply. `surplus`: bytes may follow the message, as they may any request.
+
+    A start declares about a hundred messages and structs and uses a dozen. So only the class is made here; each method,
+    what `dataclasses.fields` returns and the schema are made when they are first asked for.
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # otherwise dataclass has inspect build a signature: a tenth of a start
-        made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
-        for name in LAZY:
-            setattr(made, name, _lazy(made, name))
-        made.__hash__ = None
-        fields = tuple(
-            dataclasses.replace(field.metadata["declared"], name=field.name) for field in dataclasses.fields(made)
+        content = {"__doc__": cls.__name__, **{name: each for name, each in cls.__dict__.items() if each is not None}}
+        declared: dict[str, _Declared] = {name: content.pop(name) for name in cls.__annotations__}
+        for name in ("__dict__", "__weakref__"):
+            content.pop(name, None)
+        content.update({name: _lazy(name, declared) for name in METHODS})
+        content["__hash__"] = None
+        content["__slots__"] = content["__match_args__"] = tuple(declared)
+        content["__dataclass_fields__"] = _Later(lambda made: _whole(made, declared).__dataclass_fields__)
+        content["__schema__"] = _Later(
+            lambda made: Schema(
+                name=made.__name__,
+                fields=tuple(field.named(name) for name, field in declared.items()),
+                versions=Versions.parse(versions),
+                flexible=Versions.parse(flexible),
+                api_key=api_key,
+                surplus=surplus or (api_key is not None and made.__name__.endswith("Request")),
+            )
         )
-        made.__schema__ = Schema(
-            name=cls.__name__,
-            fields=fields,
-            versions=Versions.parse(versions),
-            flexible=Versions.parse(flexible),
-            api_key=api_key,
-            surplus=surplus or (api_key is not None and cls.__name__.endswith("Request")),
-        )
-        return made  # type: ignore[no-any-return]  # dataclass() of an Any
+        made: type[T] = type(cls.__name__, cls.__bases__, content)
+        made.__qualname__ = cls.__qualname__
+        return made
 
     return decorate
+
+
+class _Later:
+    """An attribute of a class that is made when it is first read, and then takes this one's place."""
+
+    def __init__(self, make: Callable[[type[Any]], Any]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        made = self._make(owner)
+        setattr(owner, self._name, made)
+        return made
+
+
+def _lazy(name: str, declared: dict[str, _Declared]) -> Callable[..., Any]:
+    """A stand-in for a method that `dataclass` would generate; it generates the method at the first call."""
+
+    def first_call(self: Any, *arguments: Any, **named: Any) -> Any:
+        cls = type(self)
+        method = getattr(_whole(cls, declared, name), name)
+        method.__qualname__ = f"{cls.__qualname__}.{name}"
+        setattr(cls, name, method)
+        return method(self, *arguments, **named)
+
+    return first_call
+
+
+def _whole(cls: type[Any], declared: dict[str, _Declared], only: str = "") -> type[Any]:
+    """The dataclass with these fields, and with one of METHODS."""
+    return dataclasses.make_dataclass(
+        cls.__name__,
+        [(name, cls.__annotations__[name], field.default()) for name, field in declared.items()],
+        namespace={"__doc__": cls.__doc__},  # without one dataclass has inspect build a signature
+        init=only == "__init__",
+        repr=only == "__repr__",
+        eq=only == "__eq__",
+    )

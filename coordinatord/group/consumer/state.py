@@ -58,7 +58,7 @@ Target = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ConsumerMember:
     """A member, as the log has it. `classic`: it uses the classic protocol (its group is being migrated).
 
@@ -108,7 +108,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Resolved:
     """What an expression matched when it was last resolved: in which version of the topics, and when."""
 
@@ -117,7 +117,7 @@ class Resolved:
     timestamp_ms: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Session:
     """A member's deadlines in epoch milliseconds. `timer_ms`: see classic/members.py."""
 
@@ -131,7 +131,7 @@ class Session:
     steady: Any = None  # the last Result of a heartbeat that brought nothing new
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Assigning:
     """A target assignment that is being computed: see assigning.py."""
 
@@ -176,7 +176,7 @@ class Surroundings(NamedTuple):
     limits: Limits
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroup:
     """The state of one group; its id, offsets and transactions are the `Group`'s."""
 

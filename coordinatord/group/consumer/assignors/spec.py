@@ -19,6 +19,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from kafka_wire.values import FrozenValue
+
 K = TypeVar("K")
 
 UUID: TypeAlias = bytes
@@ -50,8 +52,8 @@ class JavaSet(frozenset[K]):
         return JavaSet, (self._order,)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MemberSpec(FrozenValue):
     """A member as an assignor sees it (MemberSubscriptionAndAssignmentImpl)."""
 
     rack_id: str | None
@@ -64,8 +66,8 @@ class MemberSpec:
     """Topic names that it subscribes to, if some of the topics do not exist: Kafka sizes its tables by names."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSpec:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class GroupSpec(FrozenValue):
     """A group as an assignor sees it (GroupSpecImpl). Nobody may change it while an assignor runs."""
 
     members: Mapping[str, MemberSpec]
