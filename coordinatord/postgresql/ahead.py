@@ -17,7 +17,7 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.ownership import ReadCatalogued
 from coordinatord.observe.logger import get_logger
 from coordinatord.postgresql import working_copy
-from coordinatord.postgresql.contract import PartitionKey
+from coordinatord.postgresql.contract import PartitionKey, Unusable
 from coordinatord.postgresql.copy_disk import UnflushedDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.transfer import Snapshot
@@ -25,6 +25,9 @@ from coordinatord.postgresql.transfer import Snapshot
 RESTS = 100
 """How much longer than its work it rests."""
 LEAST_REST_S = 5.0
+
+END_S = 60.0
+"""How long `close` waits. Once the link is cut only the disk can hold the thread up, and indexes that it makes."""
 
 log = get_logger("coordinatord.postgresql")
 
@@ -52,12 +55,15 @@ class Ahead:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop, and discard a copy whose indexes were not finished."""
+        """Stop, and discard a copy whose indexes were not finished. Raises Unusable if the disk does not answer."""
         self._stopped.set()
-        if self._thread is not None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._link.cut()
-            self._thread.join()
-            self._thread = None
+            thread.join(END_S)
+            if thread.is_alive():
+                self._is_sound = True  # the thread still writes there: the next start discards it
+                raise Unusable(f"{self._path} has not been finished for {END_S:.0f} s: does its disk answer?")
         if not self._is_sound:
             working_copy.discard(self._path)
             self._is_sound = True

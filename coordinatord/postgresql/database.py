@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import threading
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.postgresql.contract import Away, Fenced, Unusable
@@ -95,19 +96,50 @@ class Link:
         self._psycopg = import_psycopg()
         self.errors: type[Exception] = self._psycopg.Error
         self._connection: Connection[Any] | None = None
+        self._opening: Future[Connection[Any]] | None = None
         self._cut = threading.Event()
         self._guard = threading.Lock()
 
     def open(self) -> Connection[Any]:
         """The connection. Raises Away or Unusable."""
-        if self._connection is None:
+        return self._connect() if self._connection is None else self._connection
+
+    def _connect(self) -> Connection[Any]:
+        with self._guard:
             if self._cut.is_set():
                 raise Away("stopped")
-            try:
-                self._connection = self._psycopg.connect(**self._address, autocommit=True)
-            except self._psycopg.Error as error:
-                raise translated(error, "cannot connect") from None
-        return self._connection
+            opening = self._opening = Future()
+        threading.Thread(target=self._dial, args=(opening,), name="store-connect", daemon=True).start()
+        try:
+            connection = opening.result()
+        except CancelledError:
+            raise Away("stopped while it connected") from None
+        except self._psycopg.Error as error:
+            raise translated(error, "cannot connect") from None
+        except BaseException:  # a signal's: nobody waits for the connection any more
+            self.interrupt()
+            raise
+        with self._guard:
+            if self._opening is opening:
+                self._opening, self._connection = None, connection
+                return connection
+        connection.close()  # interrupted at the moment when it was there
+        raise Away("stopped while it connected")
+
+    def _dial(self, opening: Future[Connection[Any]]) -> None:
+        """Connect, on a thread of its own: nothing ends libpq's look-up of a name, and little its wait for a host that
+        accepts and says nothing. Whoever waits can be told to go; what comes then is closed.
+        """
+        try:
+            connection = self._psycopg.connect(**self._address, autocommit=True)
+        except BaseException as error:
+            if opening.set_running_or_notify_cancel():
+                opening.set_exception(error)
+            return
+        if opening.set_running_or_notify_cancel():
+            opening.set_result(connection)
+        else:
+            connection.close()
 
     def close(self) -> None:
         """Close it; the next `open` makes another."""
@@ -123,8 +155,11 @@ class Link:
         self.interrupt()
 
     def interrupt(self) -> None:
-        """End what another thread waits for: its statement fails as if the server had gone."""
+        """End what another thread waits for: its statement, or its connecting, fails as if the server had gone."""
         with self._guard:
+            opening, self._opening = self._opening, None
+            if opening is not None:
+                opening.cancel()
             connection = self._connection
             with contextlib.suppress(self._psycopg.Error, OSError):
                 if connection is not None:
