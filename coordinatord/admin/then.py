@@ -14,11 +14,9 @@ from coordinatord.cluster.placement import partition_for
 from coordinatord.pipeline.decode.kinds import OFFSET_COMMITS, TRANSACTION_MARKERS
 from coordinatord.pipeline.lag.fold import Fold, Written
 from coordinatord.pipeline.lag.share import chunks
-from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.source.logs import begins, read_part, tail_of
 from coordinatord.pipeline.source.options import read_options
-from coordinatord.pipeline.source.ranges import read
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
-from coordinatord.pipeline.source.tail import FileTail
 
 TopicPartition = tuple[str, int]
 
@@ -54,10 +52,9 @@ def committed_at(
     fold = FoldUntil(at_ms)
     try:
         asked = read_options(options)
-        tail: Any = FileTail(asked) if sources else BrokerTail(asked)
-        for part in tail.plan({} if sources else tail.begins(), tail.ends()):
-            batches = read_fetched(part, asked.wanted) if isinstance(part, BrokerRange) else read(part, asked.wanted)
-            for chunk in chunks(batches):
+        tail = tail_of(asked)
+        for part in tail.plan(begins(tail), tail.ends()):
+            for chunk in chunks(read_part(part, asked.wanted)):
                 fold.take(chunk)
     except SourceError as error:
         raise AdminError(str(error).rstrip(".")) from None

@@ -90,12 +90,13 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.pipeline.analysis.status import Rules
     from coordinatord.pipeline.lag.fold import KINDS
     from coordinatord.pipeline.lag.looks import Looks
+    from coordinatord.pipeline.source.end_offsets import is_place
     from coordinatord.pipeline.source.options import broker_settings, check_address, read_options
     from coordinatord.pipeline.source.segments import SourceError
 
     sources, bootstrap, ends = given["sources"], given["bootstrap"], given["end_offsets"]
     if bool(sources) == bool(bootstrap):
-        raise SourceError("say where the log is: either --source DIR or --bootstrap HOST:PORT")
+        raise SourceError("say where the log is: either --source DIR|postgresql://… or --bootstrap HOST:PORT")
     if bootstrap:
         check_address("--bootstrap", bootstrap)
     broker = broker_of(given)
@@ -104,8 +105,8 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
         options |= {"bootstrap": bootstrap} | {f"kafka.{name}": value for name, value in broker.items()}
     else:
         options["paths"] = json.dumps(list(sources))
-    ends = ends or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
-    if ends is not None and not Path(ends).is_dir():
+    ends = ends or bootstrap or (sources[0] if is_place(sources[0]) else None)
+    if ends is not None and not is_place(ends):
         check_address("--end-offsets", ends, or_else="a broker's log directory")
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -49,12 +49,18 @@ class OutPlace(OutDirectory):
 
 
 SOURCE_OPTIONS = (
-    click.option("--source", "sources", multiple=True, metavar="DIR", help="A broker's log directory."),
+    click.option(
+        "--source",
+        "sources",
+        multiple=True,
+        metavar="DIR|postgresql://…",
+        help="A broker's log directory, or the storage= of ours.",
+    ),
     click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
     click.option(
         "--end-offsets",
         metavar="DIR|HOST:PORT",
-        help="Where to look up the ends of partitions. [the source's own directory, or the bootstrap broker]",
+        help="Where to look up the ends of partitions. [the source itself, or the bootstrap broker]",
     ),
     click.option(
         "--broker-option",
@@ -220,6 +226,7 @@ def job_of(given: dict[str, Any]) -> Any:
     """The Job that the options ask for. SourceError."""
     from coordinatord.pipeline.analysis.status import Rules
     from coordinatord.pipeline.run.ingest import Job
+    from coordinatord.pipeline.source.end_offsets import is_place
     from coordinatord.pipeline.source.frames import Source
     from coordinatord.pipeline.source.options import broker_settings, check_address
     from coordinatord.pipeline.source.segments import SourceError
@@ -228,7 +235,7 @@ def job_of(given: dict[str, Any]) -> Any:
 
     sources, bootstrap = given["sources"], given["bootstrap"]
     if bool(sources) == bool(bootstrap):
-        raise SourceError("say where the log is: either --source DIR or --bootstrap HOST:PORT")
+        raise SourceError("say where the log is: either --source DIR|postgresql://… or --bootstrap HOST:PORT")
     if bootstrap:
         check_address("--bootstrap", bootstrap)
     for name in given["tables"]:
@@ -253,8 +260,8 @@ def job_of(given: dict[str, Any]) -> Any:
         slo_target=given["slo_target"],
         load_rate=given["load_rate"],
     )
-    ends = given["end_offsets"] or bootstrap or (sources[0] if Path(sources[0]).is_dir() else None)
-    if broker and not bootstrap and (ends is None or Path(ends).is_dir()):
+    ends = given["end_offsets"] or bootstrap or (sources[0] if is_place(sources[0]) else None)
+    if broker and not bootstrap and (ends is None or is_place(ends)):
         raise SourceError(
             "--broker-option, --broker-config and --command-config need a broker: give --bootstrap or "
             "--end-offsets HOST:PORT"

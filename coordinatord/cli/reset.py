@@ -57,7 +57,7 @@ def _with_forms(command: Any) -> Any:
 @click.option("--topic", "topics", multiple=True, callback=utf8, help="A topic, or partitions of it: orders:0,1.")
 @_with_forms
 @click.option(
-    "--source", "sources", multiple=True, metavar="DIR",
+    "--source", "sources", multiple=True, metavar="DIR|postgresql://…",
     help="With --to-moment: read __consumer_offsets here instead of from the cluster.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, as without --execute.")

@@ -1,8 +1,4 @@
-"""Connections to PostgreSQL, and what its errors mean.
-
-The address is libpq's URI: several hosts, TLS (sslmode, sslrootcert …) and `passfile` are its parameters. A password
-does not belong in a setting: PGPASSWORD, or a file (`passfile`, PGPASSFILE), has it.
-"""
+"""Connections to PostgreSQL, and what its errors mean. libpq/address.py reads the address."""
 
 from __future__ import annotations
 
@@ -13,28 +9,12 @@ import threading
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.libpq import address as libpq
 from coordinatord.postgresql.contract import Away, Fenced, Unusable
 from coordinatord.postgresql.schema import FENCED
 
 if TYPE_CHECKING:
     from psycopg import Connection
-
-DEFAULTS = {
-    "target_session_attrs": "read-write",
-    "connect_timeout": "5",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-    "application_name": "coordinatord",
-}
-"""Where the address says nothing else."""
-
-IDLE_IN_TRANSACTION_MS = 5_000
-"""The server ends a transaction of ours that says nothing for so long, as when this process is stopped in it."""
-
-LOCK_MS = 5_000
-"""The longest wait for a lock, which a session of a stopped process may hold; then the change is tried again."""
 
 GONE = ("08", "57", "53", "58", "25006", "40", "55P03")
 """SQLSTATEs, or their classes, after which another try may succeed: no connection, shut down or cancelled, no room or
@@ -45,42 +25,29 @@ memory, an error of the server's system, a server that has become a standby, a d
 def import_psycopg() -> Any:
     """The driver; Unusable, with what to install, if it is not there."""
     try:
-        import psycopg
-    except ImportError as error:
-        raise Unusable(
-            f"storage=postgresql:// needs psycopg ({error}): pip install 'coordinatord[postgresql]'"
-        ) from None
-    return psycopg
+        return libpq.import_psycopg("storage=postgresql://")
+    except libpq.Unreadable as error:
+        raise Unusable(str(error)) from None
 
 
 def address(url: str) -> dict[str, str]:
     """The parameters of a URI. Unusable if it is none, or if it has a password in it."""
-    psycopg = import_psycopg()
     try:
-        given = psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.Error as error:
-        raise Unusable(f"storage is not an address of PostgreSQL: {str(error).strip()}") from None
-    if given.get("password"):
-        raise Unusable(
-            "storage has a password in it, which others could read: set PGPASSWORD, or name a file with "
-            "?passfile=PATH (lines of host:port:database:user:password)"
-        )
-    ours = f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c lock_timeout={LOCK_MS}"
-    options = f"{ours} {given.pop('options', '')}".strip()
-    return {**DEFAULTS, **{name: str(value) for name, value in given.items()}, "options": options}
+        return libpq.parameters(url, "storage")
+    except libpq.Unreadable as error:
+        raise Unusable(str(error)) from None
 
 
 def shown(url: str) -> str:
     """The hosts and the database, for log lines."""
-    given = address(url)
-    return f"{given.get('host', os.environ.get('PGHOST', 'local'))}/{given.get('dbname', '')}"
+    return libpq.shown(address(url))
 
 
 def translated(error: Exception, what: str) -> Exception:
     """An error of the driver as one of ours: Fenced, Away where another try may succeed, otherwise Unusable."""
     psycopg = import_psycopg()
     state = getattr(error, "sqlstate", None) or ""
-    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    told = libpq.told(error)
     if state == FENCED:
         return Fenced(f"another node leads now ({told})")
     if state.startswith(GONE) or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):

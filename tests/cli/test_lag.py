@@ -96,7 +96,7 @@ def test_groups_by_urgency(world: tuple[World, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        ([], 2, "say where the log is: either --source DIR or --bootstrap HOST:PORT."),
+        ([], 2, "say where the log is: either --source DIR|postgresql://… or --bootstrap HOST:PORT."),
         (["--source", "/none"], 2, "/none does not exist."),
         (["--bootstrap", "broker"], 2, "--bootstrap broker: HOST:PORT is wanted."),
         (["nobody", "--source", "LOG"], 1, "the log has no group nobody."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +14,11 @@ from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.lag.fold import Fold, Known
-from coordinatord.pipeline.lag.share import Part, fold_all
-from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail
-from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories, record_time
+from coordinatord.pipeline.lag.share import fold_all
+from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories, is_place, record_time
+from coordinatord.pipeline.source.logs import Part, Tail, begins, name_of, tail_of
 from coordinatord.pipeline.source.options import Options
-from coordinatord.pipeline.source.tail import FileTail, Position, check_kept
+from coordinatord.pipeline.source.tail import Position, check_kept
 from coordinatord.pipeline.source.topic_names import names_from_broker, names_in_directories
 
 KEEP_SAMPLES = 500
@@ -40,8 +39,8 @@ class Look:
 
 @dataclass(slots=True)
 class Looks:
-    """`ends` is a broker's log directory or HOST:PORT; None if there is none to ask. `broker` are kafka-python's
-    settings for it.
+    """`ends` is a broker's log directory, a database or HOST:PORT; None if there is none to ask. `broker` are
+    kafka-python's settings for it.
     """
 
     options: Options
@@ -54,7 +53,7 @@ class Looks:
     _position: Position = field(default_factory=dict)
     _samples: dict[TopicPartition, list[Point]] = field(default_factory=dict)
     _names: dict[str, str] | None = None
-    _tail: FileTail | BrokerTail | None = None
+    _tail: Tail | None = None
 
     def look(self, now_ms: int) -> Look:
         """Read what is new. Raises SourceError."""
@@ -70,16 +69,14 @@ class Looks:
 
     def _read(self) -> None:
         if self._tail is None:
-            self._tail = BrokerTail(self.options) if self.options.bootstrap else FileTail(self.options)
+            self._tail = tail_of(self.options)
         tail = self._tail
         ends = tail.ends()
         start = check_kept(self._position, ends, fail=True)
-        if isinstance(tail, BrokerTail) and not start:
-            start = tail.begins()
+        start = start or begins(tail)
         by_log: dict[str, list[Part]] = {}
         for part in tail.plan(start, ends):
-            name = f"{self.options.topic}-{part.partition}" if isinstance(part, BrokerRange) else part.log.name
-            by_log.setdefault(name, []).append(part)
+            by_log.setdefault(name_of(part), []).append(part)
         tasks = [
             (self._folds.get(name) or Fold(self.rules.window_ms), parts, self.options.wanted)
             for name, parts in by_log.items()
@@ -89,7 +86,7 @@ class Looks:
 
     @property
     def _directory(self) -> str | None:
-        return self.ends if self.ends is not None and os.path.isdir(self.ends) else None
+        return self.ends if self.ends is not None and is_place(self.ends) else None
 
     def _endings(self, now_ms: int) -> list[Ending]:
         if self.ends is None:

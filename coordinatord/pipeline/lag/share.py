@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import Fold
-from coordinatord.pipeline.source.broker import BrokerRange, read_fetched
-from coordinatord.pipeline.source.ranges import KindBatch, Range, read
+from coordinatord.pipeline.source.logs import Part, read_part
+from coordinatord.pipeline.source.ranges import KindBatch
 
-Part = Range | BrokerRange
 Task = tuple[Fold, Sequence[Part], Wanted]
 
 WORTH_BYTES = 24 << 20
@@ -53,8 +52,7 @@ def no_collections() -> Iterator[None]:
 def _folded(task: Task) -> Fold:
     fold, parts, wanted = task
     for part in parts:
-        batches = read_fetched(part, wanted) if isinstance(part, BrokerRange) else read(part, wanted)
-        for chunk in chunks(batches):
+        for chunk in chunks(read_part(part, wanted)):
             fold.take(chunk)
     return fold
 

@@ -9,6 +9,7 @@ from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.source.broker import BrokerTail
 from coordinatord.pipeline.source.options import Options, read_options
 from coordinatord.pipeline.source.segments import SourceError, find_logs
+from coordinatord.pipeline.source.store_log import StoreTail
 
 SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
 TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
@@ -16,7 +17,7 @@ TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a log has: bytes in directories, or a broker's offsets. The other one is 0."""
+    """How much a log has: bytes in directories or in a database, or a broker's offsets. The other one is 0."""
 
     bytes: int = 0
     offsets: int = 0
@@ -35,7 +36,7 @@ class Amount:
 def amount_of(job: Job) -> Amount:
     """How much a job has to read, at most. SourceError."""
     options = read_options(job.source.options)
-    return in_directories(options) if options.bootstrap is None else of_broker(options)
+    return of_bytes(options) if options.bootstrap is None else of_broker(options)
 
 
 def of_broker(options: Options) -> Amount:
@@ -46,8 +47,10 @@ def of_broker(options: Options) -> Amount:
     return Amount(offsets=sum(max(0, end - begins.get(name, 0)) for name, end in ends.items()))
 
 
-def in_directories(options: Options) -> Amount:
-    """The bytes of the segments. SourceError if one cannot be read."""
+def of_bytes(options: Options) -> Amount:
+    """The bytes of the segments, or of the database's rows. SourceError if they cannot be read."""
+    if options.store is not None:
+        return Amount(bytes=StoreTail(options).size())
     total = 0
     try:
         for log in find_logs(options.paths, options.topic, options.partitions):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.amount import Amount, in_directories, of_broker
+from coordinatord.pipeline.run.amount import Amount, of_broker, of_bytes
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.state import read_state
@@ -30,7 +30,7 @@ def check_run(job: Job, progress: Progress) -> Amount:
     progress.stage("looking at the source")
     options = read_options(job.source.options)
     if options.bootstrap is None:
-        amount = in_directories(options)
+        amount = of_bytes(options)
     else:
         amount = _patiently(lambda patience_s: of_broker(replace(options, patience_s=patience_s)), progress)
     if job.end_offsets is not None and not job.log_directories:

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from coordinatord.pipeline.decode.kinds import KINDS
+from coordinatord.pipeline.source.end_offsets import is_place
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.partition_ends import ENDS_DDL, sampler
 from coordinatord.pipeline.source.segments import SourceError
@@ -39,7 +40,7 @@ coarser with age, and never has more than twice as many."""
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The job. `end_offsets` is a broker's log directory or HOST:PORT; None if there is none."""
+    """The job. `end_offsets` is a broker's log directory, a database or HOST:PORT; None if there is none."""
 
     source: Source
     out: Path
@@ -53,8 +54,8 @@ class Job:
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        """The directories from which records' timestamps can be read."""
-        return (self.end_offsets,) if self.end_offsets is not None and os.path.isdir(self.end_offsets) else ()
+        """The directories, or the database, from which records' timestamps can be read."""
+        return (self.end_offsets,) if self.end_offsets is not None and is_place(self.end_offsets) else ()
 
 
 def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:

@@ -228,7 +228,7 @@ def _learn_names(job: Job) -> None:
         return
     bootstrap = job.source.options.get("bootstrap")
     found: dict[str, str] = {}
-    if job.end_offsets is not None and not os.path.isdir(job.end_offsets):
+    if job.end_offsets is not None and not job.log_directories:
         bootstrap = bootstrap or job.end_offsets
     if bootstrap is not None:
         found |= names_from_broker(bootstrap, job.broker)

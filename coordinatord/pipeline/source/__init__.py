@@ -1,4 +1,4 @@
-"""The input: a log in directories or at a broker, and Spark's data sources over it.
+"""The input: a log in directories, at a broker or in a database, and Spark's data sources over it.
 
 frames.py             DataFrames of each kind: the entry point for building tables
 consumer_offsets.py   Spark's side of the data source `consumer_offsets`, batch and streaming
@@ -10,6 +10,9 @@ segments.py           a directory: its logs, and where their batches begin
 ranges.py             ranges of a log: planned, and read even if the files change meanwhile
 tail.py               the ends of logs in directories, and how far one micro-batch goes
 broker.py             the same for a broker: raw batches by Fetch
+store.py              coordinatord's log in PostgreSQL: connections, and what its tables say
+store_log.py          the same as tail.py and ranges.py for it
+logs.py               whichever of the three the options name
 connecting.py         connections to a broker, and their errors in one sentence
 end_offsets.py        where topics' partitions end, and since when
 topic_names.py        topic names by id

@@ -15,17 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from coordinatord.pipeline.decode.kinds import KINDS
-from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.source.logs import begins, read_part, tail_of
 from coordinatord.pipeline.source.options import Options, read_options
-from coordinatord.pipeline.source.ranges import read
-from coordinatord.pipeline.source.tail import FileTail
 
 
 def rows(kind: str, *paths: str, **options: Any) -> pa.RecordBatchReader:
     """The present rows of a kind, batch by batch: memory is bounded by a batch, not by the log. `paths` are a broker's
-    log directories; `options` are those of the data source (`bootstrap`, `groups`, `topics`, `partitions` …, and
-    `kafka.security_protocol` and the like in a dictionary). Rows of one log come in the order of their offsets.
-    SourceError for a mistake; ValueError if there is no such kind.
+    log directories, or the address of a database (postgresql://…); `options` are those of the data source (`bootstrap`,
+    `groups`, `topics`, `partitions` …, and `kafka.security_protocol` and the like in a dictionary). Rows of one log
+    come in the order of their offsets. SourceError for a mistake; ValueError if there is no such kind.
     """
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind}; there are {', '.join(KINDS)}")
@@ -37,10 +35,8 @@ def rows(kind: str, *paths: str, **options: Any) -> pa.RecordBatchReader:
 
 
 def _batches(options: Options, kind: str) -> Iterator[pa.RecordBatch]:
-    tail: Any = BrokerTail(options) if options.bootstrap else FileTail(options)
-    start = tail.begins() if options.bootstrap else {}
-    for part in tail.plan(start, tail.ends()):
-        found = read_fetched(part, options.wanted) if isinstance(part, BrokerRange) else read(part, options.wanted)
-        for of_kind, batch in found:
+    tail = tail_of(options)
+    for part in tail.plan(begins(tail), tail.ends()):
+        for of_kind, batch in read_part(part, options.wanted):
             if of_kind == kind:
                 yield batch.cast(KINDS[kind].schema)

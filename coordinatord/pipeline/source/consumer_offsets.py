@@ -33,17 +33,15 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from coordinatord.pipeline.decode.wanted import Names, Wanted
-from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.source.logs import Part, begins, read_part, tail_of
 from coordinatord.pipeline.source.options import Options, read_options
-from coordinatord.pipeline.source.ranges import Range, plan, read
+from coordinatord.pipeline.source.ranges import plan
 from coordinatord.pipeline.source.segments import find_logs
 from coordinatord.pipeline.source.shapes import Shape
 from coordinatord.pipeline.source.tail import FileTail, Position, check_kept
 
 NAME = "consumer_offsets"
 
-
-Part = Range | BrokerRange
 
 #: A task that reads less than this costs more than the read.
 LEAST_TASK_BYTES = 2 << 20
@@ -102,10 +100,7 @@ class ConsumerOffsets(DataSource):
 def _read(options: Options, wanted: Wanted, columns: list[str], partition: InputPartition) -> Iterator[pa.RecordBatch]:
     shape = Shape(options.kinds, columns)
     for part in partition.value:
-        tables = (
-            read_fetched(part, wanted) if isinstance(part, BrokerRange) else read(part, wanted, options.on_replaced)
-        )
-        yield from shape.batches(tables)
+        yield from shape.batches(read_part(part, wanted, options.on_replaced))
 
 
 class Reader(DataSourceReader):
@@ -119,10 +114,10 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self.options
         parts: list[Part] = []
-        if options.bootstrap:
-            tail = BrokerTail(options)
-            parts += tail.plan(tail.begins(), tail.ends())
-        else:
+        tail = tail_of(options)
+        if not isinstance(tail, FileTail):
+            parts += tail.plan(begins(tail), tail.ends())
+        else:  # to the end of the files: what is damaged there is told
             logs = find_logs(options.paths, options.topic, options.partitions)
             parts += [part for log in logs for part in plan(log, options.split_bytes)]
         return tasks(parts, options.split_bytes) or [RangePartition()]
@@ -180,14 +175,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, columns: list[str]) -> None:
         self.options = options
         self.columns = columns
-        self.tail = BrokerTail(options) if options.bootstrap else FileTail(options)
+        self.tail = tail_of(options)
         self.target: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         if self.options.starting_offsets == "latest":
             return self.tail.ends()
         # A broker may have deleted earlier records; in a directory that can be seen.
-        return self.tail.begins() if isinstance(self.tail, BrokerTail) else {}
+        return begins(self.tail)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.max_bytes is not None:

@@ -1,7 +1,7 @@
-"""Where partitions end, and since when: from the directory of a broker's log, or from a broker.
+"""Where partitions end, and since when: from the directory of a broker's log, from a database, or from a broker.
 
 The offsets log says what groups have read, not what there is to read. A directory has the whole history of a
-partition's end offset in its time indexes; a broker tells only the present one, so a curve needs repeated looks.
+partition's end offset in its time indexes; the others tell only the present one, so a curve needs repeated looks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
+from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.options import PATIENCE_S
 from coordinatord.pipeline.source.segments import Log, Segment, SourceError, index_entries, walk
 from kafka_wire.errors import DecodeError
@@ -43,10 +44,20 @@ class Ending:
     points: tuple[Point, ...] = ()
 
 
+def is_place(text: str) -> bool:
+    """Whether this is a directory or a database, and no broker."""
+    return store.is_stored(text) or os.path.isdir(text)
+
+
 def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None) -> list[Ending]:
-    """All partitions in brokers' log directories, without internal topics unless named. Raises SourceError."""
+    """All partitions in brokers' log directories, or in a database, without internal topics unless named. Raises
+    SourceError.
+    """
     found: list[Ending] = []
     for path in paths:
+        if store.is_stored(path):
+            found += _stored(path, now_ms, topics)
+            continue
         if not os.path.isdir(path):
             raise SourceError(f"{path} is not a directory: --end-offsets wants a broker's log directory or HOST:PORT")
         for name in sorted(os.listdir(path)):
@@ -54,11 +65,30 @@ def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] |
             directory = os.path.join(path, name)
             if match is None or not os.path.isdir(directory):
                 continue
-            if match[1] in topics if topics is not None else not match[1].startswith("__"):
+            if _is_wanted(match[1], topics):
                 with suppress(FileNotFoundError):  # deleted meanwhile: the topic, or segments by retention
                     ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
                     found += [] if ending is None else [ending]
     return found
+
+
+def _is_wanted(topic: str, topics: frozenset[str] | None) -> bool:
+    return topic in topics if topics is not None else not topic.startswith("__")
+
+
+def _stored(url: str, now_ms: int, topics: frozenset[str] | None) -> list[Ending]:
+    starts = store.starts(url)
+    return [
+        Ending(
+            each.topic,
+            each.partition,
+            now_ms,
+            starts.get((each.topic_id, each.partition), each.end_offset),
+            each.end_offset,
+        )
+        for each in store.places(url)
+        if _is_wanted(each.topic, topics)
+    ]
 
 
 def _ending(log: Log, topic: str, now_ms: int) -> Ending | None:
@@ -102,7 +132,11 @@ def _thinned(points: list[Point]) -> list[Point]:
 
 
 def record_time(path: str, topic: str, partition: int, offset: int) -> int | None:
-    """The timestamp of the record at `offset`, or of the first one after it; None if there is none."""
+    """The timestamp of the record at `offset`, or of the first one after it; None if there is none. SourceError if a
+    database does not answer.
+    """
+    if store.is_stored(path):
+        return store.record_time(path, topic, partition, offset)
     log = Log(f"{topic}-{partition}", os.path.join(path, f"{topic}-{partition}"), partition)
     try:
         segments = [segment for segment in log.segments() if segment.size]

@@ -1,6 +1,6 @@
-"""Reads `__rebalances`, in which coordinatord logs why groups rebalanced, from the directories of its offsets log or
-from the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster has no
-such topic: then nothing is read.
+"""Reads `__rebalances`, in which coordinatord logs why groups rebalanced, from where its offsets log is: directories, a
+database, or the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster
+has no such topic: then nothing is read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.broker import connected, fetch, partitions_of
 from coordinatord.pipeline.source.options import Options
 from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
@@ -31,6 +32,9 @@ def ledger_of(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
 
 
 def _of_directories(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
+    if options.store is not None:
+        yield from _of_store(options, options.store, starts)
+        return
     for path in options.paths:
         try:
             logs = find_logs([path], LEDGER_TOPIC, None)
@@ -39,6 +43,17 @@ def _of_directories(options: Options, starts: Mapping[int, int]) -> Iterator[Ent
         for log in logs:
             if log.partition is not None and _is_wanted(options, log.partition):
                 yield from _of_log(log, log.partition, starts.get(log.partition, 0))
+
+
+def _of_store(options: Options, url: str, starts: Mapping[int, int]) -> Iterator[Entry]:
+    for place in store.places(url):
+        if place.topic == LEDGER_TOPIC and _is_wanted(options, place.partition):
+            start = starts.get(place.partition, 0)
+            for _base_offset, batch in store.batches(place, start, place.end_offset):
+                try:
+                    yield from _entries(batch, place.partition, start)
+                except DecodeError as error:
+                    raise SourceError(f"a row of {place.name} in the database is damaged: {error}") from None
 
 
 def _is_wanted(options: Options, partition: int) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from coordinatord.pipeline.decode.kinds import KINDS
 from coordinatord.pipeline.decode.wanted import Names, Wanted
+from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
 
 SPLIT_BYTES = 16 << 20
@@ -50,6 +51,11 @@ class Options:
     patience_s: int
     wanted: Wanted = field(init=False)
 
+    @property
+    def store(self) -> str | None:
+        """The address of the database that has the log; None if it is not in one."""
+        return self.paths[0] if self.paths and store.is_stored(self.paths[0]) else None
+
     def __post_init__(self) -> None:
         wanted = Wanted(
             kinds=frozenset(self.kinds),
@@ -78,6 +84,11 @@ def read_options(given: Mapping[str, str]) -> Options:
         )
     if bootstrap:
         check_address("bootstrap", bootstrap)
+    for path in paths:
+        if store.is_stored(path):
+            if len(paths) > 1:
+                raise SourceError("a database has a whole log: give one, and nothing beside it")
+            store.check(path)
     if broker and not bootstrap:
         raise SourceError(f"{min(broker)} is for a broker, and there is no bootstrap=")
     if bootstrap and options.get("maxbytespertrigger"):

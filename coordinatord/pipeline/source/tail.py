@@ -7,7 +7,7 @@ and positions meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coordinatord.pipeline.source.options import Options
@@ -75,34 +75,11 @@ class FileTail:
         return next_offset
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """How far to go from `start` with at most this many bytes and records, shared fairly among logs; at least one
-        batch of one log, so that a query makes progress.
-        """
+        """How far to go from `start`: see shared_fairly."""
         logs = self.logs()
-        behind = sorted(
-            (name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0)
+        return shared_fairly(
+            lambda name, first, end: _batches(logs[name], first, end), start, ends, max_bytes, max_records
         )
-        reached = {name: start.get(name, 0) for name in ends}
-        first: tuple[str, int] | None = None
-        for number, name in enumerate(behind):
-            logs_left = len(behind) - number
-            bytes_left = None if max_bytes is None else max_bytes // logs_left
-            records_left = None if max_records is None else max_records // logs_left
-            used_bytes = used_records = 0
-            for size, records, next_offset in _batches(logs[name], reached[name], ends[name]):
-                first = first or (name, next_offset)
-                if (bytes_left is not None and used_bytes + size > bytes_left) or (
-                    records_left is not None and used_records + records > records_left
-                ):
-                    break
-                used_bytes, used_records, reached[name] = used_bytes + size, used_records + records, next_offset
-            else:
-                reached[name] = ends[name]
-            max_bytes = None if max_bytes is None else max_bytes - used_bytes
-            max_records = None if max_records is None else max_records - used_records
-        if first is not None and all(reached[name] == start.get(name, 0) for name in behind):
-            reached[first[0]] = first[1]
-        return reached
 
     def plan(self, start: Position, end: Position) -> list[Range]:
         logs = self.logs()
@@ -139,6 +116,41 @@ def _batches(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
                 if batch.base_offset >= end:
                     return
                 yield batch.after - batch.position, batch.records, min(batch.last_offset + 1, end)
+
+
+def shared_fairly(
+    batches: Callable[[str, int, int], Iterator[tuple[int, int, int]]],
+    start: Position,
+    ends: Position,
+    max_bytes: int | None,
+    max_records: int | None,
+) -> Position:
+    """How far to go from `start` with at most this many bytes and records, shared fairly among logs; at least one batch
+    of one log, so that a query makes progress. `batches` gives (bytes, records, next offset) of a log's batches from
+    one offset to another.
+    """
+    behind = sorted((name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0))
+    reached = {name: start.get(name, 0) for name in ends}
+    first: tuple[str, int] | None = None
+    for number, name in enumerate(behind):
+        logs_left = len(behind) - number
+        bytes_left = None if max_bytes is None else max_bytes // logs_left
+        records_left = None if max_records is None else max_records // logs_left
+        used_bytes = used_records = 0
+        for size, records, next_offset in batches(name, reached[name], ends[name]):
+            first = first or (name, next_offset)
+            if (bytes_left is not None and used_bytes + size > bytes_left) or (
+                records_left is not None and used_records + records > records_left
+            ):
+                break
+            used_bytes, used_records, reached[name] = used_bytes + size, used_records + records, next_offset
+        else:
+            reached[name] = ends[name]
+        max_bytes = None if max_bytes is None else max_bytes - used_bytes
+        max_records = None if max_records is None else max_records - used_records
+    if first is not None and all(reached[name] == start.get(name, 0) for name in behind):
+        reached[first[0]] = first[1]
+    return reached
 
 
 def check_kept(start: Position, ends: Position, fail: bool) -> Position:

@@ -1,6 +1,6 @@
 """Topic names by id: groups of the consumer protocol (KIP-848) log only the ids.
 
-The names come from a broker's directories (`partition.metadata`) or from a broker. They are stored in
+The names come from a broker's directories (`partition.metadata`), from a database or from a broker. They are stored in
 OUT/topic_names.json, so that a deleted topic keeps its name. An unknown id is shown as it is.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.end_offsets import PARTITION_DIRECTORY
 from coordinatord.pipeline.source.segments import SourceError
 
@@ -21,9 +22,14 @@ FILE = "topic_names.json"
 
 
 def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
-    """The topics with a partition in one of the brokers' log directories; other directories are ignored."""
+    """The topics with a partition in one of the brokers' log directories, and those of a database; other directories
+    are ignored.
+    """
     found: dict[str, str] = {}
     for path in paths:
+        if store.is_stored(path):
+            found |= store.topic_names(path)
+            continue
         seen: set[str] = set()
         try:
             directories = sorted(os.listdir(path))

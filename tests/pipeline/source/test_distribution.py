@@ -68,7 +68,8 @@ def test_what_the_wheels_modules_import_is_in_the_wheel_or_required() -> None:
 
 def test_ranges_are_those_of_the_whole_project() -> None:
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    all_of = [*whole["dependencies"], *whole["optional-dependencies"]["spark"]]
+    extras = whole["optional-dependencies"]
+    all_of = [*whole["dependencies"], *extras["spark"], *extras["postgresql"]]
     ranges = {Requirement(each).name: each for each in all_of}
     asked = PROJECT["project"]
     extras = [each for names in asked["optional-dependencies"].values() for each in names]

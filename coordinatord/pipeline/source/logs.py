@@ -1,0 +1,41 @@
+"""The log that options name, wherever it is: directories, a broker, a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinatord.pipeline.decode.wanted import Wanted
+from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
+from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.ranges import KindBatch, Range, read
+from coordinatord.pipeline.source.store_log import StoreRange, StoreTail, read_stored
+from coordinatord.pipeline.source.tail import FileTail, Position
+
+Part = Range | BrokerRange | StoreRange
+Tail = FileTail | BrokerTail | StoreTail
+
+
+def tail_of(options: Options) -> Tail:
+    """The log as it grows."""
+    if options.bootstrap:
+        return BrokerTail(options)
+    return FileTail(options) if options.store is None else StoreTail(options)
+
+
+def begins(tail: Tail) -> Position:
+    """Where the log begins, as far as that has to be asked for: a broker may have deleted earlier records."""
+    return tail.begins() if isinstance(tail, BrokerTail) else {}
+
+
+def read_part(part: Part, wanted: Wanted, on_replaced: str = "reread") -> Iterator[KindBatch]:
+    """The record batches of a range."""
+    if isinstance(part, BrokerRange):
+        return read_fetched(part, wanted)
+    return read_stored(part, wanted) if isinstance(part, StoreRange) else read(part, wanted, on_replaced)
+
+
+def name_of(part: Part) -> str:
+    """The name of the log that a range is of."""
+    if isinstance(part, BrokerRange):
+        return f"{part.options.topic}-{part.partition}"
+    return part.name if isinstance(part, StoreRange) else part.log.name
