@@ -45,6 +45,7 @@ class Mutant:
 
 
 GROUP, LOG, CONTROL = "coordinatord.group.", "coordinatord.log.", "coordinatord.control."
+STORE = "coordinatord.postgresql."
 
 MUTANTS = (
     Mutant("no-fsync", LOG + "journal:Journal.flush", "self._file.datasync()", "pass",
@@ -199,6 +200,24 @@ MUTANTS = (
            "MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE", "MemberState.STABLE",
            "a member never gets what others had to give up first",
            "consumer", "EventuallyConverges"),
+    Mutant("no-term-check", "tests.simulation.stored:WorldDatabase.change",
+           "ModelDatabase.change(self, term,", "ModelDatabase.change(self, self.epoch,",
+           "the database does not compare the term of a change with that of who leads",
+           "store"),
+    Mutant("answer-before-commit", STORE + "writes:StoreFlusher.write",
+           "self._store.append(growths, rows)",
+           "self.__dict__.setdefault('held', []).append((growths, rows)); "
+           "len(self.held) > 1 and self._store.append(*self.held.pop(0))",
+           "an epoch counts as durable while its commit is still to be made",
+           "store"),
+    Mutant("unknown-is-committed", STORE + "store:PostgresStore._append",
+           "is_unknown = True", "return",
+           "a commit whose connection was lost is taken for made",
+           "store"),
+    Mutant("unknown-is-not-committed", STORE + "store:PostgresStore._has",
+           "return True", "return False",
+           "a commit whose connection was lost is taken for not made",
+           "store"),
 )  # fmt: skip
 
 
@@ -252,6 +271,10 @@ NOTICED_BY = {
     "epoch-before-revocation": 2,
     "old-targets-stay": 0,
     "unreleased-is-forgotten": 1,
+    "no-term-check": 0,
+    "answer-before-commit": 0,
+    "unknown-is-committed": 0,
+    "unknown-is-not-committed": 0,
 }
 """The first seed from 0 on whose world notices a mutant, with SHORT_QUIET_HOURS: see README.md. Tried before others."""
 

@@ -91,9 +91,10 @@ class SimulatedDaemon(Daemon):
         self.coordinator.new_id = node.machine.new_id
 
     def _open_storage(self) -> DirectoryStorage:
-        return DirectoryStorage(self._open_data())
+        return self.node.machine.open_storage(self)
 
-    def _open_data(self) -> DataDirectory:
+    def open_data(self) -> DataDirectory:
+        """The machine's directory, or this worker's share of it."""
         node, settings, part = self.node, self.settings, self.part
         disk = node.machine.disk
 
@@ -134,7 +135,7 @@ class SimulatedDaemon(Daemon):
             self.topics,
             self.metrics,
             self.now_ms,
-            workshop=Here(self.node.machine.disk),
+            workshop=Here(self.data.disk),
             worker=self.node.cleaner_worker,
         )
 
@@ -202,7 +203,7 @@ class Node:
         self.disturbed_ms = world.engine.now_ms
         self.stopping = False
         self.loop = loop = NodeLoop(world.engine, self.clock)
-        self.worker = DiskWorker(world.engine, machine.disk, self.random, self.crash)
+        self.worker = machine.worker_of(self)
         self.cleaner_worker = DiskWorker(world.engine, machine.disk, self.random, self.crash)
         count = machine.count
         settings = replace(world.settings, node_id=self.number)
@@ -276,6 +277,7 @@ class Node:
         self.worker.end()
         self.cleaner_worker.end()
         self.machine.world.watch.ended(self, daemon)
+        self.machine.process_gone(daemon)
         for cable in sorted(self.cables, key=lambda each: each.number):
             cable.node_died(told)
         self.cables.clear()
@@ -310,6 +312,8 @@ class Restarts:
 class Machine:
     """All workers, one disk, one supervisor (where there are several workers)."""
 
+    restarts = Restarts()
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.engine.chance("machine")
@@ -330,6 +334,17 @@ class Machine:
     def token_bytes(self, count: int) -> bytes:
         """Stands for secrets.token_bytes."""
         return self._ids.randbytes(count)
+
+    def open_storage(self, daemon: SimulatedDaemon) -> DirectoryStorage:
+        """What a process keeps its log in."""
+        return DirectoryStorage(daemon.open_data())
+
+    def worker_of(self, node: Node) -> DiskWorker:
+        """The thread that writes a process' log."""
+        return DiskWorker(self.world.engine, self.disk, node.random, node.crash)
+
+    def process_gone(self, daemon: SimulatedDaemon | None) -> None:
+        """What the operating system does for it."""
 
     @property
     def workers(self) -> list[Node]:
@@ -366,7 +381,7 @@ class Machine:
             if all(each.daemon is None for each in self.workers):
                 self._all_stopped()
             return
-        after_ms = self.random.choice(Restarts().usual)
+        after_ms = self.random.choice(self.restarts.usual)
         self.world.engine.at(self.world.engine.now_ms + after_ms, self._start_again, node)
 
     def _start_again(self, node: Node) -> None:

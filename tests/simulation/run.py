@@ -18,13 +18,19 @@ from dataclasses import dataclass, replace
 from tests.simulation.consumer_worlds import ConsumerWorld
 from tests.simulation.faulty import FaultyWorld
 from tests.simulation.plan import HOUR_MS, Plan
+from tests.simulation.stored import StoreWorld
 from tests.simulation.world import Counts, World
 
 SHORT_QUIET_HOURS = 3
 """Where there is little time: enough for the shortest retention of offsets."""
 
 
-WORLDS: dict[str, type[World]] = {"classic": World, "consumer": ConsumerWorld, "faulty": FaultyWorld}
+WORLDS: dict[str, type[World]] = {
+    "classic": World,
+    "consumer": ConsumerWorld,
+    "faulty": FaultyWorld,
+    "store": StoreWorld,
+}
 
 
 def command(seed: int, quiet_hours: int | None = None, protocol: str = "classic") -> str:

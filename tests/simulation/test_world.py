@@ -76,7 +76,7 @@ def test_everything_holds_while_requests_meet_faults() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["consumer", "faulty"])
+@pytest.mark.parametrize("protocol", ["consumer", "faulty", "store"])
 def test_many_other_worlds(protocol: str) -> None:
     """Ten seconds of a core for each, with other seeds for each share."""
     first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + (0 if in_full() else turn() % SHARES * WORLDS)

@@ -67,6 +67,7 @@ class World:
     """See the module; `run` once."""
 
     watch_type = Watch
+    machine_type = Machine
     guest: Guest | None = None  # with faults for requests: faulty.py
 
     def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
@@ -91,7 +92,7 @@ class World:
         )
         self.watch = self.watch_type(self)
         self.network = Network(self.engine)
-        self.machine = Machine(self)
+        self.machine = self.machine_type(self)
         self.consumers: dict[str, Consumer] = {}
         self.counts = Counts()
         self.troubles = Troubles(self)
