@@ -47,7 +47,8 @@ def missing() -> str:
 class Server:
     """A server. `url(name)` is the address of a database."""
 
-    def __init__(self, directory: Path, settings: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, settings: Sequence[str] = (), primary: Server | None = None) -> None:
+        """A new one, or a standby of a `primary` that runs."""
         bin_ = programs()
         assert bin_ is not None
         self._bin = bin_
@@ -59,7 +60,22 @@ class Server:
             os.chown(directory, pwd.getpwnam(self._user).pw_uid, -1)
         self._settings = list(settings)
         self._process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "-D", str(directory / "data"), "-U", "postgres", "-A", "trust", "--no-sync")
+        if primary is None:
+            self._run("initdb", "-D", str(directory / "data"), "-U", "postgres", "-A", "trust", "--no-sync")
+        else:
+            self.follow(primary)
+
+    def follow(self, primary: Server) -> None:
+        """Become a copy of a primary that runs, in the place of what was here. To be started then, as its standby."""
+        shutil.rmtree(self.directory / "data", ignore_errors=True)
+        self._run(
+            *("pg_basebackup", "-D", str(self.directory / "data"), "-h", "127.0.0.1", "-p", str(primary.port)),
+            *("-U", "postgres", "-X", "stream", "-c", "fast", "-R", "--no-sync"),
+        )
+
+    def promote(self) -> None:
+        """Make a primary of this standby; returns when it is one."""
+        self._run("pg_ctl", "promote", "-D", str(self.directory / "data"), "-w", "-t", str(round(WAIT_S)))
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""

@@ -5,4 +5,5 @@ registers.py commits of groups without members, and looks at all nodes, in our o
 real.py      kafka-python: a producer, a transactional producer, and what its groups report
 proxy.py     between a node and PostgreSQL
 cluster.py   the nodes, PostgreSQL, the faults
+replicated.py  the same over a primary and a standby, which is promoted
 """
