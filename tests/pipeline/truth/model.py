@@ -304,7 +304,7 @@ class Model:
             "status": order[0]["status"],
             "why": order[0]["why"],
             "alarming_partitions": sum(row["alarming"] for row in rows),
-            "partitions": len(lags),
+            "partitions": sum(row["committed_offset"] is not None for row in rows),
             "lag": sum(lags) if lags else None,
             "max_lag": max(lags, default=None),
             "max_time_lag_ms": longest["time_lag_ms"] if longest else 0 if lags else None,
