@@ -31,7 +31,7 @@ HOT = {
     "coordinatord/coordinator": "groups ledger_writer",
     "coordinatord/coordinator/apis": "consumer_groups find_coordinator membership offsets",
     "coordinatord/group": "events replay result state",
-    "coordinatord/group/classic": "joining leaving members rebalance step subscription syncing vote",
+    "coordinatord/group/classic": "joining leaving members rebalance stated step subscription syncing vote",
     "coordinatord/group/consumer": "checks epochs heartbeat reconcile records replay sessions state step",
     "coordinatord/group/consumer/assignors": "draft slices tables uniform",
     "coordinatord/group/offsets": "allowed committed pending",

@@ -16,15 +16,22 @@ MAX_SLEW = 0.05
 class Clock:
     """Call the instance for the time; call `follow_wall` about every second."""
 
-    __slots__ = ("_ahead_s", "_followed_s", "_offset_s")
+    __slots__ = ("_ahead_s", "_followed_s", "_now_ms", "_offset_s")
 
     def __init__(self) -> None:
         self._followed_s = time.monotonic()
         self._offset_s = time.time() - self._followed_s
         self._ahead_s = 0.0
+        self._now_ms = 0
 
     def __call__(self) -> int:
-        return int((time.monotonic() + self._offset_s) * 1000)
+        """The same object for the same millisecond: members and connections keep when they were last heard."""
+        now_ms = int((time.monotonic() + self._offset_s) * 1000)
+        last_ms = self._now_ms  # once: other threads ask, too
+        if last_ms == now_ms:
+            return last_ms
+        self._now_ms = now_ms
+        return now_ms
 
     def follow_wall(self) -> float:
         """Slew towards the wall clock; returns the remaining difference in seconds."""

@@ -53,7 +53,9 @@ class TimerWheel(Generic[K]):
         old = self._slot_of.pop(key, None)
         if old is not None:
             del old[key]
-        self._place(key, -(-deadline_ms // self.tick_ms))
+        tick_ms = self.tick_ms
+        # With ticks of a millisecond the slot keeps the caller's integer, not another of the same value.
+        self._place(key, deadline_ms if tick_ms == 1 else -(-deadline_ms // tick_ms))
 
     def cancel(self, key: K) -> bool:
         """Cancel the timer; False if there is none."""
@@ -139,4 +141,6 @@ class TimerWheel(Generic[K]):
                 expired.append(key)
             else:
                 self._place(key, tick)
+        if not slot:
+            slot.clear()  # an empty dict keeps the table that it had, of a hundred thousand timers perhaps
         return work

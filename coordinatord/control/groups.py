@@ -150,7 +150,7 @@ def expire(node: Node, group_id: str, name: str) -> str:
                 f"Member {member_id} waits for the rebalance to end and cannot expire meanwhile: "
                 "wait until the group is Stable, or kick it."
             )
-        member.session_deadline_ms = member.timer_ms = now_ms
+        member.heard_ms, member.patience_ms, member.timer_ms = now_ms, 0, now_ms
     node.timers.cancel(key)
     actor.tell(TimedOut(key))
     return member_id

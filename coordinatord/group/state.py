@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from coordinatord.group.consumer.state import ConsumerGroup, Surroundings
 from coordinatord.group.offsets.pending import PendingOffsets
-from coordinatord.group.result import Result, Transition
+from coordinatord.group.result import Result, Schedule, Transition
 from coordinatord.group.states import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -79,14 +79,21 @@ class Member:
     join_reply_to: Any = None  # its parked JoinGroup: it has (re)joined
     sync_reply_to: Any = None  # its parked SyncGroup
     is_new: bool = False  # no join of it was answered yet: its parked join expires
-    session_deadline_ms: int = NEVER  # decides whether it expires
+    heard_ms: int = NEVER  # since when it is silent; many members have the same object
+    patience_ms: int = 0  # for how long it may be silent
     timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
 
     def is_alive(self, now_ms: int) -> None:
         """Handle a request that equals the member's last one, if `Group.version` has not changed since. The member's
         timer stays as it is: it fires before the last deadline.
         """
-        self.session_deadline_ms = now_ms + self.session_timeout_ms
+        self.heard_ms = now_ms
+        self.patience_ms = self.session_timeout_ms
+
+    @property
+    def session_deadline_ms(self) -> int:
+        """Decides whether it expires. Not kept, since a member's own integer takes 48 bytes."""
+        return self.heard_ms + self.patience_ms
 
     def metadata(self, protocol_name: str) -> bytes:
         """The member's metadata for a protocol, which it must support."""
@@ -110,7 +117,7 @@ class Group:
     # durable: `replay` alone writes these
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition
     pending: PendingOffsets | None = None  # None: no transaction is open
-    metadata: GroupMetadataValue | None = None
+    metadata: GroupMetadataValue | None = None  # with its members only from a load until `restore`
     consumer: ConsumerGroup | None = None
     exists: bool = False  # False: not created yet, or deleted; then the shell drops it after the step
 
@@ -125,7 +132,7 @@ class Group:
     leader_id: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)  # group_instance_id -> member_id
-    pending_members: dict[str, int] = field(default_factory=dict)  # ids given out (KIP-394) -> deadline_ms
+    pending_members: dict[str, Schedule] = field(default_factory=dict)  # ids given out (KIP-394) -> their timers
     pending_sync_members: dict[str, None] = field(default_factory=dict)  # an ordered set
     supported_protocols: dict[str, int] = field(default_factory=dict)  # protocol name -> members that support it
     awaiting_join_count: int = 0

@@ -33,8 +33,11 @@ request). Consumers send about 100 bytes, 300 with the longest usual names.
 LEAST_KEPT: Final = 1024
 """How many heartbeats are kept before outdated ones are first dropped."""
 
-Known = tuple[Member, Group, int, Any]
-"""The member and the group of a heartbeat, the group's version when it was answered, and `Connection.identity`."""
+Said = bytes | tuple[bytes, Any]
+"""What is compared of a heartbeat; with `Connection.identity`, where permissions are checked."""
+
+Known = tuple[Member, Group, int]
+"""The member and the group of a heartbeat, and the group's version when it was answered."""
 
 
 class Heartbeats:
@@ -42,7 +45,7 @@ class Heartbeats:
 
     def __init__(self, codec: Codec, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
-        self._known: dict[bytes, Known] = {}
+        self._known: dict[Said, Known] = {}
         self._room = LEAST_KEPT
         body = bytearray(b"\0" if codec.response_header_flexible else b"")
         codec.encode_response(HeartbeatResponse(), body)
@@ -69,11 +72,12 @@ class Heartbeats:
             buf, start, end = frames[at]
             if end - start < BODY_AT or buf[start : start + 4] != head:
                 break
-            known = find(buf[start + BODY_AT : end])
+            said = buf[start + BODY_AT : end]
+            known = find(said if asker is None else (said, asker))
             if known is None:
                 break
-            member, group, version, identity = known
-            if group.version != version or identity is not asker:
+            member, group, version = known
+            if group.version != version:
                 break
             member.is_alive(now_ms)
             out += size + buf[start + 4 : start + 8] + body
@@ -94,12 +98,18 @@ class Heartbeats:
             return
         if len(self._known) >= self._room:
             self._make_room()
-        member, asker = group.members[request.member_id], context.connection.identity
-        self._known[buf[start + BODY_AT : end]] = member, group, group.version, asker
+        said, asker = buf[start + BODY_AT : end], context.connection.identity
+        known = group.members[request.member_id], group, group.version
+        self._known[said if asker is None else (said, asker)] = known
 
     def _make_room(self) -> None:
-        """Drop outdated entries, and all entries of groups that have more of them than members."""
-        held = {key: known for key, known in self._known.items() if known[1].version == known[2]}
-        counts = Counter(known[1] for known in held.values())
-        self._known = {key: known for key, known in held.items() if counts[known[1]] <= len(known[1].members)}
-        self._room = max(LEAST_KEPT, 2 * len(self._known))
+        """Drop outdated entries, and all entries of groups that have more of them than members. They are deleted where
+        they are: copies of what a hundred thousand members say would be 10 MB, for a moment.
+        """
+        known = self._known
+        for said in [said for said, (_, group, version) in known.items() if group.version != version]:
+            del known[said]
+        counts = Counter([group for _, group, _ in known.values()])
+        for said in [said for said, (_, group, _) in known.items() if counts[group] > len(group.members)]:
+            del known[said]
+        self._room = max(LEAST_KEPT, 2 * len(known))

@@ -20,7 +20,7 @@ from coordinatord.group.consumer.account import Account
 from coordinatord.group.consumer.metadata_hash import topic_hash
 from coordinatord.group.consumer.state import NEVER, ConsumerGroup, ConsumerState, Surroundings
 from coordinatord.group.consumer.topics import Topic
-from coordinatord.group.replay import replay
+from coordinatord.group.replay import drop_logged_members, replay
 from coordinatord.group.result import Cancel, Record, Result, TimerKey
 from coordinatord.group.state import Group, GroupSettings
 from kafka_wire.api.consumer_group_heartbeat import (
@@ -100,6 +100,7 @@ class Limits:
 
 def durable(group: Group) -> tuple[Any, ...]:
     """What the log must give again."""
+    drop_logged_members(group)
     consumer = group.consumer
     if consumer is None:
         return group.exists, group.metadata, group.offsets

@@ -32,9 +32,29 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kafka_wire.records.offsets import MemberMetadata
 
 GROUP_ID = "g"
 TOPIC_ID = bytes(range(16))
+
+
+def _logged(group: Group) -> list[MemberMetadata]:
+    """What the log has of the members of a Stable group."""
+    protocol_name = group.protocol_name
+    assert protocol_name is not None
+    return [
+        MemberMetadata(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            each.rebalance_timeout_ms,
+            each.session_timeout_ms,
+            each.metadata(protocol_name),
+            each.assignment,
+        )
+        for each in group.members.values()
+    ]
 
 
 class World:
@@ -217,8 +237,11 @@ class World:
         if group.exists:
             live = (group.offsets, group.pending, group.metadata)
             replayed = self.replayed()
+            restore(replayed, self.now_ms)
             again = (replayed.offsets, replayed.pending, replayed.metadata)
             assert again == live, "the log does not replay to the durable state"
+            if group.state is STABLE and group.protocol_name is not None:
+                assert _logged(replayed) == _logged(group), "the log has other members"
 
     def check_ledger(self, recorded: int, begins: bool) -> None:
         """A rebalance is under way where the state says so, and what ended begins where the last one ended."""
@@ -284,13 +307,14 @@ class World:
         """
         self.remembered = {key: each for key, each in self.remembered.items() if each[2] == self.group.version}
         for request, member, _ in self.remembered.values():
-            before_ms = member.session_deadline_ms
+            before = member.heard_ms, member.patience_ms
             decided = heartbeat(self.group, request, self.now_ms)
             assert decided is HEARTBEAT_OK, f"{member.member_id} was remembered: {decided.reply}"
-            deadline_ms, member.session_deadline_ms = member.session_deadline_ms, before_ms
+            deadline_ms = member.session_deadline_ms
+            member.heard_ms, member.patience_ms = before
             member.is_alive(self.now_ms)
             assert (deadline_ms, self.group.members[member.member_id]) == (member.session_deadline_ms, member)
-            member.session_deadline_ms = before_ms
+            member.heard_ms, member.patience_ms = before
 
     # Requests, with what clients usually send
 

@@ -17,9 +17,11 @@ import dataclasses
 import gc
 import sys
 import tempfile
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from coordinatord.config import Settings
 from coordinatord.config.address import parse_listeners
@@ -66,7 +68,9 @@ class Calls:
             self.seen[name] = self.seen.get(name, 0) + 1
 
 
-async def _count(entry: Entry, data_dir: str, calls: Calls) -> Figures:
+@asynccontextmanager
+async def staged(data_dir: str, **changed: Any) -> AsyncIterator[Stage]:
+    """A whole daemon whose time stands still, with settings `changed`; its clients are gone at the end."""
     settings = dataclasses.replace(
         Settings(),
         log_dirs=data_dir,
@@ -75,16 +79,28 @@ async def _count(entry: Entry, data_dir: str, calls: Calls) -> Figures:
         offsets_topic_num_partitions=8,
         group_initial_rebalance_delay_ms=0,
         max_connections=1_000_000,
+        **changed,
     )
     daemon = Daemon(settings, asyncio.get_running_loop(), now_ms=lambda: 1_800_000_000_000)
     await daemon.start()
     while daemon.health.state is not HealthState.READY:  # noqa: ASYNC110  # nobody tells of it
         await asyncio.sleep(0.001)
-    daemon.topics.create_ledger_topic()  # the first rebalance would, a quarter of a second later: within some round
     stage = Stage(daemon)
+    try:
+        yield stage
+    finally:
+        gc.enable()
+        stage.leave()
+        daemon.request_stop("counted")
+        await daemon.stop()
+
+
+async def _count(entry: Entry, data_dir: str, calls: Calls) -> Figures:
     counted: list[int] = []
     blocks: list[tuple[int, int, int]] = []
-    try:
+    async with staged(data_dir) as stage:
+        # The first rebalance would, a quarter of a second later: within some round.
+        stage.daemon.topics.create_ledger_topic()
         async with aclosing(entry.script(stage)) as rounds:
             for _ in range(WARM_UP):
                 await anext(rounds)
@@ -101,11 +117,6 @@ async def _count(entry: Entry, data_dir: str, calls: Calls) -> Figures:
                 await anext(rounds)
                 blocks.append((marks[0], marks[1], marks[2]))
             cyclic = gc.collect()
-    finally:
-        gc.enable()
-        stage.leave()
-        daemon.request_stop("counted")
-        await daemon.stop()
     per_round = entry.per_round
     return {
         "calls": round(min(counted) / per_round, 2),

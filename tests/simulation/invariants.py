@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.timers import TICK_MS
 from coordinatord.coordinator.groups import GroupActor
+from coordinatord.group.replay import drop_logged_members
 from coordinatord.group.replay import replay as replay_record
 from coordinatord.group.result import Dropped, Joined, Result
 from coordinatord.group.state import Group
@@ -504,5 +505,11 @@ class Watch:
             topic, each = min(differ)
             says, has = (group.offsets.get(topic, {}).get(each) for group in (logged, live))
             self.fail(f"{node.name}: {group_id}, {topic}-{each}: the log says {says}, memory {has}")
+        if live.state is STABLE and logged.metadata is not None:
+            written = {each.member_id: each.assignment for each in logged.metadata.members}
+            members = {member_id: each.assignment for member_id, each in live.members.items()}
+            if written != members:
+                self.fail(f"{node.name}: {group_id}: the log has the members {written}, memory {members}")
+        drop_logged_members(logged)
         if logged.metadata != live.metadata:
             self.fail(f"{node.name}: {group_id}: the log says {logged.metadata}, memory {live.metadata}")

@@ -306,7 +306,7 @@ class World:
             local_ms = int(for_ms * node.clock.rate)
             for actor in daemon.coordinator.actors.values():
                 for member_id, member in actor.group.members.items():
-                    member.session_deadline_ms += local_ms
+                    member.heard_ms += local_ms
                     key = (actor.group.group_id, member_id)
                     for heard in (self.watch.contacts, self.watch.heartbeats):
                         if key in heard:

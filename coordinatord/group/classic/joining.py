@@ -34,6 +34,7 @@ from coordinatord.group.classic.rebalance import (
     prepare_rebalance,
     write_metadata,
 )
+from coordinatord.group.classic.stated import Protocols, Stated, stated
 from coordinatord.group.classic.vote import select_protocol, supports_protocols
 from coordinatord.group.events import Join
 from coordinatord.group.replay import write
@@ -99,28 +100,30 @@ def _join_without_id(group: Group, event: Join, now_ms: int, result: Result) -> 
     elif len(group.pending_members) >= group.settings.max_pending_members:
         result.reply = join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     else:
-        deadline_ms = now_ms + request.session_timeout_ms
-        group.pending_members[new_id] = deadline_ms
-        result.timers.append(Schedule(TimerKey(group.group_id, SESSION, new_id), deadline_ms))
+        timer = Schedule(TimerKey(group.group_id, SESSION, new_id), now_ms + request.session_timeout_ms)
+        group.pending_members[new_id] = timer
+        result.timers.append(timer)
         result.reply = join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
 
 def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> None:
     request = event.request
     member_id = request.member_id
-    if member_id in group.pending_members:
+    timer = group.pending_members.get(member_id)
+    if timer is not None:
         if request.group_instance_id is not None:
             # Only dynamic members are given ids: this client is wrong. Kafka fails on it in the same way.
             result.reply = join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            _add_member(group, event, member_id, now_ms, result)
+            # A pending id's timer becomes the member's, whose id is then the same object.
+            _add_member(group, event, timer.key.member_id, now_ms, result, timer.deadline_ms)
         return
     error = refusal(group, member_id, request.group_instance_id)
     if error is not None:
         result.reply = join_error(error, member_id)
         return
     member = group.members[member_id]
-    protocols = _protocols(request)
+    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:
         why = text = ""  # it joins the rebalance in progress
@@ -132,9 +135,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     else:
         result.reply = generation_response(group, member)
         return
-    update_member(
-        group, member, protocols, _rebalance_timeout_ms(event), request.session_timeout_ms, event.reply_to, result
-    )
+    update_member(group, member, protocols, rebalance_timeout_ms, session_timeout_ms, event.reply_to, result)
     result.changes.append(joined(member, request, is_new=False))
     if group.state is PREPARING_REBALANCE:
         maybe_complete_join(group, now_ms, result)
@@ -142,19 +143,21 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
         prepare_rebalance(group, _trigger(why, text, member_id, request), now_ms, result)
 
 
-def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result) -> None:
+def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result, timer_ms: int = NEVER) -> None:
+    """`timer_ms`: when a timer of this id fires that is set already."""
     request = event.request
+    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
     member = Member(
         member_id,
         request.group_instance_id,
         event.client_id,
         event.client_host,
-        _rebalance_timeout_ms(event),
-        request.session_timeout_ms,
-        _protocols(request),
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        protocols,
         join_reply_to=event.reply_to,
         is_new=True,
-        timer_ms=group.pending_members.get(member_id, NEVER),  # a pending id's timer becomes the member's
+        timer_ms=timer_ms,
     )
     # New members prolong the initial delay of every group that was empty, as in Kafka 4.3. The article on JoinGroup and
     # Kafka's coordinator of its time go by generation 0: a group that has become empty again waits no longer for them.
@@ -177,15 +180,8 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
     leader_before = group.leader_id
     member = replace_static_member(group, old_id, new_id, Cause.REPLACED, result)
     keep_alive(group, member, member.session_timeout_ms, now_ms, result)
-    update_member(
-        group,
-        member,
-        _protocols(request),
-        _rebalance_timeout_ms(event),
-        request.session_timeout_ms,
-        event.reply_to,
-        result,
-    )
+    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
+    update_member(group, member, protocols, rebalance_timeout_ms, session_timeout_ms, event.reply_to, result)
     result.changes.append(joined(member, request, is_new=False))
     if group.state is STABLE:
         if select_protocol(group) == group.protocol_name:
@@ -240,7 +236,13 @@ def _write_new_group(group: Group, result: Result) -> None:
     write(group, GroupMetadataKey(group.group_id), value, result)
 
 
-def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
+def _stated(event: Join) -> Stated:
+    request = event.request
+    timeout_ms = request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
+    return stated(_protocols(request), timeout_ms, request.session_timeout_ms)
+
+
+def _protocols(request: JoinGroupRequest) -> Protocols:
     """All members share a few names: keep one copy of each. A repeated name counts once."""
     if len(request.protocols) == 1:
         (protocol,) = request.protocols
@@ -249,10 +251,6 @@ def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
     for protocol in request.protocols:
         first.setdefault(sys.intern(protocol.name), protocol.metadata)
     return tuple(first.items())
-
-
-def _rebalance_timeout_ms(event: Join) -> int:
-    return event.request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
 
 
 def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> Trigger:

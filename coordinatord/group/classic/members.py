@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinatord.group.classic.stated import Protocols
 from coordinatord.group.result import SESSION, Cancel, Dropped, Result, Schedule, TimerKey
 from coordinatord.group.state import NEVER, Group, Member
 from kafka_wire.api.join_group import JoinGroupResponse
@@ -49,7 +50,8 @@ def add_member(group: Group, member: Member, protocol_type: str) -> None:
     _count_protocols(group, member, 1)
     if member.join_reply_to is not None:
         group.awaiting_join_count += 1
-    group.pending_members.pop(member.member_id, None)
+    if group.pending_members.pop(member.member_id, None) is not None and not group.pending_members:
+        group.pending_members.clear()  # an empty dict keeps the table that it had
 
 
 def remove_member(group: Group, member_id: str, cause: str, result: Result) -> None:
@@ -80,7 +82,7 @@ def remove_member(group: Group, member_id: str, cause: str, result: Result) -> N
 def update_member(
     group: Group,
     member: Member,
-    protocols: tuple[tuple[str, bytes], ...],
+    protocols: Protocols,
     rebalance_timeout_ms: int,
     session_timeout_ms: int,
     join_reply_to: Any,
@@ -134,8 +136,8 @@ def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, re
 
 def keep_alive(group: Group, member: Member, timeout_ms: int, now_ms: int, result: Result) -> None:
     """Give the member `timeout_ms` from now. Its timer is moved forward if it would fire too late."""
+    member.heard_ms, member.patience_ms = now_ms, timeout_ms
     deadline_ms = now_ms + timeout_ms
-    member.session_deadline_ms = deadline_ms
     if deadline_ms < member.timer_ms:
         member.timer_ms = deadline_ms
         result.timers.append(Schedule(TimerKey(group.group_id, SESSION, member.member_id), deadline_ms))

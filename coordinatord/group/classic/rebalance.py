@@ -10,7 +10,7 @@ from __future__ import annotations
 from coordinatord.group.classic.members import answer_sync, keep_alive, remove_member
 from coordinatord.group.classic.subscription import subscribed_topics
 from coordinatord.group.classic.vote import select_protocol
-from coordinatord.group.replay import write
+from coordinatord.group.replay import drop_logged_members, write
 from coordinatord.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import NEVER, Group, Member
 from coordinatord.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
@@ -169,6 +169,7 @@ def write_metadata(group: Group, result: Result) -> None:
         members,
     )
     write(group, GroupMetadataKey(group.group_id), value, result)
+    drop_logged_members(group)
 
 
 def _begin_initial_delay(group: Group, now_ms: int, result: Result) -> None:

@@ -39,10 +39,12 @@ from coordinatord.group.classic.members import (
     remove_member,
 )
 from coordinatord.group.classic.rebalance import complete_join, join_timed_out, prepare_rebalance, sync_timed_out
+from coordinatord.group.classic.stated import stated
 from coordinatord.group.classic.subscription import subscribed_topics
 from coordinatord.group.classic.syncing import sync
 from coordinatord.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
 from coordinatord.group.offsets.transactional import commit_transactional, end_transaction
+from coordinatord.group.replay import drop_logged_members
 from coordinatord.group.result import JOIN, NOTHING, SESSION, SYNC, Dropped, Result, Schedule, TimerKey, Trigger
 from coordinatord.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
 from coordinatord.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
@@ -94,9 +96,8 @@ def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
         assert member is not None
     if request.generation_id != group.generation_id:
         return HEARTBEAT_ILLEGAL_GENERATION
-    deadline_ms = now_ms + member.session_timeout_ms
-    member.session_deadline_ms = deadline_ms
-    if deadline_ms < member.timer_ms:
+    member.is_alive(now_ms)
+    if now_ms + member.session_timeout_ms < member.timer_ms:
         result = Result(reply=group.heartbeat_result.reply)
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)
         return result
@@ -175,14 +176,18 @@ def restore(group: Group, now_ms: int) -> Result:
             # coordinatord and Kafka never log this, but a log may come from another program. The member must join anew.
             result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
             continue
+        timeout_ms = logged.session_timeout if logged.rebalance_timeout == -1 else logged.rebalance_timeout
+        protocols, rebalance_timeout_ms, session_timeout_ms = stated(
+            ((metadata.protocol or "", logged.subscription),), timeout_ms, logged.session_timeout
+        )
         member = Member(
             logged.member_id,
             logged.group_instance_id,
             logged.client_id,
             logged.client_host,
-            logged.session_timeout if logged.rebalance_timeout == -1 else logged.rebalance_timeout,
-            logged.session_timeout,
-            ((metadata.protocol or "", logged.subscription),),
+            rebalance_timeout_ms,
+            session_timeout_ms,
+            protocols,
             logged.assignment,
         )
         add_member(group, member, metadata.protocol_type)
@@ -192,6 +197,7 @@ def restore(group: Group, now_ms: int) -> Result:
             group.leader_id = next(iter(group.members))
         group.state = STABLE  # not a transition: the group was Stable before the restart
         group.heartbeat_result = HEARTBEAT_RESULTS[STABLE]
+    drop_logged_members(group)
     group.subscribed_topics = subscribed_topics(group)
     if len(group.members) > group.settings.max_size:
         text = f"loaded with more than {group.settings.max_size} members"
@@ -215,8 +221,8 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     if min(now_ms, member.timer_ms) < member.session_deadline_ms:
         # The member has sent something since the timer was set. Its new deadline may have passed, too. The shell has
         # read the sockets only up to the old deadline, so the timer is set again: it fires after the next read.
-        member.timer_ms = member.session_deadline_ms
-        return Result(timers=[Schedule(key, member.session_deadline_ms)])
+        member.timer_ms = deadline_ms = member.session_deadline_ms
+        return Result(timers=[Schedule(key, deadline_ms)])
     member.timer_ms = NEVER
     parked = member.join_reply_to is not None or member.sync_reply_to is not None
     if parked and not member.is_new:
@@ -235,11 +241,11 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
 
 
 def _pending_id_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
-    deadline_ms = group.pending_members.get(key.member_id)
-    if deadline_ms is None:
+    timer = group.pending_members.get(key.member_id)
+    if timer is None:
         return NOTHING
-    if now_ms < deadline_ms:
-        return Result(timers=[Schedule(key, deadline_ms)])
+    if now_ms < timer.deadline_ms:
+        return Result(timers=[timer])
     result = Result()
     remove_member(group, key.member_id, Cause.ID_NOT_USED, result)
     _complete_if_all_joined(group, now_ms, result)

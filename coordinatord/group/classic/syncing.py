@@ -30,6 +30,7 @@ def sync(group: Group, event: Sync, now_ms: int) -> Result:
     member = group.members[request.member_id]
     group.pending_sync_members.pop(request.member_id, None)
     if not group.pending_sync_members:
+        group.pending_sync_members.clear()  # an empty dict keeps the table that it had
         cancel_sync_timer(group, result)
     if group.state is STABLE:
         result.reply = _assignment_response(group, member)

@@ -128,7 +128,7 @@ def beat(lines: Sequence[Line], members: Sequence[Member]) -> float:
     "member-memory",
     "resident per idle member, in 10,000 groups of 10",
     "bytes",
-    targets=[at_most(2048)],
+    targets=[at_most(1229)],
     rounds=1,
     quick=False,
 )
