@@ -18,7 +18,6 @@ transport. So the next fetch is read only when the unsent bytes of the last one 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -121,9 +120,10 @@ class AnswerLine:
         self._is_due = False
         #: encoded answers that wait for nothing
         self.out = bytearray()
-        self.held: deque[HeldAnswers] = deque()
-        #: pieces of the answer that is being sent
-        self.unsent: deque[bytes] = deque()
+        # Lists: an empty deque takes 760 bytes, of each connection. A line holds the answers of a few epochs.
+        self.held: list[HeldAnswers] = []
+        #: pieces of the answer that is being sent, the next one last
+        self.unsent: list[bytes] = []
         self.parked: Received | None = None
         #: the connection is serving requests: their answers are sent at the end of its turn
         self.is_serving = False
@@ -223,7 +223,7 @@ class AnswerLine:
             encode_head(context, size, head)
             self.flush()
             self._metrics.bytes_sent += len(head) + size
-            self.unsent.extend(pieces)
+            self.unsent = [*reversed(pieces), *self.unsent]
             self.stops |= SENDING
             self._transport.write(head)
             self.send_more()
@@ -232,7 +232,7 @@ class AnswerLine:
         """Send pieces of an answer until the peer has to read."""
         unsent = self.unsent
         while unsent and not self.stops & (PEER | CLOSED):
-            self._transport.write(unsent.popleft())
+            self._transport.write(unsent.pop())
         if not unsent and self.stops & SENDING:
             self.stops &= ~SENDING
             self._intake.has_room()
@@ -333,7 +333,7 @@ class AnswerLine:
             self._intake.has_room()
 
     def _first_in_line(self) -> HeldAnswers:
-        held = self.held.popleft()
+        held = self.held.pop(0)
         self._held_count -= len(held.parts)
         self._logged_bytes -= held.request_bytes
         if self.stops & LOG:
