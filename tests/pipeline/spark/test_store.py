@@ -20,7 +20,7 @@ from tests.postgresql.stored_logs import fill
 
 
 @pytest.mark.postgresql
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_tables_are_those_of_a_copy(spark: Any, tmp_path: Path) -> None:
     if why := missing():
         pytest.skip(why)
@@ -39,6 +39,8 @@ def test_the_tables_are_those_of_a_copy(spark: Any, tmp_path: Path) -> None:
         places = {"stored": url, "copied": str(tmp_path / "copy")}
         log = {name: Source(place).read(spark, "offset_commits") for name, place in places.items()}
         assert sorted(log["stored"].collect()) == sorted(log["copied"].collect())
+        loaded = spark.read.format("consumer_offsets").option("kind", "offset_commits").load(url)
+        assert loaded.count() == log["copied"].count()
         by_log = (
             Source(url, splitBytes=1_000)
             .read(spark, "offset_commits")
