@@ -77,7 +77,7 @@ def run(**given: Any) -> None:
             amount = check_run(job, progress)
             if not given["follow"]:
                 job = replace(job, is_small=amount.is_small)
-                extra |= FEW_RECORDS if amount.is_small else {}
+                extra |= _few_records(settings) if amount.is_small else {}
                 if amount.is_tiny:
                     os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
@@ -110,6 +110,20 @@ def run(**given: Any) -> None:
         click.echo(
             f"{quarantined:,} pieces of the log could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True
         )
+
+
+def _few_records(settings: dict[str, str]) -> dict[str, str]:
+    """FEW_RECORDS; and on this machine, an archive of Java's classes."""
+    import pyspark
+
+    from coordinatord.pipeline.run.class_archive import cache_directory, java_options
+    from coordinatord.pipeline.source.java import java_path
+
+    name, java = "spark.driver.extraJavaOptions", java_path()
+    if java is None or name in settings or not settings.get("spark.master", "local").startswith("local"):
+        return FEW_RECORDS
+    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+    return FEW_RECORDS | {name: f"{FEW_RECORDS[name]} {java_options(cache_directory(), Path(java), jars)}".strip()}
 
 
 def _who_needs_somebody(out: Path) -> Iterator[str]:

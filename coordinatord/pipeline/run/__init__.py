@@ -10,6 +10,7 @@ state.py      OUT/state.json: what the tables contain, and their version
 events.py     changes, reported live: the shell around analysis/changes.py
 delta.py      Delta tables, if Delta's package is installed
 before.py     checks for errors before Spark is started
+class_archive.py  Java's classes, mapped into memory at the next start
 alone.py      one run at a time per directory
 progress.py   the progress of a long job
 """

@@ -65,7 +65,7 @@ def register(spark: SparkSession) -> None:
 
 def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
     """A session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace. `log` is the
-    file for what Spark and its workers write to standard error, from its first warnings on.
+    file for what Java, Spark and its workers write, from its first warnings on.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     problem = java_problem()
@@ -76,7 +76,7 @@ def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        with _errors_to(log):
+        with _output_to(log):
             spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if log is not None:
@@ -87,21 +87,27 @@ def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
 
 
 @contextmanager
-def _errors_to(log: Path | None) -> Iterator[None]:
-    """Programs that are started meanwhile keep their standard error in this file, as long as they live."""
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Programs that are started meanwhile keep their standard output and error in this file, as long as they live: Java
+    lives on for a while when this process has ended, and who reads this one's output does not wait for it.
+    """
     if log is None:
         yield
         return
+    sys.stdout.flush()
     sys.stderr.flush()
-    before = os.dup(2)
+    before = [os.dup(number) for number in (1, 2)]
     try:
         with log.open("wb") as file:
-            os.dup2(file.fileno(), 2)
+            for number in (1, 2):
+                os.dup2(file.fileno(), number)
         yield
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
-        os.dup2(before, 2)
-        os.close(before)
+        for number, kept in zip((1, 2), before, strict=True):
+            os.dup2(kept, number)
+            os.close(kept)
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:

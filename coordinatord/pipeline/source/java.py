@@ -12,10 +12,15 @@ LEAST_VERSION = 17
 REMEDY = "install it (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
 
 
+def java_path(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The program that Spark starts; None if there is no Java."""
+    home = environment.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else shutil.which("java", path=environment.get("PATH"))
+
+
 def java_problem(environment: Mapping[str, str] = os.environ) -> str | None:
     """What is wrong with Java here, in one sentence; None if Spark will run."""
-    home = environment.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environment.get("PATH"))
+    home, java = environment.get("JAVA_HOME"), java_path(environment)
     if java is None:
         return f"Spark needs Java {LEAST_VERSION} or newer, and there is none: {REMEDY}"
     try:
