@@ -1,4 +1,4 @@
-"""What one consumer can fetch."""
+"""What one consumer can fetch, and one producer produce."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.bench.registry import (
     KAFKA,
     KFAKE,
     OURS,
+    OURS_NEVER,
     Arena,
     Column,
     Sample,
@@ -125,7 +126,7 @@ def _read(reading: Reading, seconds: float) -> tuple[int, float]:
     "fetch of 1 KiB records by one consumer",
     "MB per CPU second",
     columns=[OURS, KAFKA, KFAKE],
-    targets=[at_least(1 / 2, of="kafka")],
+    targets=[at_least(1, of="kafka")],
     more_is_better=True,
 )
 def fetch(arena: Arena, column: Column, seconds: float) -> Sample:
@@ -142,3 +143,69 @@ def fetch(arena: Arena, column: Column, seconds: float) -> Sample:
         server_busy=used_s / took_s,
         also={"MB/s": size / took_s / 1e6},
     )
+
+
+# Produce: the same batches again and again, 8 in flight, as a producer with the default acks=all sends them
+
+PRODUCE_TOPIC = "bench-produced"
+PRODUCE_IN_FLIGHT, PRODUCE_AT_ONCE = 8, 400
+
+
+@dataclass(slots=True)
+class Writing:
+    """A producer's request, and the next offset of its partition."""
+
+    line: Line
+    request: ProduceRequest
+    wire: bytes
+    next_offset: int = 0
+
+
+def _writing(server: Server) -> Writing:
+    line = server.line()
+    topic = CreatableTopic(PRODUCE_TOPIC, 1, 1)
+    made = line.ask(CreateTopicsRequest([topic], 30_000), groups.CREATE_TOPICS_VERSION)
+    require(made.topics[0].error_code, "CreateTopics")
+    values = [bytes([number + 65]) * RECORD_BYTES for number in range(RECORDS_EACH)]
+    built = batch.build_batch([(None, value) for value in values], int(time.time() * 1000))
+    data = TopicProduceData(PRODUCE_TOPIC, partition_data=[PartitionProduceData(0, bytes(built))])
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+    return Writing(line, request, frames.frame(request, PRODUCE_VERSION))
+
+
+def _write(writing: Writing, seconds: float) -> tuple[int, float]:
+    """Produce for so long; (bytes of records, seconds). Each answer has the offset that follows the one before."""
+    began_s = time.perf_counter()
+    until_s, size = began_s + seconds, 0
+    while size == 0 or time.perf_counter() < until_s:
+        (answers,) = exchange([writing.line], [[writing.wire] * PRODUCE_AT_ONCE], PRODUCE_IN_FLIGHT)
+        for answer in answers:
+            produced = frames.response(writing.request, answer, PRODUCE_VERSION)
+            partition = produced.responses[0].partition_responses[0]
+            require(partition.error_code, "Produce")
+            if partition.base_offset != writing.next_offset:
+                raise WrongAnswer(f"records {writing.next_offset} and on were produced as {partition.base_offset}")
+            writing.next_offset += RECORDS_EACH
+        size += PRODUCE_AT_ONCE * RECORDS_EACH * RECORD_BYTES
+    return size, time.perf_counter() - began_s
+
+
+@row(
+    "produce",
+    "produce of 1 KiB records by one producer, acks=all, not flushed",
+    "MB per CPU second",
+    columns=[OURS_NEVER, KAFKA],
+    targets=[at_least(1, of="kafka")],
+    more_is_better=True,
+)
+def produce(arena: Arena, column: Column, seconds: float) -> Sample:
+    """Of 15 records in a batch. kfake keeps no records on disk."""
+    server = arena.server(column)
+    if "writing" not in server.fixtures:
+        server.fixtures["writing"] = made = _writing(server)
+        _write(made, WARM_S.get(server.kind, WARM_ELSE_S))
+    writing: Writing = server.fixtures["writing"]  # type: ignore[assignment]
+    before_s = server.cpu_s()
+    size, took_s = _write(writing, seconds)
+    used_s = server.cpu_s() - before_s
+    return Sample(size / used_s / 1e6, server_busy=used_s / took_s, also={"MB/s": size / took_s / 1e6})
