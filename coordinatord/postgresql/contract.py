@@ -102,7 +102,7 @@ class Store(Protocol):
         """The small files by name."""
 
     def partitions(self) -> list[Held]:
-        """All partitions, those of deleted topics included."""
+        """All partitions of the store's seat, those of deleted topics included."""
 
     def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
         """(segment, batch) of a partition's rows in the order of their offsets."""

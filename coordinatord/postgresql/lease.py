@@ -1,5 +1,10 @@
 """The lease: how long this node may answer. Records are safe without it, by the term; answers are true because of it.
 
+A lease is of a *seat*: a share of the partitions, which one node at a time leads. A database has one seat, or several
+(schema.py), so that several nodes lead at once. A process has one seat at most. Each take-over of any seat has a term
+that nobody had before: the takers of seats follow one another, by an advisory lock, and each term is above the terms of
+all seats.
+
 The database's clock says when a lease ends, and no other node takes the lead before. This node counts from before it
 asked, on its own clock that also runs while the machine sleeps (CLOCK_BOOTTIME), and stops answering MARGIN of the
 lease earlier. So a node that was stopped (SIGSTOP, a paused machine) finds its lease over before it serves the next
@@ -31,12 +36,30 @@ RENEWALS = 5
 
 log = get_logger("coordinatord.postgresql")
 
-TAKE = (
-    "UPDATE coordinatord_leader SET epoch = epoch + 1, node_id = %s, holder = %s,"
-    " from_node_id = node_id, was_given_back = epoch > 0 AND holder = '',"
-    " lease_until = clock_timestamp() + %s * interval '1 millisecond'"
-    " WHERE lease_until < clock_timestamp() OR holder = %s RETURNING epoch"
+TERM_LOCK = 0x636F6F7265
+"""Key of the advisory lock that the takers of seats hold, one after the other, until their terms are committed."""
+
+FREE = (
+    "SELECT l.seat FROM coordinatord_leader AS l"
+    " WHERE (l.lease_until < clock_timestamp() OR l.holder = %(holder)s)"
+    " AND NOT EXISTS (SELECT 1 FROM coordinatord_leader AS o WHERE o.seat <> l.seat AND o.node_id = %(node_id)s"
+    " AND o.holder <> %(holder)s AND o.lease_until >= clock_timestamp())"
+    " ORDER BY l.holder <> %(holder)s, l.node_id <> %(node_id)s, l.seat LIMIT 1"
 )
+"""The seat that this process may take: the one that it has taken without knowing, the one that its node had before, or
+the first one that nobody has. None while another process leads with the same node id: clients could not tell them
+apart.
+"""
+
+TAKE = (
+    "UPDATE coordinatord_leader AS l"
+    " SET epoch = greatest(l.epoch, (SELECT max(epoch) FROM coordinatord_leader)) + 1,"
+    " node_id = %(node_id)s, holder = %(holder)s, from_node_id = l.node_id,"
+    " was_given_back = l.epoch > 0 AND l.holder = '',"
+    " lease_until = clock_timestamp() + %(lease_ms)s * interval '1 millisecond'"
+    " WHERE l.seat = %(seat)s AND (l.lease_until < clock_timestamp() OR l.holder = %(holder)s) RETURNING l.epoch"
+)
+OWN_PARTITIONS = "UPDATE coordinatord_partition SET leader_epoch = %s WHERE seat = %s"
 RENEW = (
     "UPDATE coordinatord_leader SET lease_until = clock_timestamp() + %s * interval '1 millisecond'"
     " WHERE epoch = %s RETURNING epoch"
@@ -50,7 +73,7 @@ RELEASE = (
 )
 STANDING = (
     "SELECT node_id, epoch, greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float8"
-    " FROM coordinatord_leader"
+    " FROM coordinatord_leader ORDER BY lease_until, seat LIMIT 1"
 )
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
@@ -64,8 +87,9 @@ def now_s() -> float:
 class Lease:
     """A lease that was taken. `ends_s` is when this node must stop answering, by now_s(); other threads read it."""
 
-    def __init__(self, link: Link, term: int, asked_s: float, lease_ms: int) -> None:
+    def __init__(self, link: Link, term: int, asked_s: float, lease_ms: int, seat: int = 0) -> None:
         self.term = term
+        self.seat = seat
         self.lease_ms = lease_ms
         self.lost = False
         """Another node leads."""
@@ -163,26 +187,33 @@ class Lease:
 
 
 def take(link: Link, *, node_id: int, holder: str, lease_ms: int) -> Lease | None:
-    """Take the lead if nobody has it: a term above all before, in one transaction with every partition's epoch. None
-    while another node's lease lasts. `holder` names this process: a repeated take-over need not wait for itself.
+    """Take a seat that nobody has: a term above all before, in one transaction with the epochs of the seat's
+    partitions. None while the leases of all seats last. `holder` names this process: a repeated take-over need not wait
+    for itself.
     """
     asked_s = now_s()
+    asking = {"node_id": node_id, "holder": holder, "lease_ms": lease_ms}
     try:
         connection = link.open()
+        if connection.execute(FREE, asking).fetchone() is None:
+            return None
         with connection.transaction():
-            row = connection.execute(TAKE, (node_id, holder, lease_ms, holder)).fetchone()
-            if row is None:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (TERM_LOCK,))
+            free = connection.execute(FREE, asking).fetchone()
+            taken = None if free is None else connection.execute(TAKE, {**asking, "seat": free[0]}).fetchone()
+            if free is None or taken is None:
                 return None
-            connection.execute("UPDATE coordinatord_partition SET leader_epoch = %s", (row[0],))
-            registry.moved(connection, int(row[0]))
+            seat, term = int(free[0]), int(taken[0])
+            connection.execute(OWN_PARTITIONS, (term, seat))
+            registry.moved(connection, term)
     except link.errors as error:
         link.close()
         raise translated(error, "cannot take the lead") from error
-    return Lease(link, int(row[0]), asked_s, lease_ms)
+    return Lease(link, term, asked_s, lease_ms, seat)
 
 
 def standing(link: Link) -> tuple[int, int, float]:
-    """(node, its term, seconds that its lease lasts): who leads."""
+    """(node, its term, seconds that its lease lasts): who leads; of several seats, the one whose lease ends first."""
     try:
         row = link.open().execute(STANDING).fetchone()
     except link.errors as error:

@@ -32,18 +32,19 @@ KEEP = (
 LEAVE = "DELETE FROM coordinatord_node WHERE holder = %s"
 PRUNE = "DELETE FROM coordinatord_node WHERE lease_until < clock_timestamp() - interval '1 hour'"
 MOVED = (
-    "INSERT INTO coordinatord_move (epoch, node_id, from_node_id, was_given_back, at)"
-    " SELECT epoch, node_id, from_node_id, was_given_back, clock_timestamp() FROM coordinatord_leader WHERE epoch = %s"
+    "INSERT INTO coordinatord_move (epoch, node_id, from_node_id, was_given_back, at, seat)"
+    " SELECT epoch, node_id, from_node_id, was_given_back, clock_timestamp(), seat"
+    " FROM coordinatord_leader WHERE epoch = %s"
 )
 FORGET_MOVES = "DELETE FROM coordinatord_move WHERE epoch <= %s"
 NODES = (
     "SELECT n.node_id, n.rack, n.addresses, extract(epoch FROM clock_timestamp() - n.since)::float8,"
-    " extract(epoch FROM n.lease_until - clock_timestamp())::float8, n.holder,"
-    " l.holder = n.holder AND l.lease_until > clock_timestamp()"
-    " FROM coordinatord_node n CROSS JOIN coordinatord_leader l ORDER BY n.node_id, n.since, n.holder LIMIT %s"
+    " extract(epoch FROM n.lease_until - clock_timestamp())::float8, n.holder, l.seat"
+    " FROM coordinatord_node n LEFT JOIN coordinatord_leader l ON l.holder = n.holder"
+    " AND l.lease_until > clock_timestamp() ORDER BY n.node_id, n.since, n.holder LIMIT %s"
 )
 MOVES = (
-    "SELECT epoch, node_id, from_node_id, was_given_back, extract(epoch FROM clock_timestamp() - at)::float8"
+    "SELECT epoch, node_id, from_node_id, was_given_back, extract(epoch FROM clock_timestamp() - at)::float8, seat"
     " FROM coordinatord_move ORDER BY epoch DESC LIMIT %s"
 )
 
@@ -60,11 +61,17 @@ class KnownNode(NamedTuple):
     up_s: float
     lease_s: float
     holder: str
-    leads: bool
+    seat: int | None
+    """What it leads; None while it waits."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it has a seat."""
+        return self.seat is not None
 
 
 class Move(NamedTuple):
-    """Node `node_id` took the lead `ago_s` ago, with this term. `from_node_id` is -1 when nobody had led before."""
+    """Node `node_id` took a seat `ago_s` ago, with this term. `from_node_id` is -1 when nobody had had it before."""
 
     term: int
     node_id: int
@@ -72,6 +79,7 @@ class Move(NamedTuple):
     was_given_back: bool
     """In a planned stop. Otherwise the former leader's lease had ended."""
     ago_s: float
+    seat: int
 
 
 @dataclass(slots=True)
@@ -99,12 +107,12 @@ def moved(connection: Connection[Any], term: int) -> None:
 def nodes(connection: Connection[Any]) -> list[KnownNode]:
     """All that registered and did not leave, by id. Raises Unusable for rows that nobody of us wrote."""
     found = []
-    for node_id, rack, addresses, up_s, lease_s, holder, leads in connection.execute(NODES, (MOST_NODES,)):
+    for node_id, rack, addresses, up_s, lease_s, holder, seat in connection.execute(NODES, (MOST_NODES,)):
         try:
             told = {str(name): (str(host), int(port)) for name, (host, port) in json.loads(addresses).items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise Unusable(f"coordinatord_node has addresses that are none, of node {node_id}: {error!r}") from None
-        found.append(KnownNode(node_id, rack, told, up_s, lease_s, holder, bool(leads)))
+        found.append(KnownNode(node_id, rack, told, up_s, lease_s, holder, seat))
     return found
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from coordinatord.config import Listener
 from coordinatord.postgresql import database, registry, schema
 from coordinatord.postgresql.database import Link
-from coordinatord.postgresql.lease import standing
 
+SEATS = (
+    "SELECT seat, node_id, epoch, greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float8"
+    " FROM coordinatord_leader ORDER BY seat"
+)
 SIZES = (
     "SELECT count(*), coalesce(sum(end_offset), 0), pg_total_relation_size('coordinatord_batch')"
     " FROM coordinatord_partition"
@@ -26,15 +29,12 @@ def status(url: str) -> list[str]:
     try:
         connection = link.open()
         lines = [f"cluster {schema.check(connection)}, tables of version {schema.VERSION}"]
-        node_id, term, left_s = standing(link)
-        if term == 0:
-            lines.append("no node has led yet")
-        elif left_s > 0:
-            lines.append(f"node {node_id} leads in term {term}; its lease lasts {left_s:.1f} s")
-        else:
-            lines.append(f"no node leads; the last one was node {node_id}, in term {term}")
-        lines += [_node(node) for node in registry.nodes(connection)]
-        lines += [_move(move) for move in registry.moves(connection, MOVES)]
+        seats = connection.execute(SEATS).fetchall()
+        several = len(seats) > 1
+        for seat, *standing in seats:
+            lines.append((f"seat {seat}: " if several else "") + _standing(*standing))
+        lines += [_node(node, several) for node in registry.nodes(connection)]
+        lines += [_move(move, several) for move in registry.moves(connection, MOVES)]
         row = connection.execute(SIZES).fetchone()
         if row is not None:
             lines.append(f"{row[0]} partitions with {row[1]} records appended so far; {row[2]} bytes of rows and index")
@@ -48,19 +48,28 @@ def status(url: str) -> list[str]:
         link.close()
 
 
-def _node(node: registry.KnownNode) -> str:
+def _standing(node_id: int, term: int, left_s: float) -> str:
+    if term == 0:
+        return "no node has led yet"
+    if left_s > 0:
+        return f"node {node_id} leads in term {term}; its lease lasts {left_s:.1f} s"
+    return f"no node leads; the last one was node {node_id}, in term {term}"
+
+
+def _node(node: registry.KnownNode, several: bool) -> str:
     where = ", ".join(str(Listener(name, *address)) for name, address in sorted(node.addresses.items()))
     if node.lease_s <= 0:
         return f"node {node.node_id} ({where or 'no address'}): silent; its lease ended {-node.lease_s:.1f} s ago"
-    doing = "leads" if node.leads else "waits"
+    doing = "waits" if node.seat is None else f"leads seat {node.seat}" if several else "leads"
     return f"node {node.node_id} ({where or 'no address'}): {doing}; up {node.up_s:.0f} s, lease {node.lease_s:.1f} s"
 
 
-def _move(move: registry.Move) -> str:
+def _move(move: registry.Move, several: bool) -> str:
     if move.from_node_id < 0:
         why = "the first to lead"
     elif move.was_given_back:
         why = f"node {move.from_node_id} had given the lead back"
     else:
         why = f"the lease of node {move.from_node_id} had ended"
-    return f"term {move.term}: node {move.node_id}, {move.ago_s:.0f} s ago: {why}"
+    what = f"seat {move.seat} to node {move.node_id}" if several else f"node {move.node_id}"
+    return f"term {move.term}: {what}, {move.ago_s:.0f} s ago: {why}"

@@ -52,6 +52,7 @@ RESOLVE = (
     " unnest(%b::bytea[], %b::int[]) AS w(id, number) WHERE p.topic_id = w.id AND p.partition = w.number"
     " ORDER BY p.topic_id, p.partition FOR UPDATE OF p"
 )
+FENCE_PARTITION = "SELECT coordinatord_fence_partition(%s::bigint, %s::bytea, %s::int)"
 PUT_FILE = "SELECT coordinatord_put_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
 COPY_IN = (
     "COPY coordinatord_batch (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment,"
@@ -61,10 +62,11 @@ COPY_TYPES = ["bytea", "int4", "int8", "int8", "int8", "int8", "int8", "bytea"]
 
 
 class PostgresStore:
-    """See the module. `term` is the epoch with which this node leads."""
+    """See the module. `term` is the epoch with which this node leads, and `seat` what it leads."""
 
-    def __init__(self, url: str, term: int) -> None:
+    def __init__(self, url: str, term: int, seat: int = 0) -> None:
         self.term = term
+        self.seat = seat
         self.appending_since_s: float | None = None
         """When the append under way began (time.monotonic); None while there is none. Other threads read it."""
         self.appends = self.retries = self.resolved = 0
@@ -134,7 +136,7 @@ class PostgresStore:
                                 bytes(row.batch),
                             )
                         )
-                cursor.execute("SELECT coordinatord_fence(%s::bigint)", (self.term,))
+                cursor.execute(FENCE_PARTITION, (self.term, key.topic_id, key.partition))
 
         self._submit("compacted records not stored", replace).result()
 
@@ -159,7 +161,7 @@ class PostgresStore:
 
     def partitions(self) -> list[Held]:
         """See contract.Store."""
-        return self._on(self._writing, "cannot read the log", partitions, attempts=2)
+        return self._on(self._writing, "cannot read the log", lambda found: partitions(found, self.seat), attempts=2)
 
     def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
         """See contract.Store."""
@@ -303,10 +305,12 @@ def files(connection: Connection[Any]) -> dict[str, bytes]:
     }
 
 
-def partitions(connection: Connection[Any]) -> list[Held]:
-    """All partitions in the order of their names."""
+def partitions(connection: Connection[Any], seat: int | None = None) -> list[Held]:
+    """The partitions of a seat, or all, in the order of their names."""
     found = connection.execute(
-        "SELECT topic_id, partition, topic, end_offset FROM coordinatord_partition ORDER BY topic, topic_id, partition"
+        "SELECT topic_id, partition, topic, end_offset FROM coordinatord_partition"
+        " WHERE coalesce(seat = %s::int, true) ORDER BY topic, topic_id, partition",
+        (seat,),
     )
     return [Held(PartitionKey(bytes(id_), number), str(topic), end) for id_, number, topic, end in found]
 

@@ -25,23 +25,26 @@ class ModelDatabase:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.partitions: dict[PartitionKey, tuple[str, int]] = {}
+        self.terms: dict[int, int] = {}
+        #: (topic, end, seat)
+        self.partitions: dict[PartitionKey, tuple[str, int, int]] = {}
         self.rows: dict[PartitionKey, dict[int, Row]] = {}
         self.files: dict[str, tuple[int, bytes]] = {}
         self.faults: deque[str] = deque()
         self.is_away = False
 
-    def take(self) -> ModelStore:
-        """The next leader."""
+    def take(self, seat: int = 0) -> ModelStore:
+        """The next leader of a seat."""
         self.epoch += 1
-        return ModelStore(self, self.epoch)
+        self.terms[seat] = self.epoch
+        return ModelStore(self, self.epoch, seat)
 
     def change(self, term: int, work: Callable[[], T], *, may_be_lost: bool = False) -> T:
         """One transaction."""
         fault = self.faults.popleft() if may_be_lost and self.faults else ""
         if self.is_away or fault == LOST_BEFORE:
             raise Away("no connection")
-        if term != self.epoch:
+        if term not in self.terms.values():
             raise Fenced(f"epoch {term} does not lead")
         result = work()
         if fault == LOST_AFTER:
@@ -52,8 +55,9 @@ class ModelDatabase:
 class ModelStore:
     """contract.Store over a ModelDatabase. Where the store waits for the database, this one calls `on_wait`."""
 
-    def __init__(self, database: ModelDatabase, term: int) -> None:
+    def __init__(self, database: ModelDatabase, term: int, seat: int = 0) -> None:
         self.term = term
+        self.seat = seat
         self.appending_since_s: float | None = None
         self.on_wait: Callable[[], object] = lambda: None
         self._database = database
@@ -70,7 +74,10 @@ class ModelStore:
 
     def _append(self, growths: Sequence[Growth], rows: Sequence[Row]) -> None:
         partitions = self._database.partitions
-        ends = [partitions.get(growth.key, ("", 0))[1] for growth in growths]
+        known = [partitions.get(growth.key, ("", 0, self.seat)) for growth in growths]
+        if any(seat != self.seat for _topic, _end, seat in known):
+            raise Unusable("another seat's partition")
+        ends = [end for _topic, end, _seat in known]
         if rows and all(end == growth.end_after for end, growth in zip(ends, growths, strict=True)):
             stored = [self._database.rows[row.key].get(row.base_offset) for row in rows]
             if [bytes(each.batch) if each else None for each in stored] == [bytes(row.batch) for row in rows]:
@@ -78,7 +85,7 @@ class ModelStore:
         if any(end != growth.end_before for end, growth in zip(ends, growths, strict=True)):
             raise Unusable("a partition ends elsewhere")
         for growth in growths:
-            partitions[growth.key] = growth.topic, growth.end_after
+            partitions[growth.key] = growth.topic, growth.end_after, self.seat
         for row in rows:
             self._database.rows.setdefault(row.key, {})[row.base_offset] = row
 
@@ -109,21 +116,29 @@ class ModelStore:
             kept = {base: row for base, row in self._database.rows.get(key, {}).items() if not first <= base < end}
             self._database.rows[key] = kept | {row.base_offset: row for row in new}
 
-        self._database.change(self.term, replace)
+        self._change(key, replace)
 
     def remove(self, key: PartitionKey, segments: Sequence[int]) -> None:
         def remove() -> None:
             rows = self._database.rows.get(key, {})
             self._database.rows[key] = {base: row for base, row in rows.items() if row.segment not in segments}
 
-        self._database.change(self.term, remove)
+        self._change(key, remove)
 
     def forget(self, keys: Sequence[PartitionKey]) -> None:
         for key in keys:
             try:
-                self._database.change(self.term, lambda key=key: self._forget(key))  # type: ignore[misc]
+                self._change(key, lambda key=key: self._forget(key))  # type: ignore[misc]
             except (Away, Fenced):
                 continue
+
+    def _change(self, key: PartitionKey, work: Callable[[], None]) -> None:
+        def change() -> None:
+            if self._database.partitions.get(key, ("", 0, self.seat))[2] != self.seat:
+                raise Fenced("another seat's partition")
+            work()
+
+        self._database.change(self.term, change)
 
     def _forget(self, key: PartitionKey) -> None:
         self._database.rows.pop(key, None)
@@ -133,7 +148,9 @@ class ModelStore:
         return {name: content for name, (_version, content) in self._database.files.items()}
 
     def partitions(self) -> list[Held]:
-        found = [Held(key, topic, end) for key, (topic, end) in self._database.partitions.items()]
+        found = [
+            Held(key, topic, end) for key, (topic, end, seat) in self._database.partitions.items() if seat == self.seat
+        ]
         return sorted(found, key=lambda held: (held.topic, held.key.topic_id, held.key.partition))
 
     def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:

@@ -46,7 +46,8 @@ TOPIC_ID = b"T" * 16
 
 
 def known(node_id: int, *, leads: bool = False, lease_s: float = 3.0, rack: str | None = None) -> KnownNode:
-    return KnownNode(node_id, rack, {"PLAINTEXT": (f"host-{node_id}", 9092)}, 10.0, lease_s, f"h{node_id}", leads)
+    seat = 0 if leads else None
+    return KnownNode(node_id, rack, {"PLAINTEXT": (f"host-{node_id}", 9092)}, 10.0, lease_s, f"h{node_id}", seat)
 
 
 def test_a_view_tells_of_the_living_nodes_and_the_leader_first() -> None:

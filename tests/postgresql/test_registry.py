@@ -12,7 +12,7 @@ from coordinatord.log.data_dir import no_catalogue
 from coordinatord.postgresql import node as node_module
 from coordinatord.postgresql import registry, schema
 from coordinatord.postgresql.ahead import Ahead
-from coordinatord.postgresql.contract import Growth, PartitionKey, Unusable, row_of
+from coordinatord.postgresql.contract import Fenced, Growth, PartitionKey, Unusable, row_of
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, View
 from coordinatord.postgresql.lease import Lease, take
@@ -164,4 +164,46 @@ def test_a_leader_of_the_first_version_goes_on_while_a_later_one_migrates(databa
     [move] = registry.moves(connection, 10)
     assert move[:4] == (8, 2, 1, False)
     old.close()
+    lease.close(release=True)
+
+
+def test_a_leader_of_the_second_version_goes_on_while_a_later_one_migrates(database: str) -> None:
+    """Its tables become those of a database with one seat."""
+    connection = Link(database).open()
+    with connection.transaction():
+        connection.execute(schema.FIRST_VERSION)
+        connection.execute(schema.REGISTRY)
+        connection.execute("INSERT INTO coordinatord_schema VALUES (2)")
+        connection.execute(
+            "INSERT INTO coordinatord_leader (cluster_id, epoch, node_id, holder, lease_until)"
+            " VALUES ('cluster', 7, 1, 'old', clock_timestamp() + interval '1 hour')"
+        )
+    old = PostgresStore(database, 7)
+    keys = [PartitionKey(b"T" * 16, number) for number in range(2)]
+
+    def append(key: PartitionKey, at: int) -> None:
+        batch = bytes(build_batch([(b"k", b"v")], 1_000, at))
+        old.append([Growth(key, "topic", at, at + 1)], [row_of(key, 0, batch)])
+
+    append(keys[0], 0)
+    renewal = "UPDATE coordinatord_leader SET lease_until = clock_timestamp() + interval '1 hour' WHERE epoch = 7"
+    assert connection.execute(renewal).rowcount == 1
+    assert schema.migrate(Link(database).open(), "another") == "cluster"
+    append(keys[0], 1)
+    append(keys[1], 0)
+    old.put_file("file", b"1")
+    old.remove(keys[0], [1])
+    assert connection.execute(renewal).rowcount == 1, "as that version's programs renew"
+    with pytest.raises(Unusable, match="made for 1 leading nodes"):
+        schema.migrate(Link(database).open(), "another", 2)
+    assert take(Link(database), node_id=2, holder="new", lease_ms=LEASE_MS) is None, "it still leads"
+    connection.execute("UPDATE coordinatord_leader SET lease_until = clock_timestamp() WHERE epoch = 7")
+    lease = lead(database, Registration("new", 2, LEASE_MS))
+    assert (lease.term, lease.seat) == (8, 0)
+    with pytest.raises(Fenced):
+        append(keys[0], 2)
+    following = PostgresStore(database, lease.term, lease.seat)
+    assert [(held.key, held.end_offset) for held in following.partitions()] == [(keys[0], 2), (keys[1], 1)]
+    for each in (old, following):
+        each.close()
     lease.close(release=True)

@@ -39,17 +39,17 @@ def append(store: Store, before: int, count: int = 1, key: PartitionKey = KEY, v
     store.append([growth(before, before + count, key)], [row_of(key, 0, batch(before, count, value))])
 
 
-def taken(url: str, node_id: int = 1, lease_ms: int = LEASE_MS) -> Lease:
+def taken(url: str, node_id: int = 1, lease_ms: int = LEASE_MS, seats: int = 1) -> Lease:
     link = Link(url)
-    schema.migrate(link.open(), "cluster")
+    schema.migrate(link.open(), "cluster", seats)
     lease = take(link, node_id=node_id, holder=f"node {node_id}", lease_ms=lease_ms)
     assert lease is not None
     return lease
 
 
 @contextmanager
-def store_of(url: str, term: int) -> Iterator[PostgresStore]:
-    store = PostgresStore(url, term)
+def store_of(url: str, term: int, seat: int = 0) -> Iterator[PostgresStore]:
+    store = PostgresStore(url, term, seat)
     try:
         yield store
     finally:
@@ -405,9 +405,13 @@ def test_a_take_over_that_is_repeated_does_not_wait_for_itself(database: str) ->
 class Player:
     """Plays a script on a store and its followers; `told` is what they said."""
 
-    def __init__(self, take_over: Callable[[], Store], faults: Callable[[Store, list[str]], None]) -> None:
+    def __init__(
+        self, take_over: Callable[[int], Store], faults: Callable[[Store, list[str]], None], seats: int = 1
+    ) -> None:
         self._take_over = take_over
         self._faults = faults
+        self._seats = seats
+        self._seat_of: list[int] = []
         self.stores: list[Store] = []
         self.ends: list[dict[PartitionKey, int]] = []
         self.told: list[str] = []
@@ -416,12 +420,15 @@ class Player:
         chance = random.Random(seed)
         keys = [PartitionKey(bytes([65 + topic]) * 16, number) for topic in range(2) for number in range(2)]
         for step in range(steps):
-            if not self.stores or chance.random() < 0.08:
-                store = self._take_over()
+            seat = chance.randrange(self._seats)
+            if seat not in self._seat_of or chance.random() < 0.08:
+                store = self._take_over(seat)
                 self.stores.append(store)
+                self._seat_of.append(seat)
                 self.ends.append({held.key: held.end_offset for held in store.partitions()})
             at = len(self.stores) - 1 if chance.random() < 0.85 else chance.randrange(len(self.stores))
-            kind, key, count, other = chance.random(), chance.choice(keys), chance.randint(1, 3), chance.choice(keys)
+            own = [key for key in keys if key.partition % self._seats == self._seat_of[at]]
+            kind, key, count, other = chance.random(), chance.choice(own), chance.randint(1, 3), chance.choice(own)
             faults = [chance.choice(["", LOST_BEFORE, LOST_AFTER]) for _ in range(3)] if chance.random() < 0.4 else []
             try:
                 self._step(at, kind, {key, other}, count, faults, f"{step}".encode())
@@ -450,11 +457,12 @@ class Player:
             store.remove(first, [segment for segment, _batch in store.batches(first)][:1])
 
     def holds(self) -> dict[str, Any]:
+        latest = dict(zip(self._seat_of, self.stores, strict=True))
         store = self.stores[-1]
-        held = store.partitions()
+        held = {seat: each.partitions() for seat, each in sorted(latest.items())}
         return {
             "partitions": held,
-            "batches": {each.key: list(store.batches(each.key)) for each in held},
+            "batches": {each.key: list(latest[seat].batches(each.key)) for seat in held for each in held[seat]},
             "files": store.files(),
         }
 
@@ -468,29 +476,31 @@ def rows_of(store: Store, key: PartitionKey) -> list[tuple[int, Row]]:
     return [(row.base_offset, row) for row in (row_of(key, segment, each) for segment, each in store.batches(key))]
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_model_does_what_postgresql_does(server: Server, database: str, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "seats"), [*((seed, 1) for seed in range(6)), (6, 2), (7, 2)])
+def test_the_model_does_what_postgresql_does(server: Server, database: str, seed: int, seats: int) -> None:
     model = ModelDatabase()
-    modelled = Player(model.take, lambda _store, faults: set_to(model.faults, faults))
-    modelled.play(seed, 60)
-    leases: list[Lease] = []
+    modelled = Player(model.take, lambda _store, faults: set_to(model.faults, faults), seats)
+    modelled.play(seed, 60 * seats)
+    leases: dict[int, Lease] = {}
     stores: list[PostgresStore] = []
     faults_of: dict[int, deque[str]] = {}
 
-    def take_over() -> Store:
-        if leases:
-            leases[-1].close(release=True)
-        leases.append(taken(database, len(leases)))
-        stores.append(PostgresStore(database, leases[-1].term))
+    def take_over(seat: int) -> Store:
+        if seat in leases:
+            leases.pop(seat).close(release=True)
+        for number in range(seats):  # a node takes what is free: those that are not to be taken must not be
+            if number not in leases:
+                leases[number] = taken(database, 1_000 + len(stores) * seats + number, seats=seats)
+        stores.append(PostgresStore(database, leases[seat].term, seat))
         faults_of[id(stores[-1])] = lossy(database, stores[-1])
         return stores[-1]
 
     def put(store: Store, faults: list[str]) -> None:
         set_to(faults_of[id(store)], faults)
 
-    played = Player(take_over, put)
+    played = Player(take_over, put, seats)
     try:
-        played.play(seed, 60)
+        played.play(seed, 60 * seats)
         assert played.told == modelled.told
         assert played.holds() == modelled.holds()
         assert {"ok", "Fenced"} <= set(played.told), "the script tries both"
