@@ -255,6 +255,24 @@ def test_a_database_goes_with_one_process_that_waits_for_commits(setting: str) -
         load(flags=flags("storage=mysql://host/database"))
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "listeners=SASL_PLAINTEXT://127.0.0.1:9092",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "test.control.enable=true",
+    ],
+)
+def test_several_nodes_lead_without_records_of_the_cluster(setting: str) -> None:
+    several = ("storage=postgresql://host/database", "storage.leaders=2")
+    assert load(flags=flags(*several)).settings.storage_leaders == 2
+    more = ("sasl.enabled.mechanisms=PLAIN",) if "SASL" in setting else ()
+    with pytest.raises(ConfigError, match=r"storage\.leaders above 1 works"):
+        load(flags=flags(*several, setting, *more))
+    with pytest.raises(ConfigError, match=r"storage\.leaders is for storage=postgresql://"):
+        load(flags=flags("storage.leaders=2"))
+
+
 def test_the_environment_knows_the_short_names_and_leaves_other_programs_alone() -> None:
     entries = from_environment(
         {

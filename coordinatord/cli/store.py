@@ -40,12 +40,19 @@ def copy(url: str, directory: Path, node_id: int) -> None:
 @store.command()
 @click.argument("directory", type=DIRECTORY)
 @click.argument("url")
-def load(directory: Path, url: str) -> None:
+@click.option(
+    "--leaders",
+    type=click.IntRange(min=1, max=64),
+    default=1,
+    help="How many nodes will lead a share each, the setting storage.leaders. [default: 1]",
+)
+def load(directory: Path, url: str, leaders: int) -> None:
     """Put a data directory into a database that has no log yet. No daemon may run on either."""
     from coordinatord.postgresql.transfer import load as run
 
-    moved = _told(lambda: run(directory, url))
-    click.echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}")
+    moved = _told(lambda: run(directory, url, leaders=leaders))
+    more = f" --set storage.leaders={leaders}" if leaders > 1 else ""
+    click.echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}{more}")
 
 
 @store.command()

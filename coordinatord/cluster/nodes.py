@@ -29,6 +29,12 @@ MOVABLE: Final = ("__consumer_offsets", "__rebalances")
 """Topics of groups: tests move a partition of them to another node, the one of the same number in each."""
 
 
+def share_of(topic: str, partition: int, shares: int) -> int:
+    """The number of the share that a partition belongs to, of so many."""
+    first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
+    return (first + partition) % shares
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Node(FrozenValue):
     """A node as Metadata shows it to clients of one listener."""
@@ -91,8 +97,11 @@ class Nodes:
             moved_to = self.placed.leader(partition)
             if moved_to is not None:
                 return moved_to
-        first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
-        return (first + partition) % self.workers
+        return share_of(topic, partition, self.workers)
+
+    def leads(self, node_id: int) -> bool:
+        """Whether the node with this id leads partitions."""
+        return self.controller_id <= node_id < self.controller_id + self.workers
 
     def leader_of(self, topic: str, partition: int) -> int:
         """The id of the node that leads a partition."""
@@ -103,7 +112,7 @@ class Nodes:
         return self.worker_of(topic, partition) == self.worker
 
     def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
-        """(node id, host, port) of the leader of a partition of a coordinators' topic."""
+        """(node id, host, port) of the leader of a partition of a coordinators' topic; the id is -1 without one."""
         worker = self.worker_of(topic, partition)
         host, port = self._addresses[listener][worker]
         return self.controller_id + worker, host, port

@@ -1,5 +1,5 @@
 """Requests from one worker to another, in Kafka's protocol over a Unix socket. The receiving worker dispatches them to
-the same handlers as clients' requests.
+the same handlers as clients' requests. Nodes of several machines ask each other at the addresses that clients have.
 
 There is one connection to each other worker, opened at first use and reopened at the next use after it breaks. A
 request without a response when the connection breaks, or after `TIMEOUT_S`, is answered with None: it may or may not
@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coordinatord.cluster.seats import SeatedNodes
 from coordinatord.observe.logger import get_logger
 from kafka_wire import registry
 from kafka_wire.errors import DecodeError
@@ -46,6 +47,28 @@ class Peers:
 
     def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
         """Send a request to a worker; `answered` is called with the response or None, always asynchronously."""
+        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
+
+    def close(self) -> None:
+        """Stop sending; pending requests are answered with None."""
+        for peer in self._peers:
+            peer.close()
+
+
+class SeatPeers:
+    """Connections to the nodes that have the other seats, at their addresses for clients of `listener`."""
+
+    def __init__(self, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.may_ask: Callable[[], bool] = lambda: True
+        """Whether this node leads still: one that does not must not tell others what its coordinators have decided."""
+        self._loop = loop
+        self._peers = [_RemotePeer(seat, nodes, listener, loop) for seat in range(nodes.workers)]
+
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
+        """As of Peers, with a seat for the worker."""
+        if not self.may_ask():
+            self._loop.call_soon(answered, None)
+            return
         self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
@@ -91,11 +114,15 @@ class _Peer(asyncio.Protocol):
 
     async def _connect(self) -> None:
         try:
-            await self._loop.create_unix_connection(lambda: self, self._path)
+            await self._dial()
         except OSError as error:
             self._broken(str(error))
         finally:
-            self._connecting = None
+            if self._connecting is asyncio.current_task():  # not when another one was begun instead
+                self._connecting = None
+
+    async def _dial(self) -> None:
+        await self._loop.create_unix_connection(lambda: self, self._path)
 
     def close(self) -> None:
         self._closed = True
@@ -143,3 +170,30 @@ class _Peer(asyncio.Protocol):
         timer.cancel()
         # Workers run the same program: a header's tag buffer is empty.
         answered(codec.decode_response(buf, start + 4 + codec.response_header_flexible, end))
+
+
+class _RemotePeer(_Peer):
+    """The connection to the node that has a seat. When another node has it, the connection is replaced."""
+
+    def __init__(self, seat: int, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(seat, "", loop)
+        self._nodes = nodes
+        self._listener = listener
+        self._address: tuple[str, int] | None = None
+
+    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+        address = self._nodes.address(self._worker, self._listener)
+        if address != self._address:
+            if self._connecting is not None:
+                self._connecting.cancel()
+                self._connecting = None
+            self._broken("another node leads there")
+            self._address = address
+        if address is None:
+            self._loop.call_soon(answered, None)
+            return
+        super().ask(codec, request, answered)
+
+    async def _dial(self) -> None:
+        assert self._address is not None, "nobody is asked who is nowhere"
+        await self._loop.create_connection(lambda: self, *self._address)

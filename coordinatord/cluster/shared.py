@@ -12,11 +12,34 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 _CHANGE = 0
 _METADATA_END = 1
 _FIRST_WORKER = 2
 _WORD_BYTES = 8
+
+
+class Sharing(Protocol):
+    """What the catalogue of topics needs of what several processes share."""
+
+    @property
+    def change(self) -> int:
+        """The number of the catalogue's latest change."""
+
+    def changed(self, change: int) -> None:
+        """Publish a change of the catalogue; the caller holds the lock."""
+
+    def follow(self, worker: int, change: int) -> None:
+        """Record that a worker has completed all work for changes up to `change`."""
+
+    @property
+    def followed_by_all(self) -> int:
+        """The latest change for which all workers have completed their work."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Excludes other processes. OSError if they cannot be excluded now."""
 
 
 class Shared:

@@ -133,8 +133,23 @@ def _test_control(settings: Settings) -> Iterator[str]:
 
 def _storage(settings: Settings) -> Iterator[str]:
     if settings.storage == "directory":
+        if settings.storage_leaders > 1:
+            yield "storage.leaders is for storage=postgresql://: with a directory, several processes are --workers."
         return
     if settings.workers > 1:
         yield "storage=postgresql:// works with one process on each machine: give --workers 1."
     if settings.log_flush != "always":
         yield "storage=postgresql:// answers when a commit is durable: leave log.flush=always."
+    if settings.storage_leaders > 1:
+        yield from _several_leaders(settings)
+
+
+def _several_leaders(settings: Settings) -> Iterator[str]:
+    """Credentials, ACLs and quotas are records of the cluster, which one node would have and the others not."""
+    protocols = dict(settings.listener_security_protocol_map)
+    if any(protocols.get(each.name) != "PLAINTEXT" for each in settings.endpoints):
+        yield "storage.leaders above 1 works with PLAINTEXT listeners alone: leave it at 1 with TLS or SASL."
+    if settings.authorizer_class_name:
+        yield "storage.leaders above 1 works without authorizer.class.name: leave it at 1 with ACLs."
+    if settings.test_control_enable:
+        yield "storage.leaders above 1 works without test.control.enable: leave it at 1 where tests control a daemon."

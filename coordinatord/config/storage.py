@@ -27,9 +27,15 @@ class StorageSettings(AdmissionSettings):
         maximum=600_000,
         ours="not in Kafka",
     )
+    storage_leaders: int = integer(
+        1,
+        """With PostgreSQL: how many nodes lead at a time, each a share of the partitions. It stays as the first start
+        with a database sets it. Nodes beyond that number wait, and take the share of one that dies.""",
+        minimum=1,
+        maximum=64,
+        ours="not in Kafka",
+    )
 
 
-ROWS: dict[str, Setting] = {
-    name: row for name, row in declared(StorageSettings).items() if name in ("storage", "storage.lease.ms")
-}
+ROWS: dict[str, Setting] = {name: row for name, row in declared(StorageSettings).items() if name.startswith("storage")}
 """Dotted name -> row."""

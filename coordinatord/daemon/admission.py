@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coordinatord.admission.acls import Forward
     from coordinatord.admission.quotas import ClientQuotas, Quotas
     from coordinatord.cluster.nodes import Nodes
-    from coordinatord.cluster.peers import Peers
+    from coordinatord.cluster.peers import Peers, SeatPeers
     from coordinatord.net.connections import Connections
     from coordinatord.net.request import RequestContext
     from coordinatord.net.router import Router
@@ -50,7 +50,7 @@ class Admission:
         now_ms: Callable[[], int],
         alarm: Callable[[int, Callable[[], object]], Any],
         nodes: Nodes,
-        peers: Peers | None,
+        peers: Peers | SeatPeers | None,
     ) -> None:
         self._nodes = nodes
         self._peers = peers

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.clocks.clock import Clock
 from coordinatord.clocks.timers import Timers
-from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.coordinator.consumer_limits import surroundings
 from coordinatord.coordinator.groups import Coordinator
@@ -24,9 +23,10 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.admission import Admission
 from coordinatord.daemon.expiry import expire_offsets
-from coordinatord.daemon.handlers import all_handlers, features, offered
+from coordinatord.daemon.handlers import all_handlers, features, offered, served
 from coordinatord.daemon.later import import_later
 from coordinatord.daemon.limits import group_settings, transaction_settings
+from coordinatord.daemon.nodes import nodes_and_peers, spread
 from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.daemon.storage import Storage, open_storage
 from coordinatord.daemon.watches import put_pages, watch
@@ -61,7 +61,8 @@ from coordinatord.transactions.markers import PartitionMarkers
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:  # of workers, and of what is not needed at once
-    from coordinatord.cluster.peers import Peers
+    from coordinatord.cluster.nodes import Nodes
+    from coordinatord.cluster.peers import Peers, SeatPeers
     from coordinatord.control.control import Control
     from coordinatord.daemon.compaction import Compaction
     from coordinatord.daemon.guest import Guest
@@ -118,16 +119,9 @@ class Daemon:
 
     def _assemble_nodes(self) -> None:
         """The nodes, and connections to the other ones."""
-        settings, part = self.settings, self.part
-        self.peers: Peers | None = None
-        self.nodes = Nodes(settings.node_id, settings.broker_rack)
-        if part is not None:
-            from coordinatord.cluster.peers import Peers
-
-            self.peers = Peers(part.peer_paths, self.loop)
-            self.nodes = Nodes(
-                settings.node_id, settings.broker_rack, worker=part.worker, workers=part.workers, placed=part.placed
-            )
+        self.nodes: Nodes
+        self.peers: Peers | SeatPeers | None
+        self.nodes, self.peers = nodes_and_peers(self.settings, self.part, self.loop)
 
     def _assemble_store(self, log_worker: Worker | None) -> None:
         """The data directory and its writer; the timers."""
@@ -161,6 +155,7 @@ class Daemon:
 
     def _assemble_topics(self) -> None:
         """The embedded topics; their cleaner."""
+        shared = self.storage.shared if self.part is None else self.part.shared
         self.topics = Topics(
             self.settings,
             data=self.data,
@@ -169,7 +164,7 @@ class Daemon:
             now_ms=self.now_ms,
             schedule_at=self.timers.waits.alarm,
             new_uuid=lambda: secrets.token_bytes(16),
-            shared=None if self.part is None else (self.part.shared, self.loop.call_soon),
+            shared=None if shared is None else (shared, self.loop.call_soon),
         )
         self.compaction = self._make_compaction()
 
@@ -225,11 +220,7 @@ class Daemon:
 
     def _spread_markers(self) -> MarkerWriter:
         """Who writes markers: to partitions of other nodes, too, where there are some."""
-        if self.peers is None:
-            return self.markers
-        from coordinatord.transactions.elsewhere import SpreadMarkers
-
-        return SpreadMarkers(self.markers, self.nodes, self.peers)
+        return self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage)
 
     def _assemble_door(self, log_worker: Worker | None) -> None:
         """Handlers and shortcuts, and what all connections share."""
@@ -246,6 +237,7 @@ class Daemon:
         handlers = self.scram_users.handlers(handlers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)
+        handlers = served(handlers, self.settings)
         identity = self.data.cluster_id, self.nodes.node_id
         self.api_versions = ApiVersions(offered(handlers, self.settings), features(self.settings), identity)
         always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.shared import Sharing
 from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.shares import Share
@@ -28,6 +29,10 @@ class Storage(Protocol):
     """What the daemon does with either. `flusher` is None for the data directory's own."""
 
     data: DataDirectory
+
+    @property
+    def shared(self) -> Sharing | None:
+        """What the nodes of other machines that lead, too, share with this one."""
 
     @property
     def flusher(self) -> Flushing | None: ...
@@ -54,6 +59,7 @@ class DirectoryStorage:
     def __init__(self, data: DataDirectory) -> None:
         self.data = data
         self.flusher = None
+        self.shared = None
 
     def gate_of(self, gate: Gate) -> Gate:
         """The log's own."""
@@ -82,7 +88,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Gue
         from coordinatord.postgresql.node import PostgresStorage
 
         offer = Offer(frozenset(offered(ApiKey, settings)), features(settings))
-        return PostgresStorage(settings, offer, catalogued, tell_of_foreign)
+        return PostgresStorage(settings, offer, catalogued, tell_of_foreign, nodes)
     path, node_id = str(settings.data_dir), settings.node_id
     if part is None:
         disk = None if guest is None else guest.disk

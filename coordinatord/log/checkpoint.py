@@ -81,8 +81,13 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: dict[TopicPartition, int]) -> None:
+    replace_text(disk, path, offsets_text(offsets))
+
+
+def offsets_text(offsets: dict[TopicPartition, int]) -> str:
+    """What an offset checkpoint holds."""
     lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
-    replace_text(disk, path, f"0\n{len(lines)}\n" + "".join(lines))
+    return f"0\n{len(lines)}\n" + "".join(lines)
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes | None:

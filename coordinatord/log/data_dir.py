@@ -74,6 +74,8 @@ class DataDirectory:
         self.start_offsets: dict[TopicPartition, int] = {}
         #: from cleaner-offset-checkpoint: compacted up to this offset
         self.cleaned_offsets: dict[TopicPartition, int] = {}
+        #: leader epochs of partitions that are in no directory of this machine
+        self.epochs_elsewhere: dict[TopicPartition, epochs.LeaderEpochs] = {}
         self._cleaned_lock = threading.Lock()
         self._flushed_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
@@ -290,7 +292,10 @@ class DataDirectory:
         """A placeholder for a partition that another process writes: it refuses appends and is not kept here."""
         directory = self._file(f"{topic}-{partition}")
         log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
-        if checkpoint.read_topic_id(self.disk, directory) == topic_id:
+        known = self.epochs_elsewhere.get((topic, partition))
+        if known is not None:
+            log.leader_epochs, log.leader_epoch = known, known[-1][0]
+        elif checkpoint.read_topic_id(self.disk, directory) == topic_id:
             log.leader_epochs = epochs.read(self.disk, directory)
             log.leader_epoch = log.leader_epochs[-1][0]
         return log

@@ -24,7 +24,12 @@ _epoch = itemgetter(0)
 def read(disk: Disk, directory: str) -> LeaderEpochs:
     """The epochs of the partition in `directory`. A malformed file is damage, because it is only replaced whole."""
     path = os.path.join(directory, FILE)
-    lines = (read_text(disk, path) or "0\n0").splitlines()
+    return parsed(read_text(disk, path) or "0\n0", path)
+
+
+def parsed(content: str, path: str) -> LeaderEpochs:
+    """What the file at `path` says. LogDamaged if it is malformed."""
+    lines = content.splitlines()
     try:
         if int(lines[0]) != 0:
             raise ValueError(f"version {lines[0]} is not known")

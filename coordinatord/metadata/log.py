@@ -108,6 +108,8 @@ class MetadataLog:
         if self.follows:
             self._read_on()
             return
+        if not self.is_owner:  # a node of another machine has it, and no records of the cluster (config/rules.py)
+            return
         log = self._data.get(METADATA_TOPIC, 0)
         if log is None:
             log = self._data.create(METADATA_TOPIC, [0], METADATA_TOPIC_ID, CONFIG, lazy=True)[0]

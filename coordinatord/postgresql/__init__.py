@@ -1,5 +1,7 @@
 """The log on PostgreSQL: `storage=postgresql://…`. docs/postgresql.md tells operators about it.
 
+One node leads, or several lead a share of the partitions each: a *seat* (lease.py).
+
 A node's directory is a *working copy*: everything above the store reads and writes segments as ever, but a record
 counts once its batch is a committed row. A start takes the lead, discards the old copy and makes one from the rows.
 
@@ -15,6 +17,8 @@ lease.py      how long this node may answer
 front.py      a node that waits listens, and tells clients who leads
 wrong_node.py what it answers to all other requests
 registry.py   the nodes that run, the moves of the lead
+sharing.py    what several leading nodes share: the catalogue of topics, producer ids, who has which seat
+leading.py    one of several leading nodes follows the others
 gate.py       before the router: refuses what a node without its lease or its database cannot answer
 node.py       puts these together for the daemon
 transfer.py   data directories from the database, and into it

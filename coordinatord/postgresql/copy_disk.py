@@ -7,6 +7,7 @@ batches replace the old ones' rows, and if that fails, the cleaning has failed a
 
 A small file whose change failed is the old one here, but may be the new one in the store: a topic that is served here
 could be a deleted one for the next leader. So `settle` stores the old one again, before any more records are committed.
+Where several nodes lead, the store's counts instead: sharing.py brings it here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from coordinatord.log import checkpoint
 from coordinatord.log.disk import File, OsDisk, OsFile, open_file
@@ -22,6 +24,7 @@ from coordinatord.log.errors import LogError
 from coordinatord.log.scan import walk
 from coordinatord.log.segment import LOG_SUFFIX, SWAP_SUFFIX
 from coordinatord.postgresql.contract import Away, PartitionKey, Row, Store, Unusable, row_of
+from coordinatord.postgresql.store import SHARED
 
 FILES = frozenset({"topics.json", "producer_ids.json", "groups.json", checkpoint.LOG_START, checkpoint.CLEANER})
 """The small files that a restart needs. tests/postgresql compares them with what the daemon writes."""
@@ -30,6 +33,12 @@ WAITING = frozenset({checkpoint.LOG_START})
 """Those that the writer's thread writes, as part of an epoch: it waits for the database."""
 
 _SWAP = re.compile(rf"(\d{{20}}){re.escape(LOG_SUFFIX)}{re.escape(SWAP_SUFFIX)}")
+
+
+class Putting(Protocol):
+    """Where several nodes lead: sharing.SharedFiles."""
+
+    def put(self, name: str, content: bytes, then: Callable[[], object]) -> None: ...
 
 
 class UnflushedFile(OsFile):
@@ -61,12 +70,17 @@ class CopyDisk(UnflushedDisk):
     def __init__(self, store: Store, path: str) -> None:
         self._store = store
         self._path = path
+        self.sharing: Putting | None = None
+        """Set where other nodes change some of the files, too."""
         self._changing = threading.Lock()
         self._unsettled: set[str] = set()
 
     def rename(self, source: str, target: str) -> None:
         """Rename; before that, store what the new name makes count."""
         directory, name = os.path.split(target)
+        if directory == self._path and name in SHARED and self.sharing is not None:
+            self.sharing.put(name, _read(source), lambda: super(CopyDisk, self).rename(source, target))
+            return
         if directory == self._path and name in FILES:
             with self._changing:
                 self._put(name, _read(source))

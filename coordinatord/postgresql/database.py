@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.libpq import address as libpq
 from coordinatord.postgresql.contract import Away, Fenced, Unusable
-from coordinatord.postgresql.schema import FENCED
+from coordinatord.postgresql.schema import FENCED, OVERTAKEN
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -50,7 +50,11 @@ def translated(error: Exception, what: str) -> Exception:
     told = libpq.told(error)
     if state == FENCED:
         return Fenced(f"another node leads now ({told})")
-    if state.startswith(GONE) or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
+    if (
+        state == OVERTAKEN
+        or state.startswith(GONE)
+        or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError))
+    ):
         return Away(f"{what}: {told}")
     return Unusable(f"{what}: {told}" + (f" (SQLSTATE {state})" if state else ""))
 

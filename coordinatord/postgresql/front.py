@@ -22,7 +22,9 @@ from functools import partial
 from socket import socket
 from typing import Any, NamedTuple
 
-from coordinatord.cluster.nodes import Node
+from coordinatord.cluster.nodes import Node, share_of
+from coordinatord.cluster.placement import partition_for
+from coordinatord.cluster.seats import NOBODY
 from coordinatord.config import Settings
 from coordinatord.config.address import Endpoint
 from coordinatord.net.api_versions import ApiVersions
@@ -40,9 +42,9 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.postgresql.gate import REFUSABLE
 from coordinatord.postgresql.registry import KnownNode
 from coordinatord.postgresql.wrong_node import WrongNode
-from coordinatord.topics.catalogue_file import Content
+from coordinatord.topics.catalogue_file import Content, Entry
 from coordinatord.topics.describe import Describing
-from coordinatord.topics.names import INTERNAL
+from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kafka_wire.api_key import ApiKey
 
 log = get_logger("coordinatord.postgresql")
@@ -50,7 +52,8 @@ log = get_logger("coordinatord.postgresql")
 CLOSE_S = 2.0
 """The longest wait for the front's thread; what it has is closed with it."""
 
-NOBODY = -1
+GROUP = 0
+"""FindCoordinator's type of a group's key."""
 
 
 class Offer(NamedTuple):
@@ -104,34 +107,53 @@ class _Topic:
 class View:
     """What the database said last: topics.describe's catalogue and nodes. Replaced whole, never changed."""
 
-    def __init__(self, nodes: Sequence[KnownNode], content: Content) -> None:
+    def __init__(self, nodes: Sequence[KnownNode], content: Content, seats: int = 1) -> None:
         self._nodes = nodes
-        self._leader = next((each for each in nodes if each.leads), None)
-        partition = _Partition(self.controller_id)
-        topics = [
-            _Topic(name, entry.topic_id, (partition,) * entry.partitions) for name, entry in content.topics.items()
-        ]
+        self._seats = seats
+        self._holders = {each.seat: each for each in nodes}
+        self._leader = self._holders.get(0)
+        topics = [_Topic(name, entry.topic_id, self._partitions(name, entry)) for name, entry in content.topics.items()]
         self.by_name = {each.name: each for each in topics}
         self.by_id = {each.topic_id: each for each in topics}
         self.partition_count = sum(len(each.partitions) for each in topics)
+
+    def _partitions(self, topic: str, entry: Entry) -> Sequence[_Partition]:
+        """Leaders repeat with the seats."""
+        repeated = [
+            _Partition(NOBODY if holder is None else holder.node_id)
+            for index in range(self._seats)
+            for holder in (self._holders.get(share_of(topic, index, self._seats)),)
+        ]
+        return (repeated * -(-entry.partitions // self._seats))[: entry.partitions]
 
     # As the nodes
 
     @property
     def controller_id(self) -> int:
-        """The leader's id; -1 while nobody leads."""
+        """The id of the leader, of the first seat; -1 while nobody leads."""
         return NOBODY if self._leader is None else self._leader.node_id
 
     def alive(self, listener: str) -> list[Node]:
-        """The leader, then those that wait."""
+        """The leader of the first seat, then the others."""
         leader = self._leader
         first = [] if leader is None else others([leader], listener, NOBODY)
         return first + others(self._nodes, listener, self.controller_id)
 
-    def leader(self, listener: str) -> tuple[int, str, int] | None:
-        """See wrong_node.Leading."""
-        address = None if self._leader is None else self._leader.addresses.get(listener)
-        return None if address is None else (self.controller_id, *address)
+    def leader(self, listener: str, seat: int = 0) -> tuple[int, str, int] | None:
+        """Who has a seat: (node id, host, port)."""
+        holder = self._holders.get(seat)
+        address = None if holder is None else holder.addresses.get(listener)
+        return None if holder is None or address is None else (holder.node_id, *address)
+
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
+        """See wrong_node.Leading. With several seats it takes a topic that exists to say who coordinates an id."""
+        if self._seats == 1:
+            return self.leader(listener)
+        name = OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_TOPIC
+        topic = self.by_name.get(name)
+        if topic is None:
+            return None
+        return self.leader(listener, share_of(name, partition_for(key, len(topic.partitions)), self._seats))
 
     # As the catalogue
 
@@ -255,8 +277,8 @@ class _Telling:
     def __init__(self, front: Front) -> None:
         self._front = front
 
-    def leader(self, listener: str) -> tuple[int, str, int] | None:
-        return self._front._view.leader(listener)
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
+        return self._front._view.coordinator(key, key_type, listener)
 
     def metadata(self, context: Any, request: Any) -> Any:
         return self._describing().metadata(context, request)

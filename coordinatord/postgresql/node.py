@@ -1,6 +1,7 @@
 """A node of a cluster on PostgreSQL: takes the lead, makes its working copy, keeps its lease, and gives it back.
 
-One node leads all partitions. The others wait until its lease ends or it gives it back, and tell clients who leads.
+One node leads all partitions, or several lead a share each (`storage.leaders`). The others wait until a lease ends or
+is given back, and tell clients who leads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.cluster.seats import SeatedNodes
 from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory, random_id
 from coordinatord.log.names import METADATA_TOPIC_ID
@@ -25,8 +28,10 @@ from coordinatord.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, Offer, View
 from coordinatord.postgresql.gate import PatientGate, Requests
+from coordinatord.postgresql.leading import epochs_of, follow, share
 from coordinatord.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.postgresql.registry import Registration
+from coordinatord.postgresql.sharing import SharedFiles
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.postgresql.writes import StoreFlusher
 from coordinatord.runtime.log import Gate
@@ -55,8 +60,10 @@ class PostgresStorage:
         offer: Offer,
         catalogued: ReadCatalogued,
         on_foreign: Callable[[Foreign], object],
+        nodes: Nodes,
     ) -> None:
-        """`offer` is what ApiVersions tells, of a node that waits, too."""
+        """`offer` is what ApiVersions tells, of a node that waits, too. `nodes` are told this one's seat."""
+        self.shared: SharedFiles | None = None
         self._timeout_s = settings.offsets_commit_timeout_ms / 1000
         self._on_lost: Callable[[BaseException], object] | None = None
         self._stopping: threading.Timer | None = None
@@ -71,7 +78,8 @@ class PostgresStorage:
             self.lease.begin(self._lost)
             began_s = time.monotonic()
             ahead.close()
-            self.store = PostgresStore(settings.storage, self.lease.term)
+            seats = settings.storage_leaders
+            self.store = PostgresStore(settings.storage, self.lease.term, self.lease.seat, is_alone=seats == 1)
             size = working_copy.make(
                 self.store, path, cluster_id=cluster_id, node_id=settings.node_id, disk=UnflushedDisk()
             )
@@ -85,6 +93,11 @@ class PostgresStorage:
                 on_foreign=on_foreign,
                 disk=disk,
             )
+            if isinstance(nodes, SeatedNodes):
+                nodes.take(self.lease.seat)
+                self.shared = disk.sharing = SharedFiles(settings.storage, self.store, str(path), seats)
+                self.data.epochs_elsewhere = epochs_of(self.store.files())
+                share(self.shared, settings, self.data, lambda: self.lease.holds)
         except BaseException as error:
             ahead.close()
             self._lock.release()
@@ -120,7 +133,10 @@ class PostgresStorage:
             daemon._every(GIVE_UP_S, self.gate.give_up)
         self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
         own_id = self.registration.node_id
-        daemon.nodes.others = lambda listener: front.others(self.lease.nodes, listener, own_id)
+        shared = self.shared
+        daemon.nodes.others = lambda listener: front.others((shared or self.lease).nodes, listener, own_id)
+        if shared is not None:
+            follow(shared, daemon)
         known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
         self.store.forget([key for key in self._held if key.topic_id not in known])
         self._watch(daemon.metrics.watch)
@@ -133,6 +149,8 @@ class PostgresStorage:
 
     def close(self) -> None:
         """All connections of clients are closed: let another node lead."""
+        if self.shared is not None:
+            self.shared.close()
         self.lease.close(release=True)
         if self._stopping is not None:
             self._stopping.cancel()
@@ -173,7 +191,13 @@ def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ah
     Raises Unusable. While it waits `ahead` works; the caller closes it.
     """
     link = Link(settings.storage)
-    waiting = Waiting(link, registration, lambda cluster_id, view: Front(settings, offer, cluster_id, view), ahead)
+    waiting = Waiting(
+        link,
+        registration,
+        lambda cluster_id, view: Front(settings, offer, cluster_id, view),
+        ahead,
+        settings.storage_leaders,
+    )
     try:
         return _lead(settings, registration, link, waiting)
     finally:
@@ -187,13 +211,14 @@ def _lead(settings: Settings, registration: Registration, link: Link, waiting: W
     while True:
         try:
             if not cluster_id:
-                cluster_id, warnings = _prepare(link)
+                cluster_id, warnings = _prepare(link, settings.storage_leaders)
                 for warning in warnings:
                     log.warning(warning, database=where)
             waiting.keep()
             lease = take(link, node_id=registration.node_id, holder=registration.holder, lease_ms=registration.lease_ms)
             if lease is not None:
-                log.info("this node leads", term=lease.term, database=where)
+                several = {"seat": lease.seat} if settings.storage_leaders > 1 else {}
+                log.info("this node leads", term=lease.term, database=where, **several)
                 lease.registration = registration
                 return lease, cluster_id
             node_id, term, left_s = standing(link)
@@ -215,9 +240,15 @@ class Waiting:
     """
 
     def __init__(
-        self, link: Link, registration: Registration, make_front: Callable[[str, View], Front], ahead: Ahead
+        self,
+        link: Link,
+        registration: Registration,
+        make_front: Callable[[str, View], Front],
+        ahead: Ahead,
+        seats: int = 1,
     ) -> None:
         self._link = link
+        self._seats = seats
         self._ahead = ahead
         self._registration = registration
         self._make_front = make_front
@@ -255,7 +286,7 @@ class Waiting:
         if found is not None:
             self._topics_version = found[0]
             self._topics = catalogue_file.parsed(bytes(found[1]), catalogue_file.FILE)
-        return View(registry.nodes(connection), self._topics)
+        return View(registry.nodes(connection), self._topics, self._seats)
 
     def pause(self) -> None:
         """Until the lead is given back, for WAIT_S at most. Raises Away."""
@@ -277,11 +308,11 @@ class Waiting:
             raise database.translated(error, "cannot wait for the lead") from error
 
 
-def _prepare(link: Link) -> tuple[str, list[str]]:
+def _prepare(link: Link, seats: int) -> tuple[str, list[str]]:
     """The cluster's id, and what the server's settings may lose."""
     try:
         connection = link.open()
-        return schema.migrate(connection, random_id()), database.warnings(connection)
+        return schema.migrate(connection, random_id(), seats), database.warnings(connection)
     except link.errors as error:
         link.close()
         raise database.translated(error, "cannot make the tables") from error

@@ -32,6 +32,8 @@ FENCED = "CD001"
 """SQLSTATE: the change is of a former leader."""
 DIVERGED = "CD002"
 """SQLSTATE: a partition does not end where the writer believes."""
+OVERTAKEN = "CD003"
+"""SQLSTATE: another leading node has changed a shared file meanwhile."""
 
 FIRST_VERSION = """
 CREATE TABLE coordinatord_schema (version integer NOT NULL);
@@ -222,6 +224,21 @@ BEGIN
     PERFORM coordinatord_fence_partition(term, id, number);
     DELETE FROM coordinatord_batch WHERE topic_id = id AND partition = number;
     DELETE FROM coordinatord_partition WHERE topic_id = id AND partition = number;
+END $$;
+
+CREATE FUNCTION coordinatord_share_file(term bigint, file_name text, bytes bytea, version_before bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM coordinatord_fence(term);
+    IF version_before = 0 THEN
+        INSERT INTO coordinatord_file (name, content, version) VALUES (file_name, bytes, 1) ON CONFLICT DO NOTHING;
+    ELSE
+        UPDATE coordinatord_file SET content = bytes, version = version_before + 1
+            WHERE name = file_name AND version = version_before;
+    END IF;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'another node has changed % meanwhile', file_name USING ERRCODE = 'CD003';
+    END IF;
 END $$;
 """
 """The second version's programs find all that they use, and one seat, which is what they know: one that leads goes on

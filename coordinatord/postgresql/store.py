@@ -15,9 +15,10 @@ it found them, it is repeated; should the old statement still arrive, it finds o
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,6 +55,16 @@ RESOLVE = (
 )
 FENCE_PARTITION = "SELECT coordinatord_fence_partition(%s::bigint, %s::bytea, %s::int)"
 PUT_FILE = "SELECT coordinatord_put_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
+SHARE_FILE = "SELECT coordinatord_share_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
+
+SHARED = frozenset({"topics.json", "producer_ids.json", "groups.json"})
+"""Small files that are the cluster's, not a seat's."""
+EPOCHS = "epochs/"
+"""What the names of the leader epochs of partitions begin with, of those that a Kafka broker has led before."""
+SEATS = "seats/{}/"
+"""What the names of a seat's own files begin with, where there are several seats."""
+FOLLOWED = "followed"
+"""A seat's own file: the change of the catalogue up to which its holder has removed what belongs to deleted topics."""
 COPY_IN = (
     "COPY coordinatord_batch (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment,"
     " batch) FROM STDIN (FORMAT BINARY)"
@@ -64,9 +75,11 @@ COPY_TYPES = ["bytea", "int4", "int8", "int8", "int8", "int8", "int8", "bytea"]
 class PostgresStore:
     """See the module. `term` is the epoch with which this node leads, and `seat` what it leads."""
 
-    def __init__(self, url: str, term: int, seat: int = 0) -> None:
+    def __init__(self, url: str, term: int, seat: int = 0, *, is_alone: bool = True) -> None:
+        """`is_alone`: the database has one seat."""
         self.term = term
         self.seat = seat
+        self._prefix = "" if is_alone else SEATS.format(seat)
         self.appending_since_s: float | None = None
         """When the append under way began (time.monotonic); None while there is none. Other threads read it."""
         self.appends = self.retries = self.resolved = 0
@@ -96,7 +109,7 @@ class PostgresStore:
         with self._file_guard:
             self._file_version += 1
             version = self._file_version
-        parameters = (self.term, name, content, version)
+        parameters = (self.term, self._stored(name), content, version)
 
         def put(connection: Connection[Any]) -> None:
             connection.execute(PUT_FILE, parameters)
@@ -105,6 +118,25 @@ class PostgresStore:
             self._until_done(lambda: self._on(self._writing, f"{name} not stored", put))
             return
         self._soon(f"{name} not stored", put)
+
+    def share_file(self, name: str, content: bytes, version: int) -> None:
+        """Replace a file that all leading nodes have, if its version is this one; then it is one more. Raises Away at
+        once, if it has another one, too.
+        """
+        parameters = (self.term, name, content, version)
+        self._soon(f"{name} not stored", _executing(SHARE_FILE, parameters))
+
+    def put_later(self, name: str, content: bytes) -> None:
+        """Replace a file of this seat, later, and without telling whether it was done."""
+        with self._file_guard:
+            self._file_version += 1
+            parameters = (self.term, self._stored(name), content, self._file_version)
+        with contextlib.suppress(Away):
+            self._submit(f"{name} not stored", _executing(PUT_FILE, parameters), attempts=2)
+
+    def _stored(self, name: str) -> str:
+        """A file of partitions is the seat's own, all others are the cluster's."""
+        return name if name in SHARED or name.startswith(EPOCHS) else self._prefix + name
 
     def pause(self) -> None:
         """See contract.Store."""
@@ -157,7 +189,8 @@ class PostgresStore:
 
     def files(self) -> dict[str, bytes]:
         """See contract.Store."""
-        return self._on(self._writing, "cannot read the log", files, attempts=2)
+        found = self._on(self._writing, "cannot read the log", files, attempts=2)
+        return of_seat(found, self._prefix) if self._prefix else found
 
     def partitions(self) -> list[Held]:
         """See contract.Store."""
@@ -303,6 +336,25 @@ def files(connection: Connection[Any]) -> dict[str, bytes]:
     return {
         str(name): bytes(content) for name, content in connection.execute("SELECT name, content FROM coordinatord_file")
     }
+
+
+def of_seat(found: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
+    """Of all small files those of one seat, and those of the cluster."""
+    own = {name.removeprefix(prefix): each for name, each in found.items() if name.startswith(prefix)}
+    own.pop(FOLLOWED, None)
+    return {name: each for name, each in found.items() if name in SHARED or name.startswith(EPOCHS)} | own
+
+
+def of_all(found: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The small files as one node would have them that led all seats: their checkpoints are put together."""
+    together: dict[str, list[bytes]] = {}
+    for name, content in sorted(found.items()):
+        if name.startswith("seats/") and not name.endswith(f"/{FOLLOWED}"):
+            together.setdefault(name.split("/", 2)[2], []).extend(content.splitlines()[2:])
+    whole = {
+        name: b"0\n%d\n" % len(lines) + b"".join(line + b"\n" for line in lines) for name, lines in together.items()
+    }
+    return {name: each for name, each in found.items() if not name.startswith("seats/")} | whole
 
 
 def partitions(connection: Connection[Any], seat: int | None = None) -> list[Held]:

@@ -7,27 +7,34 @@ It is made from one snapshot, beside a running leader. A load takes the lead fir
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinatord.cluster.nodes import share_of
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import OsDisk, read_text
 from coordinatord.log.errors import DataDirectoryError
+from coordinatord.log.loader import replay
+from coordinatord.log.names import METADATA_TOPIC
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
 from coordinatord.postgresql import database, schema, store, working_copy
 from coordinatord.postgresql.contract import Growth, Held, PartitionKey, Row, Unusable, row_of
 from coordinatord.postgresql.copy_disk import FILES
 from coordinatord.postgresql.database import Link
-from coordinatord.postgresql.lease import take
+from coordinatord.postgresql.lease import Lease, take
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.topics import catalogue_file
+from kafka_wire.records.control import read_end_marker
 
 LEASE_MS = 5_000
 STATEMENT_BYTES = 8 * 1024 * 1024
+
+RAISE_TERMS = "UPDATE coordinatord_leader SET epoch = greatest(epoch, %s) WHERE seat = 0"
+"""The next take-over of any seat has a term above."""
 
 
 class Moved(NamedTuple):
@@ -44,8 +51,8 @@ class Snapshot:
         self._connection = connection
 
     def files(self) -> dict[str, bytes]:
-        """The small files by name."""
-        return store.files(self._connection)
+        """The small files by name, of all seats together."""
+        return store.of_all(store.files(self._connection))
 
     def partitions(self) -> list[Held]:
         """All partitions."""
@@ -82,9 +89,10 @@ def copy(url: str, target: Path, *, node_id: int) -> Moved:
     return Moved(count, size)
 
 
-def load(source: Path, url: str) -> Moved:
-    """Put a data directory, of which no daemon runs, into a database that has no log yet. Raises LogError or OSError.
-    The catalogue is stored last: a load that was broken off leaves no topics.
+def load(source: Path, url: str, *, leaders: int = 1) -> Moved:
+    """Put a data directory, of which no daemon runs, into a database that has no log yet, and of which so many nodes
+    will lead a share each. Raises LogError or OSError. The catalogue is stored last: a load that was broken off leaves
+    no topics.
     """
     properties = checkpoint.read_properties(OsDisk(), str(source / checkpoint.META_PROPERTIES))
     if properties is None:
@@ -92,40 +100,95 @@ def load(source: Path, url: str) -> Moved:
     node_id = int(properties.get("node.id", 0))
     data = DataDirectory.open(str(source), node_id=node_id, catalogued=catalogue_file.catalogued)
     try:
-        return _load(data, url, node_id)
+        return _load(data, url, node_id, leaders)
     finally:
         data.close()
 
 
-def _load(data: DataDirectory, url: str, node_id: int) -> Moved:
+def _load(data: DataDirectory, url: str, node_id: int, leaders: int) -> Moved:
     link = Link(url)
     with _translated(link, "cannot load the log"):
-        found = schema.migrate(link.open(), data.cluster_id)
-        lease = take(link, node_id=node_id, holder=secrets.token_hex(16), lease_ms=LEASE_MS)
-        if lease is None:
-            raise Unusable("a node leads: stop all nodes first")
-        target = PostgresStore(url, lease.term)
-        lease.begin(lambda _error: target.stop())
+        connection = link.open()
+        found = schema.migrate(connection, data.cluster_id, leaders)
+        if leaders > 1:
+            _refuse_cluster_records(data)
+            connection.execute(RAISE_TERMS, (highest_coordinator_epoch(data),))
+        leases: list[Lease] = []
+        targets: list[PostgresStore] = []
         try:
-            if target.partitions() or target.files():
+            for seat in range(leaders):
+                leases.append(_taken(url, node_id + seat))
+                targets.append(PostgresStore(url, leases[-1].term, leases[-1].seat, is_alone=leaders == 1))
+                leases[-1].begin(lambda _error: _stop(targets))
+            targets.sort(key=lambda target: target.seat)
+            if any(target.partitions() for target in targets) or targets[0].files():
                 raise Unusable("the database has a log already: drop its tables, or name another database")
             if found != data.cluster_id:
-                link.open().execute("UPDATE coordinatord_leader SET cluster_id = %s", (data.cluster_id,))
-            size = sum(_load_partition(target, log) for log in data.logs.values())
-            for name in sorted(FILES, key=lambda name: name == catalogue_file.FILE):
-                text = read_text(OsDisk(), f"{data.path}/{name}")
-                if text is not None:
-                    target.put_file(name, text.encode(), waits=True)
+                connection.execute("UPDATE coordinatord_leader SET cluster_id = %s", (data.cluster_id,))
+            size = sum(
+                _load_partition(targets[share_of(log.topic, log.partition, leaders)], log) for log in data.logs.values()
+            )
+            _load_files(data, targets)
         finally:
-            lease.close(release=True)
-            target.close()
+            for lease in leases:
+                lease.close(release=True)
+            for target in targets:
+                target.close()
     return Moved(len(data.logs), size)
+
+
+def _stop(targets: Sequence[PostgresStore]) -> None:
+    for target in targets:
+        target.stop()
+
+
+def _taken(url: str, node_id: int) -> Lease:
+    lease = take(Link(url), node_id=node_id, holder=secrets.token_hex(16), lease_ms=LEASE_MS)
+    if lease is None:
+        raise Unusable("a node leads: stop all nodes first")
+    return lease
+
+
+def _refuse_cluster_records(data: DataDirectory) -> None:
+    metadata = data.get(METADATA_TOPIC, 0)
+    if metadata is not None and metadata.end_offset:
+        raise Unusable(
+            "the log has records of SCRAM credentials, quotas or ACLs, which several leading nodes do not share: "
+            "load it for one leader"
+        )
+
+
+def highest_coordinator_epoch(data: DataDirectory) -> int:
+    """Of the markers of transactions in a log. Those of the nodes' coordinators must be above."""
+    highest = 0
+    for log in data.logs.values():
+        for batch in replay(log):
+            if batch.control is not None and batch.records:
+                marker = read_end_marker(*batch.records[0][2:])
+                highest = max(highest, 0 if marker is None else marker[1])
+    return highest
+
+
+def _load_files(data: DataDirectory, targets: Sequence[PostgresStore]) -> None:
+    """The small files, the catalogue last. Of the checkpoints each seat has its partitions' part."""
+    disk, seats = OsDisk(), len(targets)
+    for name in sorted(FILES, key=lambda name: name == catalogue_file.FILE):
+        text = read_text(disk, f"{data.path}/{name}")
+        if text is None:
+            continue
+        if name in store.SHARED or seats == 1:
+            targets[0].put_file(name, text.encode(), waits=True)
+            continue
+        offsets = checkpoint.read_offsets(disk, f"{data.path}/{name}")
+        for seat, target in enumerate(targets):
+            own = {key: offset for key, offset in offsets.items() if share_of(*key, seats) == seat}
+            target.put_file(name, checkpoint.offsets_text(own).encode(), waits=True)
 
 
 def _load_partition(target: PostgresStore, log: PartitionLog) -> int:
     key = PartitionKey(log.topic_id, log.partition)
     if log.leader_epochs != epochs.FIRST:
-        target.put_file(working_copy.EPOCHS + log.name, epochs.text(log.leader_epochs).encode(), waits=True)
+        target.put_file(store.EPOCHS + log.name, epochs.text(log.leader_epochs).encode(), waits=True)
     end, size, rows = 0, 0, list[Row]()
 
     def store_rows(until: int) -> None:

@@ -22,13 +22,11 @@ from coordinatord.log.errors import DataDirectoryError
 from coordinatord.log.names import METADATA_TOPIC_ID
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from coordinatord.postgresql.contract import Held, PartitionKey
+from coordinatord.postgresql.store import EPOCHS
 from coordinatord.topics import catalogue_file
 
 NAME = "working-copy"
 LOCK = "working-copy.lock"
-EPOCHS = "epochs/"
-"""What the names of the leader epochs of partitions begin with, of those that a Kafka broker has led before."""
-
 DISK = OsDisk()
 
 NO_TOPIC = (b"", 0)

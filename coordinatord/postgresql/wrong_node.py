@@ -39,9 +39,11 @@ Handler = Callable[[RequestContext, Any], Any]
 
 
 class Leading(Protocol):
-    """Where the leader is, as clients of a listener are told: (node id, host, port); None while nobody leads."""
+    """Who coordinates a group or transactional id, as clients of a listener are told: (node id, host, port); None while
+    nobody does.
+    """
 
-    def leader(self, listener: str) -> tuple[int, str, int] | None: ...
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None: ...
 
 
 class WrongNode:
@@ -67,18 +69,24 @@ class WrongNode:
         }
 
     def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """The leader coordinates everything."""
-        leader = self._leading.leader(context.connection.listener)
-        error = ErrorCode.NONE if leader is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if request.key_type not in GROUP_AND_TRANSACTION:
-            error = ErrorCode.INVALID_REQUEST
-        node_id, host, port = leader if leader is not None and error is ErrorCode.NONE else NO_NODE
+        """The leader of the id's partition coordinates it."""
         if context.api_version >= 4:
-            found = [Found(key, node_id, host, port, error, "") for key in request.coordinator_keys]
+            found = [
+                Found(key, *where, error, "")
+                for key in request.coordinator_keys
+                for error, where in (self._coordinator(key, request.key_type, context),)
+            ]
             return FindCoordinatorResponse(coordinators=found)
+        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
         return FindCoordinatorResponse(
             error_code=error, error_message=error.name, node_id=node_id, host=host, port=port
         )
+
+    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+        if key_type not in GROUP_AND_TRANSACTION:
+            return ErrorCode.INVALID_REQUEST, NO_NODE
+        leader = self._leading.coordinator(key, key_type, context.connection.listener)
+        return (ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_NODE) if leader is None else (ErrorCode.NONE, leader)
 
 
 EMPTY: Mapping[ApiKey, Callable[[], Any]] = {

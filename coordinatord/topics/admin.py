@@ -131,20 +131,21 @@ class Administration:
 
     def _create(self, planned: list[New]) -> Steps:
         """Create topics that have been checked. Returns name -> (error, message) of those that could not be."""
-        with self.catalogue.changing():
-            failures: dict[str, tuple[ErrorCode, str]] = {}
-            new = []
-            for each in planned:
-                if self.catalogue.has(each[0]):  # since it was checked
-                    failures[each[0]] = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{each[0]}' already exists."
-                else:
-                    new.append(each)
-            if new:
-                try:
+        failures: dict[str, tuple[ErrorCode, str]] = {}
+        new = planned
+        try:
+            with self.catalogue.changing():
+                new = []
+                for each in planned:
+                    if self.catalogue.has(each[0]):  # since it was checked
+                        failures[each[0]] = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{each[0]}' already exists."
+                    else:
+                        new.append(each)
+                if new:
                     yield from self.catalogue.write_new(new)
-                except OSError as error:
-                    failures.update((name, (ErrorCode.KAFKA_STORAGE_ERROR, str(error))) for name, *_ in new)
-                    new = []
+        except OSError as error:
+            failures.update((name, (ErrorCode.KAFKA_STORAGE_ERROR, str(error))) for name, *_ in new)
+            new = []
         yield from self.catalogue.add_new(new)
         return failures
 
@@ -251,14 +252,13 @@ class Administration:
 
     def _check_assignment(self, topic: str, partition: int, broker_ids: list[int]) -> None:
         """A manual assignment may only name the one node that leads the partition anyway."""
-        first_id = self.nodes.controller_id
         if not broker_ids:
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
             )
         previous = None
         for broker_id in sorted(broker_ids):
-            if not first_id <= broker_id < first_id + self.nodes.workers:
+            if not self.nodes.leads(broker_id):
                 raise Refusal(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"The manual partition assignment includes broker {broker_id}, but no such broker is registered.",

@@ -174,6 +174,8 @@ class Describing:
     def _topic(self, topic: Topic) -> MetadataResponseTopic:
         partitions = [
             MetadataResponsePartition(0, index, node_id, partition.log.leader_epoch, [node_id], [node_id], [])
+            if node_id >= 0
+            else MetadataResponsePartition(ErrorCode.LEADER_NOT_AVAILABLE, index, node_id, -1, [], [], [])
             for index, partition in enumerate(topic.partitions)
             for node_id in (partition.leader_id,)
         ]
@@ -273,6 +275,10 @@ class Describing:
             [
                 DescribeTopicPartitionsResponsePartition(
                     0, index, node_id, topic.partitions[index].log.leader_epoch, [node_id], [node_id], [], [], []
+                )
+                if node_id >= 0
+                else DescribeTopicPartitionsResponsePartition(
+                    ErrorCode.LEADER_NOT_AVAILABLE, index, node_id, -1, [], [], [], [], []
                 )
                 for index in range(start, stop)
                 for node_id in (topic.partitions[index].leader_id,)

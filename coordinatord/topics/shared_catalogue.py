@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from coordinatord.cluster.nodes import Nodes
-from coordinatord.cluster.shared import Shared
+from coordinatord.cluster.shared import Sharing
 from coordinatord.config import Settings
 from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
@@ -56,7 +56,7 @@ class SharedCatalogue(Catalogue):
         data: DataDirectory,
         nodes: Nodes,
         new_uuid: Callable[[], bytes],
-        shared: Shared,
+        shared: Sharing,
         call_soon: Callable[..., object],
     ) -> None:
         self._shared = shared
@@ -98,6 +98,13 @@ class SharedCatalogue(Catalogue):
         """Report that this worker has processed all deletions."""
         if self._removed and not self._gone and not self._is_behind:
             self._shared.follow(self._nodes.worker, self._content.change)
+
+    def led_by_others(self) -> None:
+        """Nodes of other machines have taken seats, or lost them."""
+        for topic in self:
+            for index, partition in enumerate(topic.partitions):
+                if not partition.is_here:
+                    partition.leader_id = self._nodes.leader_of(topic.name, index)
 
     # The file
 

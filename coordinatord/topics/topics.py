@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.cluster.nodes import Nodes
-from coordinatord.cluster.shared import Shared
+from coordinatord.cluster.shared import Sharing
 from coordinatord.config import Settings
 from coordinatord.log.config import LogConfig
 from coordinatord.log.data_dir import DataDirectory
@@ -65,7 +65,7 @@ class Topics:
         new_uuid: Callable[[], bytes],
         now_ms: Callable[[], int],
         schedule_at: ScheduleAt,
-        shared: tuple[Shared, Callable[..., object]] | None = None,
+        shared: tuple[Sharing, Callable[..., object]] | None = None,
     ) -> None:
         """`new_uuid` returns 16 random bytes, `schedule_at(deadline_ms, callback)` an object with `cancel()`. `shared`
         is set when other processes share the topics; its second element is the event loop's call_soon.
@@ -99,7 +99,7 @@ class Topics:
         data: DataDirectory,
         nodes: Nodes,
         new_uuid: Callable[[], bytes],
-        shared: Shared,
+        shared: Sharing,
         call_soon: Callable[..., object],
     ) -> SharedCatalogue:
         catalogue = SharedCatalogue(self.settings, data, nodes, new_uuid, shared, call_soon)

@@ -40,6 +40,9 @@ WRITE_MARKERS = 27, 2
 NO_EPOCH = -1
 """The coordinator epoch of our own coordinator, above every other one. Clients cannot send it."""
 
+WITHOUT_LEAD = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""What a node of another machine says to everything while it has no lease, or its database is away."""
+
 log = get_logger("coordinatord.transactions")
 
 
@@ -54,10 +57,15 @@ class Peers(Protocol):
 class SpreadMarkers:
     """Writes markers to partitions on any node."""
 
-    def __init__(self, here: PartitionMarkers, nodes: Nodes, peers: Peers) -> None:
+    def __init__(self, here: PartitionMarkers, nodes: Nodes, peers: Peers, coordinator_epoch: int = NO_EPOCH) -> None:
+        """`coordinator_epoch` rises whenever another node takes over this one's ids: partitions then refuse a marker
+        that comes late from the former one, as it may belong to an earlier transaction. Workers need none: a process
+        that has died sends nothing.
+        """
         self.here = here
         self.nodes = nodes
         self.peers = peers
+        self._coordinator_epoch = coordinator_epoch
 
     def write(self, markers: Markers, done: MarkersDone) -> None:
         """As PartitionMarkers.write, but `done` may be called later: when each node has answered or failed to."""
@@ -94,7 +102,7 @@ class SpreadMarkers:
             markers.producer_epoch,
             markers.committed,
             topics,
-            NO_EPOCH,
+            self._coordinator_epoch,
             markers.transaction_version,
         )
 
@@ -152,7 +160,7 @@ def _unwritten(response: WriteTxnMarkersResponse, markers: Markers) -> list[Topi
         for topic in marker.topics:
             for result in topic.partitions:
                 error = ErrorCode(result.error_code)
-                if error in RETRIED:
+                if error in RETRIED or error in WITHOUT_LEAD:
                     unwritten.append((topic.name, result.partition_index))
                 elif error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     log.warning(

@@ -288,9 +288,9 @@ async def until(condition: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.02)
 
 
-async def played(directory: Path, server: Server, seed: int, faults: int) -> str:
+async def played(directory: Path, server: Server, seed: int, faults: int, leaders: int) -> str:
     chance = random.Random(seed)
-    cluster = Cluster(directory, server)
+    cluster = Cluster(directory, server, leaders=leaders)
     play = Play(cluster)
     try:
         await cluster.start()
@@ -310,10 +310,11 @@ async def played(directory: Path, server: Server, seed: int, faults: int) -> str
 
 
 @pytest.mark.timeout(7_200 if in_full() else 600)
-def test_nothing_acknowledged_is_lost(tmp_path: Path, victim: Server) -> None:
+@pytest.mark.parametrize("leaders", [1, 2])
+def test_nothing_acknowledged_is_lost(leaders: int, tmp_path: Path, victim: Server) -> None:
     seed = int(os.environ.get("COORDINATORD_LOSS_SEED") or secrets.randbelow(1 << 32))
     print(f"\nCOORDINATORD_LOSS_SEED={seed}")
-    print(asyncio.run(played(tmp_path, victim, seed, FAULTS)))
+    print(asyncio.run(played(tmp_path, victim, seed, FAULTS, leaders)))
 
 
 # The checker notices nodes without one of their guards
@@ -332,9 +333,9 @@ MUTANTS = {
 """What is run in each node's process before the program."""
 
 
-async def caught(directory: Path, server: Server, mutant: str) -> list[str]:
+async def caught(directory: Path, server: Server, mutant: str, leaders: int) -> list[str]:
     """What is wrong after faults that this guard is for; ends with the first problem."""
-    cluster = Cluster(directory, server, MUTANTS[mutant])
+    cluster = Cluster(directory, server, MUTANTS[mutant], leaders)
     play = Play(cluster, is_real=False)
     kinds = cluster.kinds()
     try:
@@ -362,7 +363,7 @@ async def caught(directory: Path, server: Server, mutant: str) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_node_without_a_guard_is_noticed(mutant: str, tmp_path: Path, victim: Server) -> None:
-    found = asyncio.run(caught(tmp_path, victim, mutant))
+@pytest.mark.parametrize(("mutant", "leaders"), [*((mutant, 1) for mutant in MUTANTS), ("no lease", 2)])
+def test_a_node_without_a_guard_is_noticed(mutant: str, leaders: int, tmp_path: Path, victim: Server) -> None:
+    found = asyncio.run(caught(tmp_path, victim, mutant, leaders))
     assert any("had been acknowledged" in each for each in found), found

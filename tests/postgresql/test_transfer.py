@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from coordinatord.cluster.nodes import share_of
+from coordinatord.cluster.placement import partition_for
 from coordinatord.log import DataDirectory, epochs
 from coordinatord.log.disk import OsDisk
 from coordinatord.postgresql.schema import MIGRATIONS
 from coordinatord.topics import catalogue_file
-from tests.daemon import REPOSITORY, Daemon, running
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.clients.raw import Line
+from tests.daemon import HOST, REPOSITORY, Daemon, running
 from tests.log.world import contents
 from tests.postgresql.server import Server
 from tests.postgresql.test_nodes import SETTINGS, commit, committed, connected, settled, with_topic
@@ -77,6 +83,60 @@ def test_a_data_directory_is_loaded_once(tmp_path: Path, server: Server, databas
     assert logs_of(tmp_path / "copy") == before
     with running(tmp_path / "node", {**SETTINGS, "storage": database}) as node:
         assert asyncio.run(offsets(node)) == list(range(100, 120))
+
+
+async def put_marker(node: Daemon, coordinator_epoch: int) -> None:
+    """As another coordinator would have ended a transaction."""
+    line = await Line.connect(HOST, node.port, "test")
+    marker = WritableTxnMarker(999, 0, False, [WritableTxnMarkerTopic("topic", [0])], coordinator_epoch)
+    answer = await line.ask(WriteTxnMarkersRequest([marker]), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == 0
+
+
+def test_a_data_directory_is_loaded_for_several_leaders(tmp_path: Path, server: Server, database: str) -> None:
+    """Each has its share, and all tell the leader epochs that Kafka's brokers had. A copy is the whole log."""
+    with running(tmp_path, SETTINGS) as node:
+        asyncio.run(put_offsets(node))
+        asyncio.run(put_marker(node, 41))
+    partitions = [path for path in node.data_dir.iterdir() if path.name.startswith("__consumer_offsets-")]
+    for each in partitions:
+        epochs.write(OsDisk(), str(each), ((3, 0), (7, 1)))
+    before = logs_of(node.data_dir)
+    run("store", "load", "--leaders", "2", node.data_dir, database)
+    assert "made for 2 leading nodes" in run("store", "load", node.data_dir, database, code=1)
+    assert "has a log already" in run("store", "load", "--leaders", "2", node.data_dir, database, code=1)
+    run("store", "copy", database, tmp_path / "copy")
+    assert logs_of(tmp_path / "copy") == before
+    # Partitions refuse the markers of a coordinator whose epoch is below the one that they know.
+    [(least,)] = server.ask(database.rsplit("/", 1)[1], "SELECT min(epoch) FROM coordinatord_leader")
+    assert int(str(least)) > 41
+
+    async def told(node: Daemon) -> list[int]:
+        line = await Line.connect(HOST, node.port, "test")
+        answer = await line.ask(MetadataRequest([MetadataRequestTopic(name="__consumer_offsets")]), 12)
+        return [each.leader_epoch for each in answer.topics[0].partitions]
+
+    async def found(made: list[Daemon]) -> None:
+        for number in range(20):
+            group = f"group-{number}"
+            seat = share_of("__consumer_offsets", partition_for(group, 4), 2)
+            line = await Line.connect(HOST, made[seat].port, "test")
+            assert await settled(lambda line=line, group=group: committed(line, group)) == 100 + number  # type: ignore[misc]
+        deadline_s = time.monotonic() + 60
+        while -1 in (first := await told(made[0])) or -1 in (second := await told(made[1])):
+            assert time.monotonic() < deadline_s, "they do not hear of each other"
+            await asyncio.sleep(0.05)
+        assert first == second
+        assert set(first) == {7 if tmp_path / f"copy/__consumer_offsets-{each}" in copies else 0 for each in range(4)}
+
+    copies = set((tmp_path / "copy").iterdir())
+    several = {**SETTINGS, "storage": database, "storage.leaders": "2"}
+    with (
+        running(tmp_path / "one", {**several, "node.id": "1"}) as one,
+        running(tmp_path / "two", {**several, "node.id": "2"}) as two,
+    ):
+        made = sorted((one, two), key=lambda node: node.events("this node leads")[0]["seat"])
+        asyncio.run(found(made))
 
 
 def test_the_statements_are_shown(database: str) -> None:

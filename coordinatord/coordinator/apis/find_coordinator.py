@@ -71,13 +71,18 @@ class FindCoordinator:
     def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
             partition = partition_for(key, self.partitions)
-            return ErrorCode.NONE, self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener)
+            return _told(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
         if key_type == TRANSACTION:
             error = self.transactions.ensure_topic()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
             partition = self.transactions.partition_for(key)
-            return error, self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener)
+            return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
         # Share groups are not served. Kafka, too, answers share keys with INVALID_REQUEST if share groups are off; with
         # a retriable error the client would ask for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE
+
+
+def _told(found: tuple[int, str, int]) -> tuple[ErrorCode, tuple[int, str, int]]:
+    """A coordinator, or that nobody leads the partition now."""
+    return (ErrorCode.NONE if found[0] >= 0 else ErrorCode.COORDINATOR_NOT_AVAILABLE), found

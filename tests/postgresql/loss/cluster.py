@@ -1,4 +1,6 @@
-"""Three nodes, PostgreSQL with a proxy before each node, and the faults, which a seed chooses."""
+"""Three nodes, of which one leads or several do, PostgreSQL with a proxy before each node, and the faults, which a seed
+chooses.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ SETTINGS = {
 class Cluster:
     """Nodes that have ended are started again, as by a supervisor, until `close`."""
 
-    def __init__(self, directory: Path, server: Server, mutation: str = "") -> None:
+    def __init__(self, directory: Path, server: Server, mutation: str = "", leaders: int = 1) -> None:
         self.server = server
+        self.leaders = leaders
         self.nodes: list[Node] = []
         self.proxies: list[Proxy] = []
         self.faults: Counter[str] = Counter()
@@ -56,7 +59,8 @@ class Cluster:
             proxy = Proxy(self.server.port)
             port = await proxy.start()
             url = f"postgresql://coordinatord@127.0.0.1:{port}/{name}"
-            node = Node(self._directory / f"node-{number}", {**SETTINGS, "storage": url, "node.id": str(number)})
+            settings = {**SETTINGS, "storage": url, "node.id": str(number), "storage.leaders": str(self.leaders)}
+            node = Node(self._directory / f"node-{number}", settings)
             node.mutation = self._mutation
             self.nodes.append(node)
             self.proxies.append(proxy)
@@ -83,17 +87,17 @@ class Cluster:
         for proxy in self.proxies:
             await proxy.close()
 
-    def leader(self) -> int:
+    def leader(self, seat: int = 0) -> int:
         """The index of the node that the database names; some node if it cannot say."""
         try:
-            [(node_id,)] = self.server.ask("loss", "SELECT node_id FROM coordinatord_leader")
+            [(node_id,)] = self.server.ask("loss", f"SELECT node_id FROM coordinatord_leader WHERE seat = {seat}")
         except Exception:
             return 0
         return max(0, int(str(node_id)) - 1)
 
     def moves(self) -> int:
-        """How often the lead was taken."""
-        [(count,)] = self.server.ask("loss", "SELECT epoch FROM coordinatord_leader")
+        """How often a seat was taken."""
+        [(count,)] = self.server.ask("loss", "SELECT max(epoch) FROM coordinatord_leader")
         return int(str(count))
 
     # Faults
@@ -104,7 +108,7 @@ class Cluster:
         names = [chance.choice(sorted(kinds))]
         if chance.random() < 0.25:
             names.append(chance.choice(sorted(kinds.keys() - names)))
-        leader = await asyncio.to_thread(self.leader)
+        leader = await asyncio.to_thread(self.leader, chance.randrange(self.leaders))
         told = []
         for name in names:
             self.faults[name] += 1

@@ -1,0 +1,54 @@
+"""The nodes of a cluster as one process sees them, and its connections to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coordinatord.cluster.nodes import Nodes
+from coordinatord.config import Settings
+from coordinatord.daemon.storage import Storage
+
+if TYPE_CHECKING:  # of several processes
+    from coordinatord.cluster.peers import Peers, SeatPeers
+    from coordinatord.daemon.worker import Part
+    from coordinatord.transactions.elsewhere import SpreadMarkers
+    from coordinatord.transactions.markers import PartitionMarkers
+
+
+def nodes_and_peers(
+    settings: Settings, part: Part | None, loop: asyncio.AbstractEventLoop
+) -> tuple[Nodes, Peers | SeatPeers | None]:
+    """One process has itself alone; a worker has the other workers; a node that leads a share of the partitions gets to
+    know the others later.
+    """
+    node_id, rack = settings.node_id, settings.broker_rack
+    if part is not None:
+        from coordinatord.cluster.peers import Peers
+
+        nodes = Nodes(node_id, rack, worker=part.worker, workers=part.workers, placed=part.placed)
+        return nodes, Peers(part.peer_paths, loop)
+    if settings.storage_leaders > 1:
+        from coordinatord.cluster.peers import SeatPeers
+        from coordinatord.cluster.seats import SeatedNodes
+
+        seated = SeatedNodes(node_id, rack, settings.storage_leaders)
+        return seated, SeatPeers(seated, settings.endpoints[0].name, loop)
+    return Nodes(node_id, rack), None
+
+
+def spread(here: PartitionMarkers, nodes: Nodes, peers: Peers | SeatPeers, storage: Storage) -> SpreadMarkers:
+    """The writer of markers to partitions of all nodes. Where another node may take over this one's coordinators, their
+    markers have its term.
+    """
+    from coordinatord.cluster.peers import SeatPeers
+    from coordinatord.transactions.elsewhere import SpreadMarkers
+
+    if not isinstance(peers, SeatPeers):
+        return SpreadMarkers(here, nodes, peers)
+    from coordinatord.postgresql.node import PostgresStorage
+
+    assert isinstance(storage, PostgresStorage), "config allows no other"
+    lease = storage.lease
+    peers.may_ask = lambda: lease.holds
+    return SpreadMarkers(here, nodes, peers, lease.term)
