@@ -180,11 +180,13 @@ DECLARE
     moved integer;
 BEGIN
     PERFORM coordinatord_fence(term);
-    INSERT INTO coordinatord_partition (topic_id, partition, topic, leader_epoch, end_offset, seat)
-        SELECT w.id, w.number, w.topic, term, 0, l.seat
-        FROM unnest(ids, numbers, topics, ends_before) AS w(id, number, topic, end_before), coordinatord_leader AS l
-        WHERE w.end_before = 0 AND l.epoch = term
-        ON CONFLICT DO NOTHING;
+    IF 0 = ANY (ends_before) THEN
+        INSERT INTO coordinatord_partition (topic_id, partition, topic, leader_epoch, end_offset, seat)
+            SELECT w.id, w.number, w.topic, term, 0, l.seat
+            FROM unnest(ids, numbers, topics, ends_before) AS w(id, number, topic, end_before), coordinatord_leader AS l
+            WHERE w.end_before = 0 AND l.epoch = term
+            ON CONFLICT DO NOTHING;
+    END IF;
     UPDATE coordinatord_partition AS p SET end_offset = w.end_after
         FROM unnest(ids, numbers, ends_before, ends_after) AS w(id, number, end_before, end_after)
         WHERE p.topic_id = w.id AND p.partition = w.number
