@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,19 @@ import pytest
 from coordinatord.cluster.nodes import Node, Nodes, share_of
 from coordinatord.cluster.peers import SeatPeers
 from coordinatord.cluster.seats import NO_NODE, Holder, SeatedNodes
+from coordinatord.transactions.elsewhere import SpreadMarkers
+from coordinatord.transactions.markers import MarkersDone
+from coordinatord.transactions.result import Markers
 from kafka_wire import registry
 from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_wire.api.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import FrameSplitter
 from kafka_wire.headers import read_request_header
 from tests.daemon import HOST
@@ -128,3 +140,42 @@ def test_requests_go_to_whoever_has_the_seat() -> None:
             server.close()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("said", "is_retried"),
+    [
+        (ErrorCode.NONE, False),
+        (ErrorCode.NOT_COORDINATOR, True),  # of a node that waits, or has no lease
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, True),  # its database is away
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),  # another node has the seat
+        (ErrorCode.KAFKA_STORAGE_ERROR, True),
+        (None, True),  # nobody has it
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, False),
+        (ErrorCode.TRANSACTION_COORDINATOR_FENCED, False),  # another coordinator has taken over, and writes it
+    ],
+)
+def test_markers_for_other_seats_have_our_term_and_are_sent_until_written(
+    said: ErrorCode | None, is_retried: bool
+) -> None:
+    asked: list[WriteTxnMarkersRequest] = []
+
+    class Peers:
+        def ask(self, worker: int, api_key: int, version: int, request: Any, answered: Callable[[Any], object]) -> None:
+            asked.append(request)
+            results = [WritableTxnMarkerPartitionResult(1, said or ErrorCode.NONE)]
+            result = WritableTxnMarkerResult(5, [WritableTxnMarkerTopicResult("__x", results)])
+            answered(None if said is None else WriteTxnMarkersResponse([result]))
+
+    class Here:
+        def write(self, markers: Markers, done: MarkersDone) -> None:
+            assert markers.partitions == (("__x", 0),)
+            done(7, ())
+
+    here: Any = Here()
+    written: list[tuple[int, tuple[tuple[str, int], ...]]] = []
+    markers = Markers(5, 0, True, (("__x", 0), ("__x", 1)), 0)
+    SpreadMarkers(here, seated(0, 2), Peers(), 31).write(markers, lambda epoch, left: written.append((epoch, left)))
+    assert written == [(7, (("__x", 1),) if is_retried else ())]
+    assert [each.markers[0].coordinator_epoch for each in asked] == [31]
