@@ -71,11 +71,13 @@ def endpoints(settings: Settings) -> list[Endpoint]:
 
 
 def others(nodes: Sequence[KnownNode], listener: str, own_id: int) -> list[Node]:
-    """The living nodes with ids of their own that listen there, as clients are told."""
+    """The living nodes with ids of their own that listen there, as clients are told. One that leads is among them until
+    its lead ends: clients are told of it as a leader, and some give up on leaders that no broker is.
+    """
     found: dict[int, Node] = {}
     for each in nodes:
         address = each.addresses.get(listener)
-        if each.lease_s > 0 and each.node_id != own_id and address is not None:
+        if (each.lease_s > 0 or each.leads) and each.node_id != own_id and address is not None:
             found.setdefault(each.node_id, Node(each.node_id, *address, each.rack))
     return list(found.values())
 
@@ -110,7 +112,7 @@ class View:
     def __init__(self, nodes: Sequence[KnownNode], content: Content, seats: int = 1) -> None:
         self._nodes = nodes
         self._seats = seats
-        self._holders = {each.seat: each for each in nodes}
+        self._holders = {each.seat: each for each in nodes if each.addresses}
         self._leader = self._holders.get(0)
         topics = [_Topic(name, entry.topic_id, self._partitions(name, entry)) for name, entry in content.topics.items()]
         self.by_name = {each.name: each for each in topics}

@@ -68,6 +68,7 @@ def follow(shared: SharedFiles, daemon: Any) -> None:
 
     def take_over(looked: Looked) -> None:
         try:
+            shared.nodes = looked.nodes  # with the leaders: what clients are told must be of one piece
             if daemon.nodes.seat(holders(looked.nodes)):
                 catalogue.led_by_others()
             catalogue.refresh()

@@ -66,8 +66,9 @@ class Looked(NamedTuple):
 
 
 def holders(nodes: Sequence[KnownNode]) -> dict[int, Holder]:
-    """Who has which seat."""
-    return {each.seat: Holder(each.node_id, each.addresses) for each in nodes if each.seat is not None}
+    """Who has which seat, once others can reach it."""
+    found = [each for each in nodes if each.addresses]
+    return {each.seat: Holder(each.node_id, each.addresses) for each in found if each.seat is not None}
 
 
 class SharedFiles:
@@ -76,7 +77,7 @@ class SharedFiles:
     def __init__(self, url: str, store: PostgresStore, path: str, seats: int) -> None:
         self.change = 0
         self.nodes: Sequence[KnownNode] = ()
-        """The registry at the last look."""
+        """The registry as this node's clients are told of it (leading.py)."""
         self._store = store
         self._path = path
         self._seats = seats
@@ -220,8 +221,7 @@ class SharedFiles:
     def look(self) -> Looked:
         """Look once. Raises Away, Unusable, or the driver's errors."""
         connection = self._looking.open()
-        self.nodes = registry.nodes(connection)
-        return Looked(self.nodes, self.fetch(connection))
+        return Looked(registry.nodes(connection), self.fetch(connection))
 
     def close(self) -> None:
         """Look no more, and lock nothing."""

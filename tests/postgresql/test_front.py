@@ -65,6 +65,13 @@ def test_a_view_tells_of_the_living_nodes_and_the_leader_first() -> None:
     assert view.partition("orders", 3) is None
 
 
+def test_a_leader_is_among_the_brokers_while_it_leads() -> None:
+    """Its registration may end a moment before its lead. kafka-python fails if no broker has the leader's id."""
+    view = View([known(1), known(2, leads=True, lease_s=-0.1)], Content({"orders": Entry(TOPIC_ID, 1, {})}, {}, 1))
+    assert [each.leader_id for each in view.by_id[TOPIC_ID].partitions] == [2]
+    assert 2 in [each.node_id for each in view.alive("PLAINTEXT")]
+
+
 def test_while_nobody_leads_no_node_is_named() -> None:
     view = View([known(1), known(2)], Content({"orders": Entry(TOPIC_ID, 1, {})}, {}, 1))
     assert view.controller_id == -1
