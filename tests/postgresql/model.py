@@ -24,20 +24,30 @@ class ModelDatabase:
     """What survives. `faults` meet the next attempts to append, one each."""
 
     def __init__(self) -> None:
-        self.epoch = 0
+        self._epoch = 0
+        #: by seat
         self.terms: dict[int, int] = {}
-        #: (topic, end, seat)
-        self.partitions: dict[PartitionKey, tuple[str, int, int]] = {}
+        self.partitions: dict[PartitionKey, tuple[str, int]] = {}
+        self.seats: dict[PartitionKey, int] = {}
         self.rows: dict[PartitionKey, dict[int, Row]] = {}
         self.files: dict[str, tuple[int, bytes]] = {}
         self.faults: deque[str] = deque()
         self.is_away = False
 
+    @property
+    def epoch(self) -> int:
+        """The latest term of all seats. Setting it takes the first seat."""
+        return self._epoch
+
+    @epoch.setter
+    def epoch(self, term: int) -> None:
+        self._epoch = self.terms[0] = term
+
     def take(self, seat: int = 0) -> ModelStore:
         """The next leader of a seat."""
-        self.epoch += 1
-        self.terms[seat] = self.epoch
-        return ModelStore(self, self.epoch, seat)
+        self._epoch += 1
+        self.terms[seat] = self._epoch
+        return ModelStore(self, self._epoch, seat)
 
     def change(self, term: int, work: Callable[[], T], *, may_be_lost: bool = False) -> T:
         """One transaction."""
@@ -74,10 +84,9 @@ class ModelStore:
 
     def _append(self, growths: Sequence[Growth], rows: Sequence[Row]) -> None:
         partitions = self._database.partitions
-        known = [partitions.get(growth.key, ("", 0, self.seat)) for growth in growths]
-        if any(seat != self.seat for _topic, _end, seat in known):
+        if any(self._database.seats.get(growth.key, self.seat) != self.seat for growth in growths):
             raise Unusable("another seat's partition")
-        ends = [end for _topic, end, _seat in known]
+        ends = [partitions.get(growth.key, ("", 0))[1] for growth in growths]
         if rows and all(end == growth.end_after for end, growth in zip(ends, growths, strict=True)):
             stored = [self._database.rows[row.key].get(row.base_offset) for row in rows]
             if [bytes(each.batch) if each else None for each in stored] == [bytes(row.batch) for row in rows]:
@@ -85,7 +94,8 @@ class ModelStore:
         if any(end != growth.end_before for end, growth in zip(ends, growths, strict=True)):
             raise Unusable("a partition ends elsewhere")
         for growth in growths:
-            partitions[growth.key] = growth.topic, growth.end_after, self.seat
+            partitions[growth.key] = growth.topic, growth.end_after
+            self._database.seats[growth.key] = self.seat
         for row in rows:
             self._database.rows.setdefault(row.key, {})[row.base_offset] = row
 
@@ -134,7 +144,7 @@ class ModelStore:
 
     def _change(self, key: PartitionKey, work: Callable[[], None]) -> None:
         def change() -> None:
-            if self._database.partitions.get(key, ("", 0, self.seat))[2] != self.seat:
+            if self._database.seats.get(key, self.seat) != self.seat:
                 raise Fenced("another seat's partition")
             work()
 
@@ -143,14 +153,14 @@ class ModelStore:
     def _forget(self, key: PartitionKey) -> None:
         self._database.rows.pop(key, None)
         self._database.partitions.pop(key, None)
+        self._database.seats.pop(key, None)
 
     def files(self) -> dict[str, bytes]:
         return {name: content for name, (_version, content) in self._database.files.items()}
 
     def partitions(self) -> list[Held]:
-        found = [
-            Held(key, topic, end) for key, (topic, end, seat) in self._database.partitions.items() if seat == self.seat
-        ]
+        seats = self._database.seats
+        found = [Held(key, *each) for key, each in self._database.partitions.items() if seats[key] == self.seat]
         return sorted(found, key=lambda held: (held.topic, held.key.topic_id, held.key.partition))
 
     def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
