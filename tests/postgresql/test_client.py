@@ -23,7 +23,7 @@ class Modelled:
         self.database = ModelDatabase()
         self.stores: list[ClientStore] = []
 
-    def take_over(self) -> Store:
+    def take_over(self, _seat: int) -> Store:
         self.database.epoch += 1
         self.stores.append(ClientStore(self.database, self.database.epoch))
         return self.stores[-1]
@@ -61,7 +61,7 @@ def test_it_does_what_it_does_with_postgresql(database: str, seed: int) -> None:
     stores: list[PostgresStore] = []
     faults_of: dict[int, deque[str]] = {}
 
-    def take_over() -> Store:
+    def take_over(_seat: int) -> Store:
         if leases:
             leases[-1].close(release=True)
         leases.append(taken(database, len(leases)))
