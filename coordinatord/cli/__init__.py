@@ -117,6 +117,10 @@ def main(*args: Any) -> None:
     if sys.platform == "win32":
         click.echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
         raise SystemExit(1)
+    if sys.argv[1:2] == ["lag"]:
+        from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
+
+        keep_pandas_out()
     try:
         cli(*args, prog_name="coordinatord")
     except ImportError as error:

@@ -73,6 +73,16 @@ def test_json_has_the_names_of_the_tables(world: tuple[World, str]) -> None:
             assert row[name] == right[name], (row, name)
 
 
+def test_pandas_is_not_imported_where_it_is_installed(world: tuple[World, str], tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas has been imported')")
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinatord", "lag", "--source", world[1], "--json"], cwd=ROOT, capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "protocol")])}, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) > 10
+
+
 def test_csv_has_the_same_rows(world: tuple[World, str]) -> None:
     rows = list(csv.DictReader(io.StringIO(lag("--source", world[1], "--csv", "group-?"))))
     assert {row["group_id"] for row in rows} == {group.name for group, _ in Model(world[0]).places()} - {

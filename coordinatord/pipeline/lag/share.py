@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import Fold
+from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
 from coordinatord.pipeline.source.logs import Part, read_part
 from coordinatord.pipeline.source.ranges import KindBatch
 
@@ -30,9 +31,15 @@ def fold_all(tasks: Sequence[Task], workers: int) -> list[Fold]:
             return [_folded(task) for task in tasks]
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     # Not forked: threads of a client or of Arrow may hold locks.
-    with ProcessPoolExecutor(count, get_context("spawn"), gc.disable) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), _begin) as pool:
         asked = {number: pool.submit(_folded, tasks[number]) for number in largest_first}
         return [asked[number].result() for number in range(len(tasks))]
+
+
+def _begin() -> None:
+    """In a process of its own."""
+    gc.disable()
+    keep_pandas_out()
 
 
 @contextmanager

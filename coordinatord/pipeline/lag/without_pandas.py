@@ -1,0 +1,21 @@
+"""Keeps pandas out of a process that has no use for it. Arrow imports it wherever it is installed, when it makes its
+first array: a sixth of the CPU time that a small log takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("this process does without pandas", name=fullname)
+
+
+def keep_pandas_out() -> None:
+    """For as long as this process lives. Nothing happens if pandas has been imported."""
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _WithoutPandas())
