@@ -93,6 +93,16 @@ class Actor(Generic[C]):
             return None
         return response
 
+    def respond_together(self, context: RequestContext, response: Any) -> Any:
+        """`respond`, for a request whose client usually asks for nothing else before the response. If it has not, the
+        request is parked, and all who wait for the same records are answered together.
+        """
+        is_waiting = response is not None and self.epoch > self.coordinator.gate.flushed_epoch
+        if is_waiting and context.connection.waiting_count <= 1:
+            self.coordinator.parked.answer_at(self.epoch, [(context, response)])
+            return None
+        return self.respond(context, response)
+
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
         """`respond`, for a caller that provides the response for a failed log, and keeps nothing of the request."""
         if self.epoch > self.coordinator.gate.flushed_epoch:

@@ -282,6 +282,43 @@ def test_a_heartbeat_waits_for_the_records_of_members_and_not_for_offsets() -> N
     assert (len(one.answers), len(again.answers)) == (3, 2)
 
 
+def test_joins_that_wait_for_the_same_records_are_parked_and_wait_together() -> None:
+    world = World(durable=False)
+    wires = [world.wire() for _ in range(3)]
+    wires[0].send(join_request(), 9)
+    world.append = lambda *_: world.epoch  # type: ignore[method-assign]  # the others' records are of the same epoch
+    for number, wire in enumerate(wires[1:]):
+        wire.send(join_request(group=f"other-{number}"), 9)
+    assert [wire.connection.line.parked is not None for wire in wires] == [True] * 3
+    assert (len(world.gate.held), world.coordinator.parked.held_count) == (1, 3)
+    wires[0].send(HeartbeatRequest("g", 1, "nobody"), 4)
+    assert [len(wire.answers) for wire in wires] == [0] * 3
+    world.gate.flush(world.epoch)
+    world.turns.run()
+    assert [len(wire.answers) for wire in wires] == [2, 1, 1]
+    assert {wire.answers[0][1].error_code for wire in wires} == {ErrorCode.MEMBER_ID_REQUIRED}
+    assert [correlation_id for correlation_id, _ in wires[0].answers] == [1, 2]
+
+
+def test_a_join_with_others_behind_it_keeps_nobody_waiting() -> None:
+    world = World(durable=False)
+    wire = world.wire()
+    wire.connection.data_received(wire.frame(join_request(), 9) + wire.frame(join_request(group="h"), 9))
+    assert len(world.log) == 2, "the second one was served while the first waits for the log"
+    world.gate.fail()
+    world.turns.run()
+    assert [each.error_code for _, each in wire.answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+
+
+def test_a_join_that_waits_for_a_log_that_fails_is_told() -> None:
+    world = World(durable=False)
+    wire = world.wire()
+    wire.send(join_request(), 9)
+    world.gate.fail()
+    world.turns.run()
+    assert [each.error_code for _, each in wire.answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
 def test_that_a_group_has_been_deleted_shows_when_it_is_durable() -> None:
     """Otherwise its offsets would be gone for somebody, and back after a crash."""
     world = World(durable=False)

@@ -67,14 +67,14 @@ class Membership:
         client_id, host = context.client_id, context.client_host
         has_room = self.coordinator.has_room_for_id()
         event = Join.of(request, version, context, client_id, host, context.may_describe, has_room)
-        return actor.respond(context, actor.tell(event))
+        return actor.respond_together(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
         """Parked until the leader's SyncGroup arrives, unless the group is stable already."""
         actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
-        return actor.respond(context, actor.tell(Sync.of(request, context.api_version, context)))
+        return actor.respond_together(context, actor.tell(Sync.of(request, context.api_version, context)))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
         """The request is the event."""

@@ -34,7 +34,7 @@ from coordinatord.group.classic.rebalance import (
     prepare_rebalance,
     write_metadata,
 )
-from coordinatord.group.classic.stated import Protocols, Stated, stated
+from coordinatord.group.classic.stated import Stated, stated
 from coordinatord.group.classic.vote import select_protocol, supports_protocols
 from coordinatord.group.events import Join
 from coordinatord.group.replay import write
@@ -237,20 +237,16 @@ def _write_new_group(group: Group, result: Result) -> None:
 
 
 def _stated(event: Join) -> Stated:
+    """All members share a few names: keep one copy of each. A repeated name counts once."""
     request = event.request
     timeout_ms = request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
-    return stated(_protocols(request), timeout_ms, request.session_timeout_ms)
-
-
-def _protocols(request: JoinGroupRequest) -> Protocols:
-    """All members share a few names: keep one copy of each. A repeated name counts once."""
     if len(request.protocols) == 1:
         (protocol,) = request.protocols
-        return ((sys.intern(protocol.name), protocol.metadata),)
+        return stated(((sys.intern(protocol.name), protocol.metadata),), timeout_ms, request.session_timeout_ms)
     first: dict[str, bytes] = {}
     for protocol in request.protocols:
         first.setdefault(sys.intern(protocol.name), protocol.metadata)
-    return tuple(first.items())
+    return stated(tuple(first.items()), timeout_ms, request.session_timeout_ms)
 
 
 def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> Trigger:

@@ -16,12 +16,15 @@ Stated = tuple[Protocols, int, int]
 """Protocols, rebalance timeout and session timeout in milliseconds."""
 
 SHORT_BYTES = 1_024
-"""Longer metadata is its member's own: clients choose what is kept here."""
+"""Longer protocols are their member's own: clients choose what is kept here."""
 
 
 def stated(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Stated:
     """The same, with the objects of an earlier member if there was one like it."""
-    if sum([len(metadata) for _, metadata in protocols]) > SHORT_BYTES:
+    size = 0
+    for name, metadata in protocols:
+        size += len(name) + len(metadata)
+    if size > SHORT_BYTES:
         return protocols, rebalance_timeout_ms, session_timeout_ms
     return _before(protocols, rebalance_timeout_ms, session_timeout_ms)
 
