@@ -54,7 +54,7 @@ from coordinatord.runtime.runtime import Runtime
 from coordinatord.shortcuts import shortcuts
 from coordinatord.topics import Topics
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.participation import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.transactions.markers import PartitionMarkers
@@ -216,7 +216,7 @@ class Daemon:
             from coordinatord.transactions.elsewhere import SpreadTransactions
 
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
-        self.topics.producing.transactions = self.participants
+        self.topics.participants = self.participants
 
     def _spread_markers(self) -> MarkerWriter:
         """Who writes markers: to partitions of other nodes, too, where there are some."""

@@ -22,7 +22,7 @@ from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics import Topics
-from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.participation import TransactionCoordinator
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import PartitionMarkers
 from coordinatord.transactions.state import SERVER_VERSION

@@ -12,6 +12,8 @@ import asyncio
 import importlib
 
 MODULES = (
+    "coordinatord.topics.fetch",
+    "coordinatord.topics.produce",
     "coordinatord.topics.describe",
     "coordinatord.topics.offsets",
     "coordinatord.group.consumer.checks",

@@ -35,7 +35,7 @@ def watch(daemon: Any) -> None:
     add("load_records_per_second", lambda: daemon.loading.records_per_second)
     add("topics", lambda: len(daemon.topics.catalogue.by_name))
     add("topic_partitions", lambda: daemon.topics.catalogue.partition_count)
-    add("fetch_sessions", lambda: len(daemon.topics.sessions))
+    add("fetch_sessions", lambda: daemon.topics.fetch_sessions)
     add("connections", lambda: len(connections))
 
 

@@ -4,6 +4,7 @@
     catalogue.py        the existing topics; names.py, config_table.py, configs.py: valid names and settings
     partition.py        one partition: log, settings, producers, waiting fetches
     produce.py          Produce; producers.py (pure), snapshots.py, producer_ids.py
+    participation.py    what Produce asks the coordinators of transactions
     markers.py          other transactional appends (markers, offsets); aborted.py: the index of aborted transactions
     topic_log.py        a topic as the log of the coordinator whose state it stores
     fetch.py            Fetch, long polls; fetch_sessions.py (pure)

@@ -13,13 +13,20 @@ transaction is durable before the batch is appended, so that the batch gets its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.writer import LogWriter
 from coordinatord.topics.catalogue import Catalogue, Topic
+from coordinatord.topics.participation import (
+    Nobody,
+    Participation,
+    Told,
+    TopicPartition,
+    TransactionCoordinator,
+)
 from coordinatord.topics.partition import UNREADABLE, Partition
 from coordinatord.topics.produce_answers import (
     ADDS_PARTITIONS_FROM,
@@ -80,63 +87,8 @@ class _Done(NamedTuple):
     epoch: int = 0
 
 
-TopicPartition = tuple[str, int]
-
-
-Errors = dict[TopicPartition, ErrorCode]
-
 Checks = dict[int, Checked]
 """The checked records of a request, by the id() of their part of it."""
-
-
-class Participation(NamedTuple):
-    """The partitions that are not part of a transaction, with their errors; and the log epoch that must be durable
-    before anything is written to the rest. Where `ask` is set, another node must be asked: `ask` takes a callback for
-    the errors, which arrive once the rest is durable there.
-    """
-
-    errors: Errors
-    epoch: int
-    ask: Callable[[Callable[[Errors], object]], object] | None = None
-
-
-class Told(NamedTuple):
-    """Another node's answer about partitions, and each partition's number of markers when the node was asked: a
-    partition that got another marker since then may no longer be part of the transaction.
-    """
-
-    errors: Errors
-    markers: dict[TopicPartition, int]
-
-
-class TransactionCoordinator(Protocol):
-    """The component that knows which partitions are part of a producer's transaction."""
-
-    def participation(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-    ) -> Participation:
-        """`add`: add the partitions that are not yet part of the transaction."""
-
-
-class Nobody:
-    """Stands for a missing transaction coordinator: no partition is part of a transaction."""
-
-    def participation(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-    ) -> Participation:
-        return Participation(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE), 0)
 
 
 class _Transactional(NamedTuple):

@@ -17,12 +17,10 @@ from coordinatord.log.writer import LogWriter
 from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.topics.catalogue import Catalogue, internal_configs
 from coordinatord.topics.configs import Configs
-from coordinatord.topics.fetch import Fetching, ScheduleAt
-from coordinatord.topics.fetch_sessions import FetchSessions
 from coordinatord.topics.group_configs import GroupConfigs
 from coordinatord.topics.markers import TransactionalAppends
 from coordinatord.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.topics.produce import Producing
+from coordinatord.topics.participation import Nobody, TransactionCoordinator
 from coordinatord.topics.producer_ids import ProducerIds
 from coordinatord.topics.shared_catalogue import SharedCatalogue
 from kafka_wire.api_key import ApiKey
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
     from coordinatord.net.slices import Steps
     from coordinatord.topics.admin import Administration
+    from coordinatord.topics.fetch import Fetching, ScheduleAt
+    from coordinatord.topics.produce import Producing
 
 REPLICA_APIS = (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
 CONFIG_APIS = (
@@ -81,18 +81,12 @@ class Topics:
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
 
-        def new_session_id() -> int:
-            return int.from_bytes(new_uuid()[:4], "big") & 0x7FFF_FFFF
-
-        self.sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, new_session_id)
-        self.fetching = Fetching(settings, self.catalogue, nodes, self.sessions, now_ms, schedule_at)
         lock = nullcontext if shared is None else shared[0].lock
         self.producer_ids = ProducerIds(data.disk, data.path, lock)
-        self.producing = Producing(
-            self.catalogue, writer, nodes, now_ms, verifies=settings.transaction_partition_verification_enable
-        )
+        self.participants: TransactionCoordinator = Nobody()
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
-        self._nodes, self._data = nodes, data
+        self._nodes, self._data, self._now_ms = nodes, data, now_ms
+        self._new_uuid, self._schedule_at = new_uuid, schedule_at
 
     def _shared(
         self,
@@ -171,8 +165,8 @@ class Topics:
     def handlers(self) -> dict[int, Any]:
         """By api key: (context, request) -> response, or None (see coordinatord.net.request)."""
         return {
-            **self.producing.handlers(),
-            **self.fetching.handlers(),
+            **by_need((ApiKey.PRODUCE,), lambda: self.producing),
+            **by_need((ApiKey.FETCH,), lambda: self.fetching),
             **by_need(OFFSET_APIS, self._offsets),
             **by_need(DESCRIBING_APIS, self._describing),
             **by_need(ADMINISTRATION_APIS, lambda: self.administration),
@@ -180,6 +174,33 @@ class Topics:
             **by_need(CONFIG_APIS, self._config_apis),
             **by_need((ApiKey.DELETE_RECORDS,), self._deleting_records),
         }
+
+    @cached_property
+    def fetching(self) -> Fetching:
+        """Made by the first Fetch."""
+        from coordinatord.topics.fetch import Fetching
+        from coordinatord.topics.fetch_sessions import FetchSessions
+
+        def new_session_id() -> int:
+            return int.from_bytes(self._new_uuid()[:4], "big") & 0x7FFF_FFFF
+
+        sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, new_session_id)
+        return Fetching(self.settings, self.catalogue, self._nodes, sessions, self._now_ms, self._schedule_at)
+
+    @property
+    def fetch_sessions(self) -> int:
+        """How many there are."""
+        return len(self.fetching.sessions) if "fetching" in self.__dict__ else 0
+
+    @cached_property
+    def producing(self) -> Producing:
+        """Made by the first Produce."""
+        from coordinatord.topics.produce import Producing
+
+        verifies = self.settings.transaction_partition_verification_enable
+        made = Producing(self.catalogue, self.writer, self._nodes, self._now_ms, verifies=verifies)
+        made.transactions = self.participants
+        return made
 
     @cached_property
     def administration(self) -> Administration:
@@ -286,7 +307,8 @@ class Topics:
         """The daemon is stopping: answer parked requests, and write snapshots of the producers. The next start finds
         later appends in the log.
         """
-        self.fetching.drain()
+        if "fetching" in self.__dict__:
+            self.fetching.drain()
         for topic in self.catalogue:
             for partition in topic.partitions:
                 partition.write_snapshot(flush=True)

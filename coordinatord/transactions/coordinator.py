@@ -24,7 +24,7 @@ from coordinatord.runtime.actors import Actor, Actors
 from coordinatord.runtime.log import Log
 from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Alarm, Runtime
-from coordinatord.topics.produce import Participation
+from coordinatord.topics.participation import Participation
 from coordinatord.transactions import events
 from coordinatord.transactions.replay import is_understood, replay
 from coordinatord.transactions.result import Markers, Result

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.observe.logger import get_logger
 from coordinatord.topics.names import TRANSACTION_TOPIC
-from coordinatord.topics.produce import Errors, Participation
+from coordinatord.topics.participation import Errors, Participation
 from coordinatord.transactions.coordinator import Transactions
 from coordinatord.transactions.markers import RETRIED, MarkersDone, PartitionMarkers
 from coordinatord.transactions.result import Markers

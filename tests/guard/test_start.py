@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 244
+OURS = 238
 """Modules of coordinatord and kafka_wire that a start may import. Those that come later are in daemon/later.py."""
 
 ALL = 308
@@ -65,6 +65,8 @@ BY_NEED = {
     "coordinatord.log.cleaning": "the log cleaner",
     "coordinatord.topics.admin": "a request",
     "coordinatord.topics.describe": "a request",
+    "coordinatord.topics.fetch": "a request",
+    "coordinatord.topics.produce": "a request",
     "encodings.idna": "hosts that are not ASCII",
     "coordinatord.daemon.guest": "tests",
     "coordinatord.coordinator.apis.admin": "a request",

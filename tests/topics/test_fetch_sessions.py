@@ -106,7 +106,7 @@ def test_a_full_request_closes_the_session_it_names(world: World) -> None:
     assert request(world, first, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     # Epoch -1: and no other in its place.
     assert request(world, second, -1, at(0)).session_id == 0
-    assert len(world.topics.sessions) == 0
+    assert len(world.topics.fetching.sessions) == 0
 
 
 def test_a_session_that_has_forgotten_everything_ends(world: World) -> None:
@@ -119,7 +119,7 @@ def test_a_session_that_has_forgotten_everything_ends(world: World) -> None:
 def test_old_clients_get_no_session(world: World) -> None:
     response = world.call(1, 6, FetchRequest(topics=[FetchTopic("orders", partitions=[at(0)])]))
     assert shown(response) == [(0, 0, 0)]
-    assert len(world.topics.sessions) == 0
+    assert len(world.topics.fetching.sessions) == 0
 
 
 def test_two_requests_of_one_session_at_a_time(world: World) -> None:
@@ -137,7 +137,7 @@ def test_a_session_that_grows_too_large_ends(world: World, monkeypatch: pytest.M
     assert request(world, 0, 0, at(0), at(1), at(2)).session_id == 0
     session_id = request(world, 0, 0, at(0), at(1)).session_id
     assert request(world, session_id, 1, at(2)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert len(world.topics.sessions) == 0
+    assert len(world.topics.fetching.sessions) == 0
 
 
 def test_partitions_of_all_sessions_together_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,12 +149,12 @@ def test_partitions_of_all_sessions_together_are_bounded(world: World, monkeypat
     assert second
     refused = request(world, 0, 0, at(0), at(1))
     assert (refused.error_code, refused.session_id) == (0, 0)
-    assert world.topics.sessions.partition_count == 3
+    assert world.topics.fetching.sessions.partition_count == 3
     assert request(world, second, 1, at(1)).error_code == 0
     assert request(world, second, 2, at(2)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert world.topics.sessions.partition_count == 2, "the session that grew too large is gone"
+    assert world.topics.fetching.sessions.partition_count == 2, "the session that grew too large is gone"
     request(world, first, -1)
-    assert world.topics.sessions.partition_count == 0
+    assert world.topics.fetching.sessions.partition_count == 0
     assert request(world, 0, 0, at(0), at(1), at(2)).session_id
 
 

@@ -21,8 +21,8 @@ from coordinatord.observe.metrics import Metrics
 from coordinatord.runtime.partitions import Partitions
 from coordinatord.runtime.runtime import Runtime
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.topics.participation import TransactionCoordinator
 from coordinatord.topics.partition import Partition
-from coordinatord.topics.produce import TransactionCoordinator
 from coordinatord.topics.topic_log import TopicLog
 from coordinatord.transactions.apis.transactions import TransactionApis
 from coordinatord.transactions.coordinator import MarkerWriter, Transactions
@@ -106,7 +106,7 @@ class World(TopicsWorld):
             markers=self.marker_writer(nodes),
             new_producer_id=topics.producer_ids.next,
         )
-        participants = topics.producing.transactions = self.participants(nodes)
+        participants = topics.participants = self.participants(nodes)
         self.handlers |= {
             **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
             **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),

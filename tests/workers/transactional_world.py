@@ -13,7 +13,7 @@ from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
 from coordinatord.log.simulated_disk import SimulatedCrash, SimulatedDisk
 from coordinatord.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.topics.produce import TransactionCoordinator
+from coordinatord.topics.participation import TransactionCoordinator
 from coordinatord.transactions.coordinator import RETRY_MS, MarkerWriter
 from coordinatord.transactions.elsewhere import SpreadMarkers, SpreadTransactions
 from kafka_wire import registry

@@ -16,8 +16,8 @@ from coordinatord.group.offsets.transactional import txn_commit_error
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.topics.participation import Told, TransactionCoordinator
 from coordinatord.topics.partition import Partition
-from coordinatord.topics.produce import Told, TransactionCoordinator
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
