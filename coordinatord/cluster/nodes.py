@@ -11,11 +11,10 @@ node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 if TYPE_CHECKING:  # only tests move partitions
     from coordinatord.cluster.placed import Placed
@@ -35,7 +34,7 @@ def share_of(topic: str, partition: int, shares: int) -> int:
     return (first + partition) % shares
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Node(FrozenValue):
     """A node as Metadata shows it to clients of one listener."""
 

@@ -5,17 +5,16 @@ An empty host means every interface, as in Kafka; port 0 means any free port.
 
 from __future__ import annotations
 
-import dataclasses
 import socket
 
 from coordinatord.config.kinds import Unacceptable, listed, shown
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean "every interface": a server can listen there, a client cannot connect there."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Listener(FrozenValue):
     """One entry of `listeners`, `advertised.listeners` or `admin.listeners`."""
 
@@ -33,7 +32,7 @@ class Listener(FrozenValue):
         return f"{self.name}://{self.address}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Endpoint(FrozenValue):
     """Where to listen, and the address that clients are told."""
 

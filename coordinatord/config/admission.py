@@ -52,7 +52,7 @@ def _per_address(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class AdmissionSettings(SecuritySettings):
     """The part of `Settings` about who may do what, and how much of it."""
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = 2**31 - 1
 """Kafka's INT: what it means by "no limit" in most limits."""
@@ -27,7 +27,7 @@ class Unacceptable(Exception):
     """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Setting(FrozenValue):
     """One row of the table of settings."""
 

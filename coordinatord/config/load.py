@@ -6,7 +6,6 @@ found in one go and raised as one `ConfigError`, a sentence per problem.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from coordinatord.config import rules, security
 from coordinatord.config.kinds import Unacceptable
 from coordinatord.config.security import Override
 from coordinatord.config.settings import ALIASES, TABLE, Settings
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 ENVIRONMENT_PREFIX = "COORDINATORD_"
 
@@ -44,7 +43,7 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Entry(FrozenValue):
     """A name and a value as somebody wrote them, and where."""
 
@@ -53,7 +52,7 @@ class Entry(FrozenValue):
     origin: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Loaded(FrozenValue):
     """Settings that can be used, and what there is to tell about them."""
 

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any, Final
 
 from coordinatord.config.kinds import LONG_MAX, Unacceptable, boolean, choice, declared, integer, parsed, text, words
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What clients can prove themselves with. Kafka has GSSAPI (Kerberos), too."""
@@ -48,7 +48,7 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(users)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecuritySettings:
     """The part of `Settings` that listeners may override."""
 
@@ -61,6 +61,12 @@ class SecuritySettings:
             raise TypeError(f"no settings: {', '.join(sorted(values.keys() - fields.keys()))}")
         for name, field in fields.items():
             object.__setattr__(self, name, values.get(name, field.default))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     ssl_keystore_location: str | None = _text(
         "The key and the certificates: a PEM file with both, or a PKCS #12 file. Read again when it changes."
@@ -166,7 +172,7 @@ BY_MECHANISM: Final = frozenset(
 """Settings that may be given for a mechanism of a listener."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Override(FrozenValue):
     """One `listener.name.…`: the listener, upper case; the mechanism or ""; the setting's name; its value."""
 

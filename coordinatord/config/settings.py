@@ -50,7 +50,7 @@ MINUTE_MS = 60 * 1000
 SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class Settings(StorageSettings):
     """The values of all settings. `Settings()` is the defaults; `dataclasses.replace` changes some (nothing is
     checked then).

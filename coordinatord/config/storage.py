@@ -8,7 +8,7 @@ from coordinatord.config.admission import AdmissionSettings
 from coordinatord.config.kinds import Setting, declared, integer, parsed, storage_address
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class StorageSettings(AdmissionSettings):
     """See docs/postgresql.md."""
 

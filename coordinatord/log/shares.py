@@ -15,13 +15,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from coordinatord.log import checkpoint
 from coordinatord.log.checkpoint import TopicPartition
 from coordinatord.log.disk import Disk, replace_text
 from coordinatord.log.journal import journal_names
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
 """Checkpoints of offsets by partition that are handed out."""
@@ -29,7 +28,7 @@ CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEAN
 _SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Share(FrozenValue):
     """One worker's part of the directory. `is_recovered`: nothing was written since it was handed out."""
 

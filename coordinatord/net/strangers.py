@@ -6,15 +6,13 @@ TLS and HTTP begin with bytes that read as the size of a huge frame: a TLS clien
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 _METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")
 """RFC 9110's methods, RFC 5789's, and the beginning of HTTP/2 without TLS (RFC 9113, section 3.4)."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Stranger(FrozenValue):
     """`kind` is for the metric of rejected input; `reason` says what came, `advice` what the operator can do."""
 

@@ -8,11 +8,10 @@ that change what this server does; the rest are stored and shown, because comman
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from coordinatord.config import Settings
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -48,7 +47,7 @@ class InvalidConfig(Exception):
     """A name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class TopicConfig(FrozenValue):
     """One row. `broker_names`: the broker settings that a topic inherits it from; the first one that is set wins."""
 

@@ -7,7 +7,6 @@ request); this module only decides whether the partition accepts the marker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from coordinatord.log.errors import LogFailed
 from coordinatord.log.loader import ReplayedBatch
@@ -19,10 +18,10 @@ from coordinatord.topics.producers import Producers
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, Records, build_control_batch, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Marker(FrozenValue):
     """A marker's content. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such a
     marker takes the latest coordinator epoch that the partition knows, so it is never fenced.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from kafka_wire.records.transactions import TransactionLogValue
-from kafka_wire.values import FrozenValue, Value
+from kafka_wire.values import FrozenValue, Value, frozen
 
 
 class Transition(NamedTuple):
@@ -21,7 +21,7 @@ class Transition(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Markers(FrozenValue):
     """Write a marker to each of these partitions once the record of the decision is durable; then send
     `MarkersWritten`. Writing a marker twice does no harm.

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -90,7 +90,7 @@ def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= MAX_EPOCH - 1
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class TransactionSettings(FrozenValue):
     """Settings; comments have Kafka's names."""
 

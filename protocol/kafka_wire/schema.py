@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 ZERO_UUID = bytes(16)
 """Kafka's `Uuid.ZERO_UUID`: no topic id. UUIDs are 16 raw bytes throughout."""
@@ -31,7 +30,7 @@ OPEN_END = 0x7FFF
 """The last version of a range written with a plus sign."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Versions(FrozenValue):
     """An inclusive range of versions; empty when `last < first`."""
 
@@ -68,7 +67,7 @@ class Versions(FrozenValue):
 NONE = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Type(FrozenValue):
     """A field's type. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
 
@@ -77,7 +76,7 @@ class Type(FrozenValue):
     struct: type[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Field(FrozenValue):
     """One field of a declaration. In the versions `tagged` it is a tagged field with number `tag`."""
 
@@ -94,7 +93,7 @@ class Field(FrozenValue):
         return self.default() if callable(self.default) else self.default
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class Schema(FrozenValue):
     """The declaration of a message, or of a struct within one (which has no versions of its own)."""
 

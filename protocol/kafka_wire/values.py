@@ -5,12 +5,18 @@ declared without them and inherits them, slower to call:
     @dataclass(slots=True, repr=False, eq=False)
     class Expire(Value):
 
+    @frozen
+    class Node(FrozenValue):
+
 Modules that mypyc compiles cannot inherit from these; theirs have no such methods.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
 
 
 class Value:
@@ -35,9 +41,17 @@ class Value:
 
 
 class FrozenValue(Value):
-    """The same for `frozen=True`: it can be hashed."""
+    """The same for what never changes: it can be hashed."""
 
     __slots__ = ()
 
     def __hash__(self) -> int:
         return hash(self._compared())
+
+
+@dataclass_transform(frozen_default=True)
+def frozen(cls: type[T]) -> type[T]:
+    """Make a dataclass with slots that type checkers let nobody change. At run time nothing prevents it: dataclass
+    would compile two more methods for that, and an `__init__` that goes around them.
+    """
+    return dataclass(slots=True, repr=False, eq=False)(cls)

@@ -16,10 +16,9 @@ Who needs a correct result, but not Kafka's own, may ignore all of this.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from kafka_wire.values import FrozenValue
+from kafka_wire.values import FrozenValue, frozen
 
 K = TypeVar("K")
 
@@ -52,7 +51,7 @@ class JavaSet(frozenset[K]):
         return JavaSet, (self._order,)
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class MemberSpec(FrozenValue):
     """A member as an assignor sees it (MemberSubscriptionAndAssignmentImpl)."""
 
@@ -66,7 +65,7 @@ class MemberSpec(FrozenValue):
     """Topic names that it subscribes to, if some of the topics do not exist: Kafka sizes its tables by names."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@frozen
 class GroupSpec(FrozenValue):
     """A group as an assignor sees it (GroupSpecImpl). Nobody may change it while an assignor runs."""
 
