@@ -208,11 +208,15 @@ class Play:
             if client.problem is not None:
                 raise client.problem
 
-    async def end(self) -> list[str]:
-        """Stop writing, look once more, and hold everything against everything. What is wrong."""
+    async def stop_writers(self) -> None:
+        """Of the registers."""
         for writer in self.writers:
             writer.is_stopping = True
         await asyncio.gather(*self.tasks[: len(self.writers)])
+
+    async def end(self) -> list[str]:
+        """Stop writing, look once more, and hold everything against everything. What is wrong."""
+        await self.stop_writers()
         for each in self.clients:
             await asyncio.to_thread(each.stop)
         now_s = time.monotonic()
