@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,8 @@ from coordinatord.postgresql.store import SHARE_FILE, PostgresStore, of_all, of_
 from coordinatord.topics import producer_ids
 from coordinatord.topics.catalogue_file import Content, Entry, read, write
 from coordinatord.topics.producer_ids import ProducerIds
+from tests.postgresql.lossy import LossyLink
+from tests.postgresql.model import LOST_AFTER
 from tests.postgresql.server import Server
 from tests.postgresql.test_store import taken
 
@@ -183,38 +183,11 @@ def test_without_versions_that_change_would_be_lost(server: Server, sharers: lis
         test_a_change_by_a_node_that_has_lost_the_lock_is_refused(server, sharers)
 
 
-class LossyLink(Link):
-    """Loses the connection after the next change of a shared file."""
-
-    faults: deque[str]
-
-    def open(self) -> Any:
-        return _Lossy(super().open(), self)
-
-
-class _Lossy:
-    def __init__(self, connection: Any, link: LossyLink) -> None:
-        self._connection = connection
-        self._link = link
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-    def execute(self, statement: Any, parameters: Any = None) -> Any:
-        import psycopg
-
-        result = self._connection.execute(statement, parameters)
-        if statement == SHARE_FILE and self._link.faults:
-            self._link.faults.popleft()
-            raise psycopg.OperationalError("lost")
-        return result
-
-
 def test_a_change_whose_answer_is_lost_is_found_with_the_next_look(sharers: list[Sharer]) -> None:
     one, other = sharers
     one.add("first")
-    link = LossyLink(sharers_url(one))
-    link.faults = deque(["lost"])
+    link = LossyLink(sharers_url(one), SHARE_FILE)
+    link.faults.append(LOST_AFTER)
     one.store._aside.close()
     one.store._aside = link
     with pytest.raises(OSError, match="another node has changed"):  # the second attempt finds the first one's

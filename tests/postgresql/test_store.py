@@ -18,6 +18,7 @@ from coordinatord.postgresql.database import Link, address, warnings
 from coordinatord.postgresql.lease import Lease, standing, take
 from coordinatord.postgresql.store import APPEND, PostgresStore
 from kafka_wire.records.batch import build_batch
+from tests.postgresql.lossy import LossyLink
 from tests.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase
 from tests.postgresql.server import ROLE, Server
 
@@ -205,38 +206,8 @@ def test_an_append_is_all_or_nothing(database: str) -> None:
 # Commits whose fate is not known
 
 
-class LossyLink(Link):
-    """Loses the connection before or after the next appends."""
-
-    faults: deque[str]
-
-    def open(self) -> Any:
-        return _Lossy(super().open(), self)
-
-
-class _Lossy:
-    def __init__(self, connection: Any, link: LossyLink) -> None:
-        self._connection = connection
-        self._link = link
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-    def execute(self, statement: Any, parameters: Any = None) -> Any:
-        import psycopg
-
-        fault = self._link.faults.popleft() if statement == APPEND and self._link.faults else ""
-        if fault == LOST_BEFORE:
-            raise psycopg.OperationalError("lost")
-        result = self._connection.execute(statement, parameters)
-        if fault == LOST_AFTER:
-            raise psycopg.OperationalError("lost")
-        return result
-
-
 def lossy(url: str, store: PostgresStore) -> deque[str]:
-    link = LossyLink(url)
-    link.faults = deque()
+    link = LossyLink(url, APPEND)
     store._writing.close()
     store._writing = link
     return link.faults

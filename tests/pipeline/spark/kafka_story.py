@@ -196,10 +196,10 @@ class Group:
 class Story:
     """`written` is in the order of the log for each group and place; `groups` are those that have or had members."""
 
-    def __init__(self, broker: KafkaBroker, library: Any) -> None:
+    def __init__(self, broker: KafkaBroker, confluent: Any) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self.broker, self.library = broker, library
+        self.broker, self.confluent = broker, confluent
         self.written: list[Written] = []
         self.groups: dict[str, Group] = {}
         self.records: dict[Place, list[tuple[Span, int]]] = {}
@@ -292,7 +292,7 @@ class Story:
         owned = [place for each in group.present for place in each.owned]
         if group.present and sorted(owned) != sorted(group.places):
             return False
-        states = self.library.ConsumerGroupState
+        states = self.confluent.ConsumerGroupState
         described = self.admin.describe_consumer_groups([group.name])[group.name].result(PATIENCE_S)
         wanted = states.STABLE if group.present else states.EMPTY
         told = {
@@ -337,7 +337,7 @@ class Story:
 
     def _committed(self, group: str) -> set[int]:
         """The offsets that the coordinator has of it."""
-        asked = self.library.ConsumerGroupTopicPartitions(group)
+        asked = self.confluent.ConsumerGroupTopicPartitions(group)
         told = self.admin.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
         return {each.offset for each in told.topic_partitions if each.offset >= 0}
 
@@ -395,13 +395,13 @@ class Story:
     def _transactions(self) -> None:
         for group, offsets in (("moving", (10, 11, 12)), ("open", (7,))):
             settings = {"transactional.id": group, "transaction.timeout.ms": 900_000, "log_level": 0}
-            producer = self.library.Producer({"bootstrap.servers": self.broker.bootstrap, **settings})
+            producer = self.confluent.Producer({"bootstrap.servers": self.broker.bootstrap, **settings})
             producer.init_transactions(PATIENCE_S)
-            consumer = self.library.Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": group})
+            consumer = self.confluent.Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": group})
             for offset in offsets:
                 outcome = {11: "ABORT", 7: "open"}.get(offset, "COMMIT")
                 places = [("moved", number) for number in range(2)]
-                wanted = [self.library.TopicPartition(*place, offset) for place in places]
+                wanted = [self.confluent.TopicPartition(*place, offset) for place in places]
                 producer.begin_transaction()
                 with timed() as span:
                     producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), PATIENCE_S)
