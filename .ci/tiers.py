@@ -174,7 +174,7 @@ TIERS = (
     Tier(
         "postgresql",
         "the log on PostgreSQL: its own server, nodes that take over, kills of both",
-        [f"{PYTEST} -m postgresql --timeout 900"],
+        [f"{PYTEST} -m 'postgresql and not spark' --timeout 900"],
         cores=0.5,
         needs=["packages", "tools"],
     ),
