@@ -24,7 +24,8 @@ COMMANDS = {
         "export",
         "Export everything into the data directory of a new Kafka broker.",
     ),
-    "store": ("coordinatord.cli.store", "store", "Copy the log on PostgreSQL, load one, ask who leads."),
+    "store": ("coordinatord.cli.store", "store", "Copy the log on PostgreSQL, or load one."),
+    "cluster": ("coordinatord.cli.store", "cluster", "Nodes that share a log on PostgreSQL: who leads, who waits."),
     "lag": ("coordinatord.cli.lag", "lag", "Show who is behind, from the offsets log of any Kafka cluster."),
     "exporter": (
         "coordinatord.cli.exporter",

@@ -1,7 +1,8 @@
-"""`coordinatord store`: the log on PostgreSQL, copied, loaded, and who leads."""
+"""`coordinatord store`: the log on PostgreSQL, copied and loaded; `coordinatord cluster`: the nodes that use it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,15 @@ DIRECTORY = click.Path(path_type=Path)
 
 @click.group()
 def store() -> None:
-    """Copy the log on PostgreSQL, load one, ask who leads.
+    """Copy the log on PostgreSQL, or load one.
+
+    URL is the setting `storage` (postgresql://…). A password comes from PGPASSWORD or a file (?passfile=PATH).
+    """
+
+
+@click.group()
+def cluster() -> None:
+    """Nodes that share a log on PostgreSQL: who leads, who waits.
 
     URL is the setting `storage` (postgresql://…). A password comes from PGPASSWORD or a file (?passfile=PATH).
     """
@@ -55,16 +64,23 @@ def load(directory: Path, url: str, leaders: int) -> None:
     click.echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}{more}")
 
 
-@store.command()
+@cluster.command()
 @click.argument("url")
-def status(url: str) -> None:
-    """Who leads and who waits, the latest moves of the lead, the log's size, how far standbys are behind, what could be
-    lost.
-    """
-    from coordinatord.postgresql.status import status as read
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(url: str, as_json: bool) -> None:
+    """Show who leads what and who waits.
 
-    for line in _told(lambda: read(url)):
-        click.echo(line)
+    Also the latest moves of the lead, the log's size, how far standbys are behind, and what could be lost. The nodes
+    need not run: the database is asked.
+    """
+    from coordinatord.postgresql.status import read_status, status_lines
+
+    found = _told(lambda: read_status(url))
+    if as_json:
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False))
+    else:
+        for line in status_lines(found):
+            click.echo(line)
 
 
 @store.command()

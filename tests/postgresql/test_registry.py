@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from coordinatord.cli.store import cluster
 from coordinatord.log.data_dir import no_catalogue
 from coordinatord.postgresql import node as node_module
 from coordinatord.postgresql import registry, schema
@@ -18,7 +21,7 @@ from coordinatord.postgresql.front import Front, View
 from coordinatord.postgresql.lease import Lease, take
 from coordinatord.postgresql.node import Waiting
 from coordinatord.postgresql.registry import Registration
-from coordinatord.postgresql.status import status
+from coordinatord.postgresql.status import read_status, status_lines
 from coordinatord.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch
 
@@ -67,10 +70,23 @@ def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
     assert found["one"].addresses == ADDRESSES
     assert found["two"].lease_s > 0
     assert {each.holder for each in lease.nodes} == set(found)
-    lines = "\n".join(status(database))
-    assert "node 1 (INSIDE://[::1]:19092, PLAINTEXT://db1:9092): leads" in lines
-    assert "node 2 (no address): waits" in lines
-    assert "node 2 (no address): silent" in lines
+    told = "\n".join(status_lines(read_status(database)))
+    assert "node 1 (INSIDE://[::1]:19092, PLAINTEXT://db1:9092): leads" in told
+    assert "node 2 (no address): waits" in told
+    assert "node 2 (no address): silent" in told
+    shown = CliRunner().invoke(cluster, ["status", database, "--json"])
+    assert shown.exit_code == 0, shown.output
+    status = json.loads(shown.output)
+    assert [(each["seat"], each["node_id"], each["term"]) for each in status["seats"]] == [(0, 1, 1)]
+    assert [(each["node_id"], each["seat"], each["rack"]) for each in status["nodes"]] == [
+        (1, 0, "rack"),
+        (2, None, None),
+        (2, None, None),
+    ]
+    assert status["nodes"][0]["addresses"] == ["INSIDE://[::1]:19092", "PLAINTEXT://db1:9092"]
+    assert [each["lease_s"] > 0 for each in status["nodes"]] == [True, True, False]
+    assert [(each["term"], each["from_node_id"]) for each in status["moves"]] == [(1, -1)]
+    assert (status["records"], status["standbys"]) == (0, [])
     # A planned end is no silence: the node is not listed any more.
     lease.close(release=True)
     assert {each.holder for each in registry.nodes(connection)} == {"two", "three"}
@@ -87,10 +103,10 @@ def test_moves_are_remembered_with_their_reason(database: str) -> None:
         (2, 2, 1, True),
         (1, 1, -1, False),
     ]
-    lines = "\n".join(status(database))
-    assert "the lease of node 2 had ended" in lines
-    assert "node 1 had given the lead back" in lines
-    assert "the first to lead" in lines
+    told = "\n".join(status_lines(read_status(database)))
+    assert "the lease of node 2 had ended" in told
+    assert "node 1 had given the lead back" in told
+    assert "the first to lead" in told
 
 
 def test_only_the_latest_moves_are_kept(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cluster.nodes import share_of
 from coordinatord.cluster.placement import partition_for
-from coordinatord.postgresql.status import status
+from coordinatord.postgresql.status import read_status, status_lines
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -167,11 +167,11 @@ def test_all_nodes_tell_the_same_of_who_leads_what(nodes: Make, database: str) -
                 assert described.controller_id == by_seat[0]
                 assert {each.broker_id for each in described.brokers} == set(ids(made))
                 line.close()
-        lines = "\n".join(status(database))
+        told = "\n".join(status_lines(read_status(database)))
         for seat, node_id in enumerate(by_seat):
-            assert f"seat {seat}: node {node_id} leads in term" in lines
-            assert f"leads seat {seat}; up" in lines
-        assert "waits; up" in lines
+            assert f"seat {seat}: node {node_id} leads in term" in told
+            assert f"leads seat {seat}; up" in told
+        assert "waits; up" in told
         # Blocks of producer ids are nobody's twice.
         given = []
         for node in made[:2]:

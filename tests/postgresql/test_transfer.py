@@ -59,11 +59,11 @@ async def offsets(node: Daemon) -> list[object]:
 def test_a_copy_is_a_data_directory(tmp_path: Path, database: str) -> None:
     with running(tmp_path / "node", {**SETTINGS, "storage": database, "storage.lease.ms": "2000"}) as node:
         asyncio.run(put_offsets(node))
-        assert "node 0 leads in term 1" in run("store", "status", database)
+        assert "node 0 leads in term 1" in run("cluster", "status", database)
         told = run("store", "copy", database, tmp_path / "copy")
         assert "is not empty" in run("store", "copy", database, tmp_path / "copy", code=1)
         assert "stop all nodes first" in run("store", "load", tmp_path / "copy", database, code=1)
-    assert "no node leads" in run("store", "status", database)
+    assert "no node leads" in run("cluster", "status", database)
     assert " 0 partitions" not in told
     assert ", 0 damaged" in run("log", "verify", tmp_path / "copy")
     with running(tmp_path / "other", SETTINGS, ["--data-dir", str(tmp_path / "copy")]) as node:
@@ -141,4 +141,4 @@ def test_a_data_directory_is_loaded_for_several_leaders(tmp_path: Path, server: 
 
 def test_the_statements_are_shown(database: str) -> None:
     assert run("store", "ddl").strip() == "\n".join(each.strip() for each in MIGRATIONS)
-    assert "has no tables" in run("store", "status", database, code=1)
+    assert "has no tables" in run("cluster", "status", database, code=1)
