@@ -22,7 +22,7 @@ MOST_MOVES = 1_000
 """So many moves are remembered."""
 
 MOST_NODES = 100
-"""So many nodes are told."""
+"""So many nodes are told, if there are so many: those that lead in any case."""
 
 KEEP = (
     "INSERT INTO coordinatord_node (holder, node_id, rack, addresses, since, lease_until)"
@@ -38,11 +38,13 @@ MOVED = (
 )
 FORGET_MOVES = "DELETE FROM coordinatord_move WHERE epoch <= %s"
 NODES = (
-    "SELECT n.node_id, n.rack, n.addresses, extract(epoch FROM clock_timestamp() - n.since)::float8,"
-    " extract(epoch FROM n.lease_until - clock_timestamp())::float8, n.holder, l.seat"
-    " FROM coordinatord_node n LEFT JOIN coordinatord_leader l ON l.holder = n.holder"
-    " AND l.lease_until > clock_timestamp() ORDER BY n.node_id, n.since, n.holder LIMIT %s"
+    "SELECT node_id, rack, addresses, extract(epoch FROM clock_timestamp() - since)::float8,"
+    " extract(epoch FROM lease_until - clock_timestamp())::float8, holder, seat"
+    " FROM (SELECT n.*, l.seat FROM coordinatord_node n LEFT JOIN coordinatord_leader l ON l.holder = n.holder"
+    " AND l.lease_until > clock_timestamp() ORDER BY l.seat IS NULL, n.lease_until DESC, n.holder LIMIT %s) AS found"
+    " ORDER BY node_id, since, holder"
 )
+"""Those that lead come first, then those that live: each process that was killed leaves a row."""
 MOVES = (
     "SELECT epoch, node_id, from_node_id, was_given_back, extract(epoch FROM clock_timestamp() - at)::float8, seat"
     " FROM coordinatord_move ORDER BY epoch DESC LIMIT %s"

@@ -25,9 +25,9 @@ PROMOTIONS = int(os.environ.get("COORDINATORD_PROMOTIONS") or (20 if in_full() e
 """Before each of them but the first, another fault."""
 
 
-async def played(directory: Path, pair: Pair, seed: int) -> str:
+async def played(directory: Path, pair: Pair, seed: int, leaders: int) -> str:
     chance = random.Random(seed)
-    cluster = ReplicatedCluster(directory, pair)
+    cluster = ReplicatedCluster(directory, pair, leaders)
     play = Play(cluster)
     try:
         await cluster.start()
@@ -53,13 +53,14 @@ async def played(directory: Path, pair: Pair, seed: int) -> str:
 
 
 @pytest.mark.timeout(7_200 if in_full() else 900)
-def test_nothing_acknowledged_is_lost_with_a_primary(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaders", [1, 2])
+def test_nothing_acknowledged_is_lost_with_a_primary(leaders: int, tmp_path: Path) -> None:
     if why := missing():
         pytest.skip(why)
     seed = int(os.environ.get("COORDINATORD_LOSS_SEED") or secrets.randbelow(1 << 32))
     print(f"\nCOORDINATORD_LOSS_SEED={seed}")
     with paired() as pair:
-        print(asyncio.run(played(tmp_path, pair, seed)))
+        print(asyncio.run(played(tmp_path, pair, seed, leaders)))
 
 
 async def promoted_behind(directory: Path, pair: Pair) -> list[str]:

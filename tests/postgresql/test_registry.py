@@ -92,6 +92,30 @@ def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
     assert {each.holder for each in registry.nodes(connection)} == {"two", "three"}
 
 
+def test_rows_of_killed_processes_hide_nobody(database: str) -> None:
+    """Each process that is killed leaves a row for an hour. A leader that nobody sees gets no requests."""
+    connection = prepared(database).open()
+    for number in range(registry.MOST_NODES + 20):
+        Registration(f"killed {number}", 1, 1).keep(connection)
+    leader, waiting = Registration("leader", 9, LEASE_MS), Registration("waiting", 8, LEASE_MS)
+    lease = lead(database, leader)
+    for each in (leader, waiting):
+        each.keep(connection)
+    lease.look_around()
+    assert [(each.holder, each.leads) for each in lease.nodes if each.lease_s > 0] == [
+        ("waiting", False),
+        ("leader", True),
+    ]
+    assert len(lease.nodes) == registry.MOST_NODES
+    leader.lease_ms = 1  # it leads still, but has not said for a moment that it lives
+    leader.keep(connection)
+    time.sleep(0.01)
+    for number in range(registry.MOST_NODES):
+        Registration(f"living {number}", 7, LEASE_MS).keep(connection)
+    assert [each.holder for each in registry.nodes(connection) if each.leads] == ["leader"]
+    lease.close(release=False)
+
+
 def test_moves_are_remembered_with_their_reason(database: str) -> None:
     nodes = [Registration(f"node {number}", number, LEASE_MS) for number in (1, 2, 3)]
     lead(database, nodes[0]).close(release=True)

@@ -15,8 +15,8 @@ from kafka.errors import KafkaError
 
 from tests.postgresql.loss.history import ABORTED, COMMITTED, UNKNOWN, Partition, Records, Transactions
 
-RECORDS, RECORDS_PARTITIONS = "records", 2
-PAIRS, PAIRS_PARTITIONS = "pairs", 2
+RECORDS, RECORDS_PARTITIONS = "records", 3
+PAIRS, PAIRS_PARTITIONS = "pairs", 3
 WAIT_S = 15.0
 PAUSE_S = 0.03
 END_S = 60.0
@@ -117,7 +117,7 @@ class Producing(Client):
 
 
 class Transacting(Client):
-    """Writes its id to both partitions; aborts every fourth time."""
+    """Writes its id to all partitions; aborts every fourth time."""
 
     def __init__(self, bootstrap: list[str]) -> None:
         self.transactions = Transactions()

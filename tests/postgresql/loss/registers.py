@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -21,6 +22,8 @@ COMMIT_VERSION, FETCH_VERSION = 8, 8
 PAUSE_S = 0.02
 LOOK_S = 0.05
 ANSWER_S = 2.0
+PATIENT_S = 20.0
+"""While a test pauses the writer."""
 MOST_LOOKS = 200
 """Under way at one node at a time."""
 
@@ -40,6 +43,12 @@ class Writer:
         self.register = Register()
         self.progress = 0
         self.is_stopping = False
+        self.is_paused = False
+        """Nothing more is sent. What is under way is waited for, PATIENT_S if need be."""
+        self.is_busy = False
+        """A commit is under way."""
+        self.avoids: int | None = None
+        """The port of a node that is not asked."""
         self._ports = ports
         self._lines: dict[int, Line] = {}
 
@@ -48,8 +57,12 @@ class Writer:
         at = 0
         while not self.is_stopping:
             port = self._ports[at % len(self._ports)]
-            if not await self._commit(port):
+            if port == self.avoids:
                 at += 1
+            elif not self.is_paused:
+                self.is_busy = True
+                at += not await self._commit(port)
+                self.is_busy = False
             await asyncio.sleep(PAUSE_S)
 
     async def _commit(self, port: int) -> bool:
@@ -61,8 +74,7 @@ class Writer:
             line = self._lines.get(port)
             if line is None or line.closed:
                 line = self._lines[port] = await Line.connect(HOST, port, "writer")
-            async with asyncio.timeout(ANSWER_S):
-                answer = await line.ask(request, COMMIT_VERSION)
+            answer = await self._answer(line.ask(request, COMMIT_VERSION))
         except (OSError, TimeoutError):
             if (line := self._lines.pop(port, None)) is not None:
                 line.close()
@@ -74,6 +86,18 @@ class Writer:
             return True
         assert error in SAID_NO, error.name
         return False
+
+    async def _answer(self, waiting: asyncio.Future[Any]) -> Any:
+        """Raises TimeoutError."""
+        began_s = time.monotonic()
+        while True:
+            left_s = (PATIENT_S if self.is_paused else ANSWER_S) - (time.monotonic() - began_s)
+            done, _ = await asyncio.wait([waiting], timeout=max(0.0, min(left_s, LOOK_S)))
+            if done:
+                return waiting.result()
+            if left_s <= 0:
+                waiting.cancel()
+                raise TimeoutError
 
 
 class Looker:

@@ -15,10 +15,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from tests.postgresql.loss.cluster import NODES, SETTINGS, Cluster
+from tests.postgresql.loss.cluster import Cluster
 from tests.postgresql.loss.proxy import Proxy
 from tests.postgresql.server import WAIT_S, Server
-from tests.postgresql.test_nodes import Node
 
 SERVER_SETTINGS = ("wal_retrieve_retry_interval=100ms",)
 """A standby looks for its primary ten times a second: commits wait until it has found it."""
@@ -137,22 +136,14 @@ class Proxies(Proxy):
 class ReplicatedCluster(Cluster):
     """See the module."""
 
-    def __init__(self, directory: Path, pair: Pair, mutation: str = "") -> None:
-        super().__init__(directory, pair.primary, mutation)
+    def __init__(self, directory: Path, pair: Pair, leaders: int = 1) -> None:
+        super().__init__(directory, pair.primary, leaders=leaders)
         self.pair = pair
         self.promotions = 0
 
-    async def start(self) -> None:
-        name = self.server.make_database("loss").rsplit("/", 1)[1]
-        for number in range(1, NODES + 1):
-            proxies = Proxies([server.port for server in self.pair.servers])
-            url = f"postgresql://coordinatord@{await proxies.hosts()}/{name}"
-            node = Node(self._directory / f"node-{number}", {**SETTINGS, "storage": url, "node.id": str(number)})
-            node.mutation = self._mutation
-            self.nodes.append(node)
-            self.proxies.append(proxies)
-            node.launch()
-        self._minding = asyncio.create_task(self._mind())
+    async def _make_proxy(self) -> tuple[Proxy, str]:
+        proxies = Proxies([server.port for server in self.pair.servers])
+        return proxies, await proxies.hosts()
 
     def kinds(self) -> dict[str, Callable[[int, float], Awaitable[None]]]:
         return {**super().kinds(), "standby promoted": self.promote}
