@@ -46,6 +46,8 @@ class Ahead:
         self._catalogued = catalogued
         self._stopped = threading.Event()
         self._is_sound = True
+        self.is_ready = False
+        """There is a copy, and nothing is done to it now. Other threads read it."""
         self._thread: threading.Thread | None = None
 
     def begin(self, cluster_id: str) -> None:
@@ -88,7 +90,9 @@ class Ahead:
             try:
                 if not self._is_sound:
                     working_copy.discard(self._path)
+                self.is_ready = False
                 self.make(cluster_id)
+                self.is_ready = True
             except _Stopped:
                 return
             except Exception as error:
@@ -105,9 +109,9 @@ class _Stopping(Snapshot):
         super().__init__(connection)
         self._stopped = stopped
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
         """See Snapshot. Raises _Stopped."""
-        for found in super().batches(key):
+        for found in super().batches():
             if self._stopped.is_set():
                 raise _Stopped
             yield found

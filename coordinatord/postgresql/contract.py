@@ -104,5 +104,5 @@ class Store(Protocol):
     def partitions(self) -> list[Held]:
         """All partitions of the store's seat, those of deleted topics included."""
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
-        """(segment, batch) of a partition's rows in the order of their offsets."""
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
+        """(partition, segment, batch) of all rows of these partitions, by partition and in the order of offsets."""

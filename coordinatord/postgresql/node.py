@@ -6,6 +6,7 @@ is given back, and tell clients who leads.
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
@@ -39,6 +40,10 @@ from coordinatord.topics import catalogue_file
 
 WAIT_S = 0.25
 """Between two looks at the leader's lease."""
+LATE_S = 0.002
+"""How long after its end a lease is looked at."""
+HESITATES_S = 0.1
+"""How long a node whose copy is not ready leaves a lead that was given back to the others: they need less time."""
 TELL_S = 10.0
 
 GIVE_UP_S = 0.25
@@ -226,7 +231,7 @@ def _lead(settings: Settings, registration: Registration, link: Link, waiting: W
                 told_s = time.monotonic()
                 log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
             waiting.look(cluster_id)
-            waiting.pause()
+            waiting.pause(left_s)
         except Away as error:
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
@@ -257,6 +262,8 @@ class Waiting:
         self._topics_version = -1
         self._kept_s = -TELL_S
         self._listens_on: Any = None
+        self._has_rivals = False
+        """Other nodes wait, too."""
 
     def keep(self) -> None:
         """Register, when it is time to. Raises Away."""
@@ -286,19 +293,28 @@ class Waiting:
         if found is not None:
             self._topics_version = found[0]
             self._topics = catalogue_file.parsed(bytes(found[1]), catalogue_file.FILE)
-        return View(registry.nodes(connection), self._topics, self._seats)
+        nodes = registry.nodes(connection)
+        own = self._registration.holder
+        self._has_rivals = any(each.lease_s > 0 and not each.leads and each.holder != own for each in nodes)
+        return View(nodes, self._topics, self._seats)
 
-    def pause(self) -> None:
-        """Until the lead is given back, for WAIT_S at most. Raises Away."""
-        self._on(self._hear)
+    def pause(self, left_s: float = math.inf) -> None:
+        """Until the lead is given back, or a lease is over that lasts for `left_s`, but WAIT_S at most. Raises Away."""
+        rest_s = min(WAIT_S, left_s + LATE_S) if left_s > 0 else WAIT_S
+        if (
+            self._on(lambda connection: self._hear(connection, rest_s))
+            and self._has_rivals
+            and not self._ahead.is_ready
+        ):
+            time.sleep(HESITATES_S)
 
-    def _hear(self, connection: Any) -> None:
+    def _hear(self, connection: Any, rest_s: float) -> bool:
+        """Whether the lead was given back."""
         if self._listens_on is not connection:  # then it listens from now on: look again before any pause
             connection.execute(f"LISTEN {RELEASED}")
             self._listens_on = connection
-            return
-        for _told in connection.notifies(timeout=WAIT_S, stop_after=1):
-            pass
+            return False
+        return any(True for _told in connection.notifies(timeout=rest_s, stop_after=1))
 
     def _on(self, work: Callable[[Any], T]) -> T:
         try:

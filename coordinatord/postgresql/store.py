@@ -65,6 +65,15 @@ SEATS = "seats/{}/"
 """What the names of a seat's own files begin with, where there are several seats."""
 FOLLOWED = "followed"
 """A seat's own file: the change of the catalogue up to which its holder has removed what belongs to deleted topics."""
+BATCHES = "SELECT topic_id, partition, segment, batch FROM coordinatord_batch ORDER BY topic_id, partition, base_offset"
+BATCHES_OF_SEAT = (
+    "SELECT b.topic_id, b.partition, b.segment, b.batch FROM coordinatord_partition AS p"
+    " JOIN coordinatord_batch AS b ON b.topic_id = p.topic_id AND b.partition = p.partition WHERE p.seat = {}"
+    " ORDER BY b.topic_id, b.partition, b.base_offset"
+)
+BY_INDEX = "SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off"
+BEGIN_BY_INDEX = "BEGIN; " + BY_INDEX
+"""The primary keys have this order. The first rows come at once, and nothing is sorted on the database's disk."""
 COPY_IN = (
     "COPY coordinatord_batch (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment,"
     " batch) FROM STDIN (FORMAT BINARY)"
@@ -196,10 +205,10 @@ class PostgresStore:
         """See contract.Store."""
         return self._on(self._writing, "cannot read the log", lambda found: partitions(found, self.seat), attempts=2)
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
         """See contract.Store."""
         try:
-            yield from batches(self._writing.open(), key)
+            yield from batches(self._writing.open(), self.seat if self._prefix else None)
         except self._psycopg.Error as error:
             self._writing.close()
             raise translated(error, "cannot read the log") from error
@@ -367,18 +376,27 @@ def partitions(connection: Connection[Any], seat: int | None = None) -> list[Hel
     return [Held(PartitionKey(bytes(id_), number), str(topic), end) for id_, number, topic, end in found]
 
 
-def batches(connection: Connection[Any], key: PartitionKey) -> Iterator[tuple[int, bytes]]:
-    """(segment, batch) of a partition's rows, streamed."""
-    from psycopg import sql
+def batches(connection: Connection[Any], seat: int | None = None) -> Iterator[tuple[PartitionKey, int, bytes]]:
+    """(partition, segment, batch) of the rows of a seat's partitions, or of all: by partition, then by offset. They are
+    streamed, by one statement: one for each partition would take several times as long, while clients wait. After an
+    error the connection is of no use.
+    """
+    from psycopg import pq, sql
 
-    query = sql.SQL(
-        "COPY (SELECT segment, batch FROM coordinatord_batch WHERE topic_id = {} AND partition = {}"
-        " ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
-    ).format(sql.Literal(key.topic_id), sql.Literal(key.partition))
+    query = sql.SQL("COPY ({}) TO STDOUT (FORMAT BINARY)").format(
+        sql.SQL(BATCHES) if seat is None else sql.SQL(BATCHES_OF_SEAT).format(sql.Literal(seat))
+    )
+    is_snapshot = connection.info.transaction_status != pq.TransactionStatus.IDLE
+    connection.execute(BY_INDEX if is_snapshot else BEGIN_BY_INDEX)
     with connection.cursor() as cursor, cursor.copy(query) as copy:
-        copy.set_types(["int8", "bytea"])
-        for segment, batch in copy.rows():
-            yield segment, bytes(batch)
+        copy.set_types(["bytea", "int4", "int8", "bytea"])
+        key = PartitionKey(b"", -1)
+        for topic_id, partition, segment, batch in copy.rows():
+            if partition != key.partition or topic_id != key.topic_id:
+                key = PartitionKey(bytes(topic_id), partition)
+            yield key, segment, bytes(batch)
+    if not is_snapshot:
+        connection.execute("COMMIT")
 
 
 __all__ = ["Fenced", "PostgresStore"]

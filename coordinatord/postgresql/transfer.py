@@ -58,9 +58,9 @@ class Snapshot:
         """All partitions."""
         return store.partitions(self._connection)
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
-        """(segment, batch) of a partition's rows."""
-        return store.batches(self._connection, key)
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
+        """(partition, segment, batch) of all rows."""
+        return store.batches(self._connection)
 
 
 @contextmanager

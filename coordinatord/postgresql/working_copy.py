@@ -9,11 +9,13 @@ transactions are not in the store: they are made again from the batches, when th
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Set
+from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from coordinatord.log import checkpoint, epochs
 from coordinatord.log.data_dir import random_id
@@ -30,6 +32,7 @@ LOCK = "working-copy.lock"
 DISK = OsDisk()
 
 NO_TOPIC = (b"", 0)
+NO_GROUP: tuple[None, Iterator[Any]] = (None, iter(()))
 
 
 class Source(Protocol):
@@ -39,7 +42,7 @@ class Source(Protocol):
 
     def partitions(self) -> list[Held]: ...
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]: ...
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]: ...
 
 
 def lock(directory: Path) -> Lock:
@@ -81,17 +84,20 @@ def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Dis
             "directory.id": random_id(),
         }
         checkpoint.write_properties(disk, str(path / checkpoint.META_PROPERTIES), properties)
+
+    def is_wanted(held: Held) -> bool:
+        """Something was written, and the topic was not deleted and perhaps made again."""
+        is_known = not catalogued or catalogued.topics.get(held.topic, NO_TOPIC)[0] == held.key.topic_id
+        return held.end_offset > 0 and (is_known or held.key.topic_id == METADATA_TOPIC_ID)
+
     ends: dict[tuple[str, int], int] = {}
     size = 0
-    for held in source.partitions():
-        key = held.key
-        is_known = not catalogued or catalogued.topics.get(held.topic, NO_TOPIC)[0] == key.topic_id
-        if not held.end_offset or not (is_known or key.topic_id == METADATA_TOPIC_ID):
-            continue  # nothing was written yet, or the topic was deleted and perhaps made again
-        ends[held.topic, key.partition] = held.end_offset
-        directory = path / f"{held.topic}-{key.partition}"
+    wanted = sorted(filter(is_wanted, source.partitions()), key=lambda held: _order(held.key))
+    for held, batches in _by_partition(wanted, source.batches()):
+        ends[held.topic, held.key.partition] = held.end_offset
+        directory = path / f"{held.topic}-{held.key.partition}"
         known = files.get(EPOCHS + directory.name, epochs.text(epochs.FIRST).encode())
-        size += _make_partition(disk, directory, held, source.batches(key), known)
+        size += _make_partition(disk, directory, held, batches, known)
     _keep(path, {*own, checkpoint.META_PROPERTIES, *(f"{topic}-{partition}" for topic, partition in ends)})
     # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
     checkpoint.write_offsets(disk, str(path / checkpoint.RECOVERY_POINT), ends)
@@ -103,6 +109,27 @@ def discard(path: Path) -> None:
     """Remove an old copy. The caller holds the lock."""
     if path.exists():
         shutil.rmtree(path)
+
+
+def _order(key: PartitionKey) -> tuple[bytes, int]:
+    """As the database sorts them."""
+    return key.topic_id, key.partition
+
+
+def _by_partition(
+    wanted: Iterable[Held], rows: Iterator[tuple[PartitionKey, int, bytes]]
+) -> Iterator[tuple[Held, Iterator[tuple[int, bytes]]]]:
+    """Each partition with (segment, batch) of its rows, if it has any. Both are in the order of keys; other partitions'
+    rows are passed over.
+    """
+    groups = itertools.groupby(rows, key=itemgetter(0))
+    key, group = next(groups, NO_GROUP)
+    for held in wanted:
+        while key is not None and _order(key) < _order(held.key):
+            key, group = next(groups, NO_GROUP)
+        yield held, ((segment, batch) for _key, segment, batch in (group if key == held.key else ()))
+    for _passed_over in groups:
+        pass
 
 
 def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]], known: bytes) -> int:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from coordinatord.postgresql.contract import Away, Fenced, Growth, Held, PartitionKey, Row, Unusable
+from coordinatord.postgresql.contract import Away, Fenced, Growth, Held, PartitionKey, Row, Store, Unusable
 
 T = TypeVar("T")
 
@@ -163,6 +163,13 @@ class ModelStore:
         found = [Held(key, *each) for key, each in self._database.partitions.items() if seats[key] == self.seat]
         return sorted(found, key=lambda held: (held.topic, held.key.topic_id, held.key.partition))
 
-    def batches(self, key: PartitionKey) -> Iterator[tuple[int, bytes]]:
-        for _base, row in sorted(self._database.rows.get(key, {}).items()):
-            yield row.segment, bytes(row.batch)
+    def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
+        keys = [held.key for held in self.partitions()]
+        for key in sorted(keys, key=lambda each: (each.topic_id, each.partition)):
+            for _base, row in sorted(self._database.rows.get(key, {}).items()):
+                yield key, row.segment, bytes(row.batch)
+
+
+def batches_of(store: Store, key: PartitionKey) -> list[tuple[int, bytes]]:
+    """(segment, batch) of a partition's rows in the order of their offsets."""
+    return [(segment, batch) for each, segment, batch in store.batches() if each == key]

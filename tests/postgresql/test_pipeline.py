@@ -33,7 +33,7 @@ from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.lease import take
 from coordinatord.postgresql.store import PostgresStore
 from tests.daemon import free_port
-from tests.postgresql.model import ModelDatabase
+from tests.postgresql.model import ModelDatabase, batches_of
 from tests.postgresql.stored_logs import LEDGER, fill
 from tests.postgresql.stored_model import URL, StoredModel
 
@@ -189,7 +189,7 @@ def test_a_row_that_is_no_batch_is_a_row_of_the_quarantine(source: Source) -> No
     options, _ = source.options()
     place = max(tail_of(options).logs().values(), key=lambda each: each.end_offset)  # type: ignore[union-attr]
     key = PartitionKey(place.topic_id, place.partition)  # type: ignore[union-attr]
-    held = list(source.store.batches(key))
+    held = batches_of(source.store, key)
     expected = told(options)
     segment, batch = held[len(held) // 2]
     row = row_of(key, segment, batch)

@@ -6,6 +6,8 @@ import json
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -159,6 +161,55 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
     assert not heard.wait(0.2)
     lease.close(release=True)
     assert heard.wait(WAIT_S)
+
+
+def test_a_node_that_waits_looks_again_when_the_lease_is_over(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = Ahead(database, tmp_path, 2, no_catalogue)
+    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
+    waiting.pause()  # listens from now on
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # without the lease's end this test is not over in time
+    waiting.pause(0.01)
+
+
+class NoFront:
+    def open(self) -> set[str]:
+        return set()
+
+    def tell(self, view: View) -> None:
+        pass
+
+
+class NoAhead:
+    def __init__(self, *, is_ready: bool) -> None:
+        self.is_ready = is_ready
+
+    def begin(self, cluster_id: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("is_ready", "has_rival", "hesitates"), [(False, True, 1), (True, True, 0), (False, False, 0)])
+def test_a_node_without_a_copy_leaves_the_lead_to_others(
+    database: str, monkeypatch: pytest.MonkeyPatch, is_ready: bool, has_rival: bool, hesitates: int
+) -> None:
+    lease = lead(database, Registration("one", 1, LEASE_MS))
+    lease.look_around()
+    if has_rival:
+        Registration("three", 3, LEASE_MS).keep(prepared(database).open())
+    ahead: Any = NoAhead(is_ready=is_ready)
+    front: Any = NoFront()
+    waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), lambda _cluster_id, _view: front, ahead)
+    waiting.keep()
+    waiting.pause()  # listens from now on
+    waiting.look("cluster")
+    lease.close(release=True)
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr(node_module, "time", clock)
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)
+    waiting.pause()
+    assert slept == [node_module.HESITATES_S] * hesitates
 
 
 def test_a_registry_that_fails_does_not_end_a_lease(database: str) -> None:

@@ -11,6 +11,7 @@ from coordinatord.postgresql import schema
 from coordinatord.postgresql.contract import Fenced, PartitionKey, Unusable
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.lease import Lease, take
+from tests.postgresql.model import batches_of
 from tests.postgresql.server import Server
 from tests.postgresql.test_store import LEASE_MS, append, batch, store_of, taken
 
@@ -55,7 +56,7 @@ def seats_are_fenced_one_by_one(url: str, leave_out: Callable[[], object] = lamb
         with store_of(url, following.term, 1) as new:
             assert [(held.key, held.end_offset) for held in new.partitions()] == [(key_of(1), 1)]
             append(new, 1, key=key_of(1))
-            assert list(new.batches(key_of(1))) == [(0, batch(0)), (0, batch(1))]
+            assert batches_of(new, key_of(1)) == [(0, batch(0)), (0, batch(1))]
         assert [held.key for held in one.partitions()] == [key_of(0)]
         assert all(lease.holds for lease in (leases[0], leases[2], following))
         leases[0].renew()
@@ -102,7 +103,7 @@ def test_a_leader_does_not_touch_another_seats_partition(database: str) -> None:
             one.replace(key_of(1), 0, 1, [])
         one.forget([key_of(1)])
         one.put_file("file", b"later")  # the forgetting has ended
-        assert list(two.batches(key_of(1))) == [(0, batch(0))]
+        assert batches_of(two, key_of(1)) == [(0, batch(0))]
     for lease in leases:
         lease.close(release=True)
 

@@ -19,7 +19,7 @@ from coordinatord.postgresql.lease import Lease, standing, take
 from coordinatord.postgresql.store import APPEND, PostgresStore
 from kafka_wire.records.batch import build_batch
 from tests.postgresql.lossy import LossyLink
-from tests.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase
+from tests.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase, batches_of
 from tests.postgresql.server import ROLE, Server
 
 pytestmark = pytest.mark.postgresql
@@ -149,7 +149,7 @@ def fence_holds(url: str, leave_out: Callable[[], object] = lambda: None) -> Non
         store.forget([KEY])
         with store_of(url, following.term) as new:
             assert [held.end_offset for held in new.partitions()] == [1]
-            assert list(new.batches(KEY)) == [(0, batch(0))]
+            assert batches_of(new, KEY) == [(0, batch(0))]
             assert new.files() == {"file": b"1"}
             append(new, 1)
     following.close(release=True)
@@ -183,7 +183,7 @@ def test_the_ends_and_the_keys_catch_a_second_leader(server: Server, database: s
         append(one, 0, value=b"one")
         with pytest.raises(Unusable, match="partitions end"):
             append(other, 0, 2, value=b"other")
-        assert list(one.batches(KEY)) == [(0, batch(0, value=b"one"))]
+        assert batches_of(one, KEY) == [(0, batch(0, value=b"one"))]
     import psycopg
 
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -222,7 +222,7 @@ def test_a_lost_connection_commits_once(database: str) -> None:
             append(store, number)
         faults.extend((LOST_BEFORE, LOST_BEFORE, LOST_AFTER))
         append(store, 4)
-        assert [each for _segment, each in store.batches(KEY)] == [batch(number) for number in range(5)]
+        assert [each for _segment, each in batches_of(store, KEY)] == [batch(number) for number in range(5)]
         assert store.resolved == 6
     lease.close(release=True)
 
@@ -264,7 +264,7 @@ def test_a_commit_that_is_still_under_way_is_waited_for(server: Server, database
         until(lambda: server.ask(name, waiting) == [(2,)], "the look waits behind the old statement")
         blocker.rollback()
         appending.join(30)
-        assert [each for _segment, each in store.batches(KEY)] == [batch(0), batch(1)]
+        assert [each for _segment, each in batches_of(store, KEY)] == [batch(0), batch(1)]
         assert store.resolved >= 1
     lease.close(release=True)
 
@@ -313,7 +313,7 @@ def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Serv
         assert failed, "a process that stops gives up"
         victim.start()
     with store_of(url, lease.term) as store:
-        assert [each for _segment, each in store.batches(KEY)] == [batch(0), batch(1)]
+        assert [each for _segment, each in batches_of(store, KEY)] == [batch(0), batch(1)]
 
 
 # The lease
@@ -425,7 +425,7 @@ class Player:
             kept = [base for base, _row in rows_of(store, first) if base < end]
             store.replace(first, 0, end, [row._replace(segment=0) for row in rows] if kept else [])
         elif kind < 0.95:
-            store.remove(first, [segment for segment, _batch in store.batches(first)][:1])
+            store.remove(first, [segment for segment, _batch in batches_of(store, first)][:1])
 
     def holds(self) -> dict[str, Any]:
         latest = dict(zip(self._seat_of, self.stores, strict=True))
@@ -433,7 +433,7 @@ class Player:
         held = {seat: each.partitions() for seat, each in sorted(latest.items())}
         return {
             "partitions": held,
-            "batches": {each.key: list(latest[seat].batches(each.key)) for seat in held for each in held[seat]},
+            "batches": {each.key: batches_of(latest[seat], each.key) for seat in held for each in held[seat]},
             "files": store.files(),
         }
 
@@ -444,7 +444,7 @@ def set_to(queue: deque[str], faults: list[str]) -> None:
 
 
 def rows_of(store: Store, key: PartitionKey) -> list[tuple[int, Row]]:
-    return [(row.base_offset, row) for row in (row_of(key, segment, each) for segment, each in store.batches(key))]
+    return [(row.base_offset, row) for row in (row_of(key, segment, each) for segment, each in batches_of(store, key))]
 
 
 @pytest.mark.parametrize(("seed", "seats"), [*((seed, 1) for seed in range(6)), (6, 2), (7, 2)])
