@@ -16,6 +16,7 @@ from coordinatord.config import TABLE, ConfigError, Entry, Listener, Settings, l
 from coordinatord.config.foreign import FAMILIES, NAMES, is_foreign
 from coordinatord.config.kinds import Setting, Unacceptable, written
 from coordinatord.config.load import assignment, from_environment, read_file
+from coordinatord.config.rules import between_nodes
 from coordinatord.config.settings import ALIASES, HEADINGS
 
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.0-settings.tsv"
@@ -122,6 +123,7 @@ READ_TOGETHER = {
     "advertised_listeners": "endpoints",
     "admin_listeners": "admin",
     "controller_listener_names": "endpoints",
+    "inter_broker_listener_name": "storage_leaders",
     "listener_security_protocol_map": "endpoints",
     "log_dirs": "data_dir",
     "log_retention_hours": "retention_ms",
@@ -215,8 +217,8 @@ def test_a_brokers_own_file_can_be_used(tmp_path: Path) -> None:
         9092,
     )
     assert loaded.warnings == (
-        "controller.quorum.bootstrap.servers, inter.broker.listener.name, num.network.threads, "
-        "offsets.topic.replication.factor, process.roles have no effect here.",
+        "controller.quorum.bootstrap.servers, num.network.threads, offsets.topic.replication.factor, process.roles "
+        "have no effect here.",
     )
 
 
@@ -255,20 +257,18 @@ def test_a_database_goes_with_one_process_that_waits_for_commits(setting: str) -
         load(flags=flags("storage=mysql://host/database"))
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "listeners=SASL_PLAINTEXT://127.0.0.1:9092",
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "test.control.enable=true",
-    ],
-)
-def test_several_nodes_lead_without_records_of_the_cluster(setting: str) -> None:
+def test_several_nodes_that_lead_ask_each_other_with_plaintext() -> None:
     several = ("storage=postgresql://host/database", "storage.leaders=2")
     assert load(flags=flags(*several)).settings.storage_leaders == 2
-    more = ("sasl.enabled.mechanisms=PLAIN",) if "SASL" in setting else ()
-    with pytest.raises(ConfigError, match=r"storage\.leaders above 1 works"):
-        load(flags=flags(*several, setting, *more))
+    sasl = ("sasl.enabled.mechanisms=PLAIN", "listeners=SASL_PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2")
+    named = load(flags=flags(*several, *sasl, "inter.broker.listener.name=plaintext")).settings
+    assert between_nodes(named) == "PLAINTEXT"
+    with pytest.raises(ConfigError, match=r"storage\.leaders above 1 needs a listener with PLAINTEXT"):
+        load(flags=flags(*several, *sasl))
+    with pytest.raises(ConfigError, match="SECRET, which is not in listeners"):
+        load(flags=flags(*several, "inter.broker.listener.name=SECRET"))
+    with pytest.raises(ConfigError, match=r"storage\.leaders above 1 works without test\.control\.enable"):
+        load(flags=flags(*several, "test.control.enable=true"))
     with pytest.raises(ConfigError, match=r"storage\.leaders is for storage=postgresql://"):
         load(flags=flags("storage.leaders=2"))
 

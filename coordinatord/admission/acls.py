@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinatord.log.errors import LogFailed
+from coordinatord.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps, any_of, let_go, made_of
@@ -53,11 +54,6 @@ CHUNK = 50
 ACL_APIS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 
 NO_AUTHORIZER = "No Authorizer is configured."
-NOT_CONTROLLER = "The active controller appears to be another node."
-
-
-Forward = Callable[[RequestContext, Any, Any], None]
-"""(context, request, unreachable): answers with what the owner of the log answers, or with `unreachable`."""
 
 
 class AclApis:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from coordinatord.admission.acls import CHUNK, NOT_CONTROLLER, Forward
+from coordinatord.admission.acls import CHUNK
 from coordinatord.admission.quotas import (
     CLIENT_ID,
     CONNECTIONS,
@@ -24,6 +24,7 @@ from coordinatord.admission.quotas import (
     record_of,
 )
 from coordinatord.log.errors import LogFailed
+from coordinatord.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps, let_go

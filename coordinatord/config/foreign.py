@@ -72,7 +72,6 @@ NAMES = frozenset(
         "group.coordinator.new.enable",
         "group.coordinator.threads",
         "initial.broker.registration.timeout.ms",
-        "inter.broker.listener.name",
         "inter.broker.protocol.version",
         "leader.imbalance.check.interval.seconds",
         "log.cleaner.io.buffer.load.factor",

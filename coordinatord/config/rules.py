@@ -26,6 +26,11 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),)
 
 
+def between_nodes(settings: Settings) -> str:
+    """The name of the listener at which nodes ask each other."""
+    return (settings.inter_broker_listener_name or "").upper() or next((each.name for each in settings.endpoints), "")
+
+
 def broken(settings: Settings) -> list[str]:
     """One sentence for each rule that the settings break."""
     return [
@@ -145,11 +150,14 @@ def _storage(settings: Settings) -> Iterator[str]:
 
 
 def _several_leaders(settings: Settings) -> Iterator[str]:
-    """Credentials, ACLs and quotas are records of the cluster, which one node would have and the others not."""
-    protocols = dict(settings.listener_security_protocol_map)
-    if any(protocols.get(each.name) != "PLAINTEXT" for each in settings.endpoints):
-        yield "storage.leaders above 1 works with PLAINTEXT listeners alone: leave it at 1 with TLS or SASL."
-    if settings.authorizer_class_name:
-        yield "storage.leaders above 1 works without authorizer.class.name: leave it at 1 with ACLs."
+    """Nodes prove nothing to each other."""
+    name = between_nodes(settings)
+    if name not in {each.name for each in settings.endpoints}:
+        yield f"inter.broker.listener.name is {name}, which is not in listeners: give the name of one of them."
+    elif dict(settings.listener_security_protocol_map).get(name) != "PLAINTEXT":
+        yield (
+            "storage.leaders above 1 needs a listener with PLAINTEXT, at which the nodes ask each other: name it in "
+            "inter.broker.listener.name, and let nobody else reach it."
+        )
     if settings.test_control_enable:
         yield "storage.leaders above 1 works without test.control.enable: leave it at 1 where tests control a daemon."

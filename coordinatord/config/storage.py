@@ -6,6 +6,7 @@ import dataclasses
 
 from coordinatord.config.admission import AdmissionSettings
 from coordinatord.config.kinds import Setting, declared, integer, parsed, storage_address
+from coordinatord.config.security import optional_text
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
@@ -35,7 +36,17 @@ class StorageSettings(AdmissionSettings):
         maximum=64,
         ours="not in Kafka",
     )
+    inter_broker_listener_name: str | None = parsed(
+        None,
+        optional_text,
+        "text",
+        """The listener at which nodes ask each other, with PLAINTEXT, where several of them lead a share of the
+        partitions (storage.leaders). Without it, the first one of listeners.""",
+        ours="Kafka's own default is the listener of security.inter.broker.protocol",
+    )
 
 
-ROWS: dict[str, Setting] = {name: row for name, row in declared(StorageSettings).items() if name.startswith("storage")}
+ROWS: dict[str, Setting] = {
+    name: row for name, row in declared(StorageSettings).items() if name.startswith(("storage", "inter.broker"))
+}
 """Dotted name -> row."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.config import Settings
-from coordinatord.log.names import METADATA_TOPIC
+from coordinatord.metadata.forwarding import Forward, forward_of
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.net.routes import ShortcutMaker
@@ -21,12 +21,10 @@ from coordinatord.topics import Topics
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
-    from coordinatord.admission.acls import Forward
     from coordinatord.admission.quotas import ClientQuotas, Quotas
     from coordinatord.cluster.nodes import Nodes
     from coordinatord.cluster.peers import Peers, SeatPeers
     from coordinatord.net.connections import Connections
-    from coordinatord.net.request import RequestContext
     from coordinatord.net.router import Router
     from coordinatord.security.authorizer import Authorizer
 
@@ -106,20 +104,7 @@ class Admission:
 
     @property
     def _forward(self) -> Forward | None:
-        """Asks the worker that owns the metadata log; None in that one."""
-        peers = self._peers
-        if peers is None or self._metadata.is_owner:
-            return None
-        owner = self._nodes.worker_of(METADATA_TOPIC, 0)
-
-        def forward(context: RequestContext, request: Any, unreachable: Any) -> None:
-            def answered(response: Any) -> None:
-                self._metadata.refresh()
-                context.reply(unreachable if response is None else response)
-
-            peers.ask(owner, context.codec.api_key, context.api_version, request, answered)
-
-        return forward
+        return forward_of(self._metadata, self._nodes, self._peers)
 
     def put_before(
         self, handlers: Mapping[int, Any], shortcuts: Mapping[int, ShortcutMaker], topics: Topics

@@ -23,7 +23,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.admission import Admission
 from coordinatord.daemon.expiry import expire_offsets
-from coordinatord.daemon.handlers import all_handlers, features, offered, served
+from coordinatord.daemon.handlers import all_handlers, features, offered
 from coordinatord.daemon.later import import_later
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.nodes import nodes_and_peers, spread
@@ -142,8 +142,10 @@ class Daemon:
         )
         gate = self.storage.gate_of(self.writer)
         self._hold = gate.hold
-        shared = None if self.part is None else self.part.shared
-        self.metadata = MetadataLog(self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, shared)
+        published, read = self.storage.published if self.part is None else (self.part.shared, None)
+        self.metadata = MetadataLog(
+            self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, published, read
+        )
         self.scram_users = ScramUsers(self.metadata)
         self.connections = Connections(allowed, self.now_ms, self.metrics)
         self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
@@ -234,10 +236,9 @@ class Daemon:
             self.participants,
             self.markers,
         )
-        handlers = self.scram_users.handlers(handlers)
+        handlers = self.scram_users.handlers(handlers, self.nodes, self.peers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)
-        handlers = served(handlers, self.settings)
         identity = self.data.cluster_id, self.nodes.node_id
         self.api_versions = ApiVersions(offered(handlers, self.settings), features(self.settings), identity)
         always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}

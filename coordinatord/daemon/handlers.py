@@ -15,8 +15,6 @@ from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
 from coordinatord.coordinator.apis.membership import Membership
 from coordinatord.coordinator.apis.offsets import Offsets
 from coordinatord.coordinator.groups import Coordinator
-from coordinatord.daemon.admission import ACL_APIS, QUOTA_APIS
-from coordinatord.daemon.scram_users import SCRAM_APIS
 from coordinatord.group.consumer.state import Surroundings
 from coordinatord.net.by_need import Handlers, by_need
 from coordinatord.net.request import RequestContext
@@ -41,7 +39,6 @@ TRANSACTION_APIS = (
     ApiKey.LIST_TRANSACTIONS,
 )
 SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-CLUSTER_RECORDS_APIS = (*SCRAM_APIS, *ACL_APIS, *QUOTA_APIS)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 
 
@@ -53,18 +50,7 @@ def serves_consumer_protocol(settings: Settings) -> bool:
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
     """The APIs that ApiVersions tells of: clients that find no consumer protocol fall back to the classic one."""
     hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
-    return {*handlers}.difference(hidden, unserved(settings))
-
-
-def unserved(settings: Settings) -> tuple[ApiKey, ...]:
-    """Those whose records one of several leading nodes would have, and the others not."""
-    return CLUSTER_RECORDS_APIS if settings.storage_leaders > 1 else ()
-
-
-def served(handlers: dict[int, Any], settings: Settings) -> dict[int, Any]:
-    """The handlers without those."""
-    without = unserved(settings)
-    return {key: handler for key, handler in handlers.items() if key not in without} if without else handlers
+    return {*handlers}.difference(hidden)
 
 
 def features(settings: Settings) -> dict[str, int]:

@@ -31,9 +31,10 @@ def nodes_and_peers(
     if settings.storage_leaders > 1:
         from coordinatord.cluster.peers import SeatPeers
         from coordinatord.cluster.seats import SeatedNodes
+        from coordinatord.config.rules import between_nodes
 
         seated = SeatedNodes(node_id, rack, settings.storage_leaders)
-        return seated, SeatPeers(seated, settings.endpoints[0].name, loop)
+        return seated, SeatPeers(seated, between_nodes(settings), loop)
     return Nodes(node_id, rack), None
 
 
@@ -49,6 +50,6 @@ def spread(here: PartitionMarkers, nodes: Nodes, peers: Peers | SeatPeers, stora
     from coordinatord.postgresql.node import PostgresStorage
 
     assert isinstance(storage, PostgresStorage), "config allows no other"
-    lease = storage.lease
-    peers.may_ask = lambda: lease.holds
-    return SpreadMarkers(here, nodes, peers, lease.term)
+    standing = storage.standing
+    peers.may_ask = lambda: standing.holds
+    return SpreadMarkers(here, nodes, peers, storage.lease.term)

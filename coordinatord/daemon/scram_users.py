@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from coordinatord.metadata.forwarding import forward_of
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.by_need import Handlers, by_need
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
+    from coordinatord.cluster.nodes import Nodes
+    from coordinatord.cluster.peers import Peers, SeatPeers
     from coordinatord.metadata.scram import ScramCredentials
 
 SCRAM_APIS: Final = (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
@@ -32,12 +35,12 @@ class ScramUsers:
 
         return ScramCredentials()
 
-    def handlers(self, handlers: Mapping[int, Any]) -> dict[int, Any]:
+    def handlers(self, handlers: Mapping[int, Any], nodes: Nodes, peers: Peers | SeatPeers | None) -> dict[int, Any]:
         """These handlers and those of credentials."""
 
         def scram() -> Handlers:
             from coordinatord.metadata.scram import ScramApis
 
-            return ScramApis(self.credentials, self._metadata)
+            return ScramApis(self.credentials, self._metadata, forward_of(self._metadata, nodes, peers))
 
         return {**handlers, **by_need(SCRAM_APIS, scram)}

@@ -14,6 +14,7 @@ from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.shares import Share
 from coordinatord.log.writer import Flushing
+from coordinatord.metadata.log import Published, Read
 from coordinatord.net.door import Serving
 from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.runtime.log import Gate
@@ -33,6 +34,10 @@ class Storage(Protocol):
     @property
     def shared(self) -> Sharing | None:
         """What the nodes of other machines that lead, too, share with this one."""
+
+    @property
+    def published(self) -> tuple[Published | None, Read | None]:
+        """For the metadata log, where another of these nodes owns it."""
 
     @property
     def flusher(self) -> Flushing | None: ...
@@ -60,6 +65,7 @@ class DirectoryStorage:
         self.data = data
         self.flusher = None
         self.shared = None
+        self.published = (None, None)
 
     def gate_of(self, gate: Gate) -> Gate:
         """The log's own."""

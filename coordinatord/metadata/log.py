@@ -9,9 +9,10 @@ slices, and then lets go of the older segments. Changes may come between two sli
 are then, and replaying a removal of what is not there does nothing, so whoever reads a segment to its end gets the
 state. A snapshot that a crash cuts short removes nothing.
 
-Workers. The log's owner is the worker that leads its partition, which is the controller that clients are told of. It
-alone appends. When records are durable, it publishes the log's end; the other workers read the new records from the
-files (`reading.py`), the whole log if the owner has removed what they have not read.
+Several processes. The log's owner is the one that leads its partition, which is the controller that clients are told
+of. It alone appends. When records are durable, it publishes the log's end; the other workers read the new records from
+the files (`reading.py`), the whole log if the owner has removed what they have not read. Nodes of other machines read
+them in the database that has the log (`postgresql/cluster_records.py`).
 
 The log is not a topic: no client sees it.
 """
@@ -23,7 +24,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coordinatord.cluster.nodes import Nodes
-from coordinatord.cluster.shared import Shared
 from coordinatord.log.config import LONG_MAX, LogConfig
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
@@ -63,8 +63,25 @@ class Image(Protocol):
         """Forget everything: it is replayed from the log's beginning."""
 
 
+class Published(Protocol):
+    """What the owner and those that follow it share."""
+
+    @property
+    def metadata_end(self) -> int:
+        """The offset after the last durable record, as far as this process knows."""
+
+    def metadata_changed(self, end_offset: int) -> None:
+        """Publish durable records; only the owner says so."""
+
+
+Read = Callable[[int], "Iterable[Values]"]
+"""The batches from an offset on, or all of them if that one is not there: reading.read_on."""
+
+
 class MetadataLog:
-    """See the module. Owned by the event loop's thread. `shared`: other workers read what this one writes."""
+    """See the module. Owned by the event loop's thread. `shared`: other processes read what this one writes, or it
+    reads what they write, with `read`; without that, from the files of the directory.
+    """
 
     def __init__(
         self,
@@ -73,7 +90,8 @@ class MetadataLog:
         call_soon: Callable[..., object],
         now_ms: Callable[[], int],
         nodes: Nodes,
-        shared: Shared | None = None,
+        shared: Published | None = None,
+        read: Read | None = None,
         *,
         snapshot_bytes: int = SNAPSHOT_BYTES,
     ) -> None:
@@ -83,6 +101,7 @@ class MetadataLog:
         self._call_soon = call_soon
         self._now_ms = now_ms
         self._shared = shared
+        self._read = read or self._read_files
         self._snapshot_bytes = snapshot_bytes
         self._makers: dict[int | None, Callable[[], Image]] = {}
         self._log: PartitionLog | None = None
@@ -107,8 +126,6 @@ class MetadataLog:
         """Read the log. LogDamaged if it cannot be read, or has records that this program does not know."""
         if self.follows:
             self._read_on()
-            return
-        if not self.is_owner:  # a node of another machine has it, and no records of the cluster (config/rules.py)
             return
         log = self._data.get(METADATA_TOPIC, 0)
         if log is None:
@@ -140,7 +157,7 @@ class MetadataLog:
         return self._writer.epoch
 
     def refresh(self) -> None:
-        """Apply what the owner has published, in another worker than the owner; it costs nothing if there is nothing
+        """Apply what the owner has published, in another process than the owner; it costs nothing if there is nothing
         new. LogDamaged as with `load`.
         """
         if not self.is_owner and self._shared is not None and self._next_offset < self._shared.metadata_end:
@@ -148,19 +165,22 @@ class MetadataLog:
 
     @property
     def follows(self) -> bool:
-        """Whether another worker owns the log."""
-        return not self.is_owner and self._shared is not None
+        """Whether another process owns the log."""
+        return not self.is_owner
 
     def _read_on(self) -> None:
-        from coordinatord.metadata.reading import read_on
-
-        assert self._shared is not None, "a worker follows the owner"
+        assert self._shared is not None, "who follows the owner shares something with it"
         end = self._shared.metadata_end
-        directory = f"{self._data.path}/{METADATA_TOPIC}-0"
-        for values in read_on(self._data.disk, directory, self._next_offset):
+        for values in self._read(self._next_offset):
             self._take_over(values)
         if self._next_offset < end:
-            raise LogDamaged(directory, 0, f"offsets {self._next_offset} to {end - 1} were written and cannot be read")
+            why = f"offsets {self._next_offset} to {end - 1} were written and cannot be read"
+            raise LogDamaged(f"{self._data.path}/{METADATA_TOPIC}-0", 0, why)
+
+    def _read_files(self, next_offset: int) -> Iterable[Values]:
+        from coordinatord.metadata.reading import read_on
+
+        return read_on(self._data.disk, f"{self._data.path}/{METADATA_TOPIC}-0", next_offset)
 
     # Within
 

@@ -17,6 +17,7 @@ from coordinatord.log.names import segment_bases
 from coordinatord.log.scan import scan
 from coordinatord.log.segment import LOG_SUFFIX, segment_name
 from kafka_wire.errors import DecodeError
+from kafka_wire.records.batch import check_crc, read_header
 from kafka_wire.records.key_values import key_values
 
 ATTEMPTS: Final = 10
@@ -81,6 +82,17 @@ def _read(disk: Disk, path: str) -> Iterator[Values]:
             yield Values(values, header.base_offset, header.next_offset, path, position)
     finally:
         file.close()
+
+
+def values_of(batch: bytes, where: str) -> Values:
+    """The values of one batch, of which there is no file. LogDamaged if its records are not valid."""
+    try:
+        header = read_header(batch)
+        check_crc(batch, 0, header)
+        values = [value for _offset, _time, _key, value in key_values(batch, 0, header)]
+    except DecodeError as error:
+        raise LogDamaged(where, 0, str(error)) from None
+    return Values(values, header.base_offset, header.next_offset, where, 0)
 
 
 def _unreadable(path: str, position: int, error: DecodeError) -> LogDamaged:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from coordinatord.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.request import RequestContext
 from kafka_wire.api.alter_user_scram_credentials import (
@@ -94,9 +95,10 @@ class ScramCredentials:
 
 
 class ScramApis:
-    """The handlers."""
+    """The handlers. `forward`: asks the process that owns the log, if that is another one."""
 
-    def __init__(self, credentials: ScramCredentials, metadata: MetadataLog) -> None:
+    def __init__(self, credentials: ScramCredentials, metadata: MetadataLog, forward: Forward | None = None) -> None:
+        self._forward = forward
         self._credentials = credentials
         self._metadata = metadata
 
@@ -114,8 +116,9 @@ class ScramApis:
         users = list(dict.fromkeys([each.name for each in request.deletions] + [up.name for up in request.upsertions]))
         if len(request.deletions) + len(request.upsertions) > MAX_CHANGES:
             return _all(users, (ErrorCode.INVALID_REQUEST, f"A request may have at most {MAX_CHANGES} changes"))
-        if not self._metadata.is_owner:
-            return _all(users, (ErrorCode.NOT_CONTROLLER, None))
+        if self._forward is not None:
+            self._forward(context, request, _all(users, (ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)))
+            return None
         problems: dict[str, Problem] = {}
         deletions: dict[str, ScramCredentialDeletion] = {}
         upsertions: dict[str, ScramCredentialUpsertion] = {}

@@ -72,6 +72,7 @@ def follow(shared: SharedFiles, daemon: Any) -> None:
             if daemon.nodes.seat(holders(looked.nodes)):
                 catalogue.led_by_others()
             catalogue.refresh()
+            daemon.metadata.refresh()
             if GROUPS in looked.files:
                 daemon.topics.group_configs.refresh()
         except (LogError, OSError) as error:
@@ -80,4 +81,7 @@ def follow(shared: SharedFiles, daemon: Any) -> None:
     catalogue.on_added = added
     if TRANSACTION_TOPIC in catalogue.by_name:
         daemon.transactions.topic_made()
-    shared.begin(lambda looked: daemon.loop.call_soon_threadsafe(take_over, looked))
+    shared.begin(
+        lambda looked: daemon.loop.call_soon_threadsafe(take_over, looked),
+        lambda error: daemon.loop.call_soon_threadsafe(daemon.log_failed, error),
+    )

@@ -20,6 +20,7 @@ from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory, random_id
 from coordinatord.log.names import METADATA_TOPIC_ID
 from coordinatord.log.ownership import Foreign, ReadCatalogued
+from coordinatord.metadata.log import Published, Read
 from coordinatord.net.door import Serving
 from coordinatord.observe.logger import get_logger
 from coordinatord.postgresql import database, front, registry, schema, working_copy
@@ -28,11 +29,11 @@ from coordinatord.postgresql.contract import Away, Unusable
 from coordinatord.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, Offer, View
-from coordinatord.postgresql.gate import PatientGate, Requests
+from coordinatord.postgresql.gate import Leading, PatientGate, Requests
 from coordinatord.postgresql.leading import epochs_of, follow, share
 from coordinatord.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.postgresql.registry import Registration
-from coordinatord.postgresql.sharing import SharedFiles
+from coordinatord.postgresql.sharing import InTouch, SharedFiles
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.postgresql.writes import StoreFlusher
 from coordinatord.runtime.log import Gate
@@ -109,11 +110,19 @@ class PostgresStorage:
             if isinstance(error, Away):
                 raise Unusable(f"the database went away while the working copy was made: {error}") from None
             raise
+        self.standing: Leading = self.lease if self.shared is None else InTouch(self.lease, self.shared)
+        """Whether this node may answer."""
         self.flusher = StoreFlusher(self.store, self.data, disk)
         self.gate: PatientGate | None = None
         self.requests: Requests | None = None
 
     # For the daemon
+
+    @property
+    def published(self) -> tuple[Published | None, Read | None]:
+        """For the metadata log, where another node leads its partition."""
+        records = None if self.shared is None else self.shared.cluster_records
+        return (None, None) if records is None else (records, records.read)
 
     def gate_of(self, gate: Gate) -> Gate:
         """The gate of responses: they wait no longer than offsets.commit.timeout.ms."""
@@ -122,7 +131,7 @@ class PostgresStorage:
 
     def before(self, router: Serving) -> Serving:
         """What stands before the router."""
-        self.requests = Requests(router, self.lease, self.store, self._timeout_s)
+        self.requests = Requests(router, self.standing, self.store, self._timeout_s)
         return self.requests
 
     def begin(self, daemon: Any) -> None:

@@ -9,6 +9,8 @@ stopped while it held the lock changes nothing that others have changed meanwhil
 A change whose fate is not known has failed for who asked for it. If it was made all the same, it is found with the next
 look, like a change of another node. Four times a second each node looks for new versions, and at the registry.
 
+Records of the cluster are not in these files, but in a partition of the first seat (cluster_records.py).
+
 How far a seat's holder has gone in removing what belongs to deleted topics is a small file of the seat.
 """
 
@@ -22,14 +24,18 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coordinatord.cluster.nodes import share_of
 from coordinatord.cluster.seats import Holder
 from coordinatord.log.disk import replace_bytes
 from coordinatord.log.errors import LogError
+from coordinatord.log.names import METADATA_TOPIC, METADATA_TOPIC_ID
 from coordinatord.observe.logger import get_logger
-from coordinatord.postgresql import registry
+from coordinatord.postgresql import cluster_records, registry
+from coordinatord.postgresql.cluster_records import ClusterRecords, Unreadable
 from coordinatord.postgresql.contract import Away
 from coordinatord.postgresql.copy_disk import UnflushedDisk
 from coordinatord.postgresql.database import Link, translated
+from coordinatord.postgresql.lease import MARGIN, Lease, now_s
 from coordinatord.postgresql.registry import KnownNode
 from coordinatord.postgresql.store import FILE_S, FOLLOWED, SEATS, SHARED, PostgresStore
 from coordinatord.topics import catalogue_file
@@ -51,7 +57,9 @@ LOCKED = "55P03"
 VERSIONS = (
     "SELECT name, version, CASE WHEN name LIKE %s THEN content END FROM coordinatord_file"
     " WHERE name = ANY(%s) OR name LIKE %s"
+    " UNION ALL SELECT '', end_offset, NULL FROM coordinatord_partition WHERE topic_id = %s AND partition = %s"
 )
+"""The last row, with a name that no file has, is of the partition with the records of the cluster."""
 FETCH = "SELECT version, content FROM coordinatord_file WHERE name = %s"
 FOLLOWED_BY = SEATS.format("%") + FOLLOWED
 
@@ -71,6 +79,22 @@ def holders(nodes: Sequence[KnownNode]) -> dict[int, Holder]:
     return {each.seat: Holder(each.node_id, each.addresses) for each in found if each.seat is not None}
 
 
+class InTouch:
+    """gate.Leading of one of several nodes: it has its lease, and has heard of the others' changes since a lease ago.
+    Otherwise a credential or an ACL that is no more could be good here for as long as only looks fail.
+    """
+
+    def __init__(self, lease: Lease, shared: SharedFiles) -> None:
+        self._lease = lease
+        self._shared = shared
+        self._most_s = lease.lease_ms / 1000 * (1 - MARGIN)
+
+    @property
+    def holds(self) -> bool:
+        """Whether this node may answer now."""
+        return self._lease.holds and now_s() < self._shared.heard_s + self._most_s
+
+
 class SharedFiles:
     """cluster.shared.Sharing for the nodes of several machines. `path` is the working copy's."""
 
@@ -78,6 +102,10 @@ class SharedFiles:
         self.change = 0
         self.nodes: Sequence[KnownNode] = ()
         """The registry as this node's clients are told of it (leading.py)."""
+        self.cluster_records = None if share_of(METADATA_TOPIC, 0, seats) == store.seat else ClusterRecords()
+        """None at the node that leads their partition."""
+        self.heard_s = now_s()
+        """When the last look began that succeeded. Other threads read it."""
         self._store = store
         self._path = path
         self._seats = seats
@@ -177,8 +205,12 @@ class SharedFiles:
     def fetch(self, connection: Connection[Any]) -> frozenset[str]:
         """Bring the shared files here that others have changed; their names."""
         changed = set()
-        for name, version, content in connection.execute(VERSIONS, (FOLLOWED_BY, list(SHARED), FOLLOWED_BY)).fetchall():
-            if content is not None:
+        asked = (FOLLOWED_BY, list(SHARED), FOLLOWED_BY, METADATA_TOPIC_ID, cluster_records.PARTITION)
+        for name, version, content in connection.execute(VERSIONS, asked).fetchall():
+            if not name:
+                if self.cluster_records is not None:
+                    self.cluster_records.fetch(connection, int(version))
+            elif content is not None:
                 seat = int(name.split("/")[1])
                 self._followed[seat] = max(self._followed.get(seat, 0), int(bytes(content)))
             elif version > self._versions.get(name, 0):
@@ -201,16 +233,19 @@ class SharedFiles:
 
     # Looking
 
-    def begin(self, told: Callable[[Looked], object]) -> None:
-        """Look, on a thread, until `close`; `told` is called there after each look."""
-        self._thread = threading.Thread(target=self._run, args=(told,), name="store-look", daemon=True)
+    def begin(self, told: Callable[[Looked], object], failed: Callable[[LogError], object]) -> None:
+        """Look, on a thread, until `close`; `told` is called there after each look, `failed` if there is no other."""
+        self._thread = threading.Thread(target=self._run, args=(told, failed), name="store-look", daemon=True)
         self._thread.start()
 
-    def _run(self, told: Callable[[Looked], object]) -> None:
+    def _run(self, told: Callable[[Looked], object], failed: Callable[[LogError], object]) -> None:
         told_s = -TELL_S
         while not self._stopped.is_set():
             try:
                 told(self.look())
+            except Unreadable as error:
+                failed(error)
+                return
             except Exception as error:
                 self._looking.close()
                 if not self._stopped.is_set() and time.monotonic() - told_s >= TELL_S:
@@ -220,8 +255,11 @@ class SharedFiles:
 
     def look(self) -> Looked:
         """Look once. Raises Away, Unusable, or the driver's errors."""
+        asked_s = now_s()
         connection = self._looking.open()
-        return Looked(registry.nodes(connection), self.fetch(connection))
+        found = Looked(registry.nodes(connection), self.fetch(connection))
+        self.heard_s = asked_s
+        return found
 
     def close(self) -> None:
         """Look no more, and lock nothing."""

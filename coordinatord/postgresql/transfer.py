@@ -18,7 +18,6 @@ from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import OsDisk, read_text
 from coordinatord.log.errors import DataDirectoryError
 from coordinatord.log.loader import replay
-from coordinatord.log.names import METADATA_TOPIC
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
 from coordinatord.postgresql import database, schema, store, working_copy
@@ -111,7 +110,6 @@ def _load(data: DataDirectory, url: str, node_id: int, leaders: int) -> Moved:
         connection = link.open()
         found = schema.migrate(connection, data.cluster_id, leaders)
         if leaders > 1:
-            _refuse_cluster_records(data)
             connection.execute(RAISE_TERMS, (highest_coordinator_epoch(data),))
         leases: list[Lease] = []
         targets: list[PostgresStore] = []
@@ -147,15 +145,6 @@ def _taken(url: str, node_id: int) -> Lease:
     if lease is None:
         raise Unusable("a node leads: stop all nodes first")
     return lease
-
-
-def _refuse_cluster_records(data: DataDirectory) -> None:
-    metadata = data.get(METADATA_TOPIC, 0)
-    if metadata is not None and metadata.end_offset:
-        raise Unusable(
-            "the log has records of SCRAM credentials, quotas or ACLs, which several leading nodes do not share: "
-            "load it for one leader"
-        )
 
 
 def highest_coordinator_epoch(data: DataDirectory) -> int:

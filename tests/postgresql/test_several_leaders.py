@@ -399,7 +399,7 @@ def test_a_late_marker_of_a_former_coordinator_is_refused(nodes: Make, server: S
     assert read([made[0].bootstrap], "topic", 2, 1, isolation_level="read_committed") == {b"1"}
 
 
-def test_what_one_node_alone_would_know_is_not_offered(nodes: Make, database: str) -> None:
+def test_all_nodes_offer_the_same(nodes: Make, database: str) -> None:
     async def play() -> None:
         made = await leading(nodes, database, 2, spares=1)
         offers = []
@@ -408,16 +408,7 @@ def test_what_one_node_alone_would_know_is_not_offered(nodes: Make, database: st
             answer = await line.ask(ApiVersionsRequest("test", "1"), 4)
             offers.append({each.api_key for each in answer.api_keys})
         assert offers[0] == offers[1] == offers[2]
-        assert not offers[0] & {
-            ApiKey.ALTER_CLIENT_QUOTAS,
-            ApiKey.DESCRIBE_CLIENT_QUOTAS,
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-            ApiKey.CREATE_ACLS,
-            ApiKey.DELETE_ACLS,
-            ApiKey.DESCRIBE_ACLS,
-        }
-        assert ApiKey.OFFSET_COMMIT in offers[0]
+        assert {ApiKey.OFFSET_COMMIT, ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.CREATE_ACLS} <= offers[0]
 
     asyncio.run(play())
 

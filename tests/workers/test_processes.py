@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from coordinatord.workers.rendezvous import Rendezvous
+from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from kafka_wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.list_groups import ListGroupsRequest
@@ -44,6 +46,18 @@ async def two_groups(daemon: Daemon) -> list[RawMember]:
         errors = await member.commit({(TOPIC, index): 100 * number + index for index in range(PARTITIONS)})
         assert set(errors.values()) == {ErrorCode.NONE}
     return members
+
+
+async def test_credentials_are_made_at_each_worker(tmp_path: Path) -> None:
+    """One of them has their log; the other one asks it, as Kafka's brokers ask their controller."""
+    with running(tmp_path, SETTINGS, workers=2) as daemon:
+        lines = [await connect(daemon, worker) for worker in (0, 1)]
+        for worker, line in enumerate(lines):
+            wanted = ScramCredentialUpsertion(f"user-{worker}", 1, 4096, b"a salt of 19 bytes.", b"salted")
+            answer = await line.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]), 0)
+            assert [(each.user, each.error_code) for each in answer.results] == [(f"user-{worker}", ErrorCode.NONE)]
+        answer = await lines[1].ask(DescribeUserScramCredentialsRequest(None), 0)
+        assert {each.user for each in answer.results} == {"user-0", "user-1"}
 
 
 async def test_each_group_has_one_worker_and_all_say_which(tmp_path: Path) -> None:
