@@ -33,7 +33,7 @@ class StorageSettings(AdmissionSettings):
         """With PostgreSQL: how many nodes lead at a time, each a share of the partitions. It stays as the first start
         with a database sets it. Nodes beyond that number wait, and take the share of one that dies.""",
         minimum=1,
-        maximum=64,
+        maximum=500,
         ours="not in Kafka",
     )
     inter_broker_listener_name: str | None = parsed(

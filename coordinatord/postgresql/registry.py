@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_MOVES = 1_000
 """So many moves are remembered."""
 
-MOST_NODES = 100
+MOST_NODES = 1_000
 """So many nodes are told, if there are so many: those that lead in any case."""
 
 KEEP = (

@@ -94,8 +94,9 @@ def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
     assert {each.holder for each in registry.nodes(connection)} == {"two", "three"}
 
 
-def test_rows_of_killed_processes_hide_nobody(database: str) -> None:
+def test_rows_of_killed_processes_hide_nobody(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process that is killed leaves a row for an hour. A leader that nobody sees gets no requests."""
+    monkeypatch.setattr(registry, "MOST_NODES", 10)
     connection = prepared(database).open()
     for number in range(registry.MOST_NODES + 20):
         Registration(f"killed {number}", 1, 1).keep(connection)
