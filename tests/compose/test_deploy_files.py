@@ -231,9 +231,12 @@ def test_the_nodes_of_compose_differ_in_their_ids_and_addresses() -> None:
     assert "FROM daemon AS node\n" in (PROJECT / "Dockerfile").read_text()
 
 
-@pytest.mark.parametrize(("address", "node_id"), [("10.244.3.17", 3 * 256 + 17), ("10.0.0.9", 9)])
+@pytest.mark.parametrize(
+    ("address", "node_id"),
+    [("10.244.3.17", (244 * 256 + 3) * 256 + 17), ("10.0.0.9", 9), ("10.255.255.255", 2**24 - 1)],
+)
 def test_the_pods_of_kubernetes_get_ids_of_their_own(address: str, node_id: int, tmp_path: Path) -> None:
-    service, deployment = parsed("kubernetes/cluster.yaml")
+    service, _budget, deployment = parsed("kubernetes/cluster.yaml")
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
@@ -251,5 +254,28 @@ def test_the_pods_of_kubernetes_get_ids_of_their_own(address: str, node_id: int,
     written = {
         each["name"]: each["value"].replace("$(POD_IP)", address) for each in container["env"] if "value" in each
     }
-    (endpoint,) = settings_of(dockerfile_environment() | written).endpoints
+    settings = settings_of(dockerfile_environment() | written | {"COORDINATORD_STORAGE": "postgresql://database/name"})
+    (endpoint,) = settings.endpoints
     assert (endpoint.advertised_host, endpoint.advertised_port) == (address, PORT)
+    assert [each.name for each in front_endpoints(settings)] == [endpoint.name], "it listens while it waits"
+
+
+def test_all_shares_have_a_pod_while_one_is_away() -> None:
+    """In a rolling update, on a drained machine, and while one is replaced: others are enough for all shares."""
+    _service, budget, deployment = parsed("kubernetes/cluster.yaml")
+    spec, pod = deployment["spec"], deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    written = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    leaders = int(written["COORDINATORD_STORAGE_LEADERS"])
+    assert leaders > 1
+    update = spec["strategy"]["rollingUpdate"]
+    assert (update["maxSurge"], update["maxUnavailable"]) == (1, 0)
+    assert spec["replicas"] - budget["spec"]["maxUnavailable"] >= leaders
+    labels = spec["selector"]["matchLabels"]
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    spread = pod["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    assert all(each["labelSelector"]["matchLabels"] == labels for each in spread)
+    (_sleep, pause_s) = container["lifecycle"]["preStop"]["exec"]["command"]
+    drains_s = settings_of(dockerfile_environment()).shutdown_timeout_ms / 1000
+    assert int(pause_s) + 2 * drains_s < pod["spec"]["terminationGracePeriodSeconds"]

@@ -94,6 +94,13 @@ def of_cluster(leaders: int, spares: int) -> Asked:
     return leading(leaders).times(leaders).plus(waiting().times(spares))
 
 
+def most_connections(leaders: int, spares: int) -> int:
+    """A node that leads has those of its store (two), its lease, and one of several those of its looks and of the lock
+    of shared files; one that waits has one, and that of its copy.
+    """
+    return leaders * (5 if leaders > 1 else 3) + spares * 2
+
+
 def counted(database: server.Server, name: str) -> Counter[str]:
     """Calls by kind, of everything else by their text."""
     found: Counter[str] = Counter()
@@ -127,6 +134,11 @@ def statements(seconds: float) -> None:
                 time.sleep(seconds)
                 found, took_s = counted(database, name), time.monotonic() - began_s
                 show(leaders, found, took_s)
+                [(count,)] = database.ask(
+                    "postgres",
+                    f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()",
+                )
+                print(f"  {'connections':>14}: at most {most_connections(leaders, 1)}, found {count}")
 
 
 def show(leaders: int, found: Counter[str], took_s: float) -> None:
