@@ -47,6 +47,9 @@ HESITATES_S = 0.1
 """How long a node whose copy is not ready leaves a lead that was given back to the others: they need less time."""
 TELL_S = 10.0
 
+NOT_SUPPORTED = "0A"
+"""Class of SQLSTATEs: other engines that speak PostgreSQL's protocol have no LISTEN."""
+
 GIVE_UP_S = 0.25
 """How often responses that have waited too long are looked for."""
 
@@ -273,6 +276,7 @@ class Waiting:
         self._listens_on: Any = None
         self._has_rivals = False
         """Other nodes wait, too."""
+        self._is_deaf = False
 
     def keep(self) -> None:
         """Register, when it is time to. Raises Away."""
@@ -320,8 +324,16 @@ class Waiting:
     def _hear(self, connection: Any, rest_s: float) -> bool:
         """Whether the lead was given back."""
         if self._listens_on is not connection:  # then it listens from now on: look again before any pause
-            connection.execute(f"LISTEN {RELEASED}")
+            try:
+                connection.execute(f"LISTEN {RELEASED}")
+            except self._link.errors as error:
+                if not (getattr(error, "sqlstate", None) or "").startswith(NOT_SUPPORTED):
+                    raise
+                self._is_deaf = True
             self._listens_on = connection
+            return False
+        if self._is_deaf:
+            time.sleep(rest_s)
             return False
         return any(True for _told in connection.notifies(timeout=rest_s, stop_after=1))
 

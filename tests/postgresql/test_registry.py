@@ -299,3 +299,32 @@ def test_a_leader_of_the_second_version_goes_on_while_a_later_one_migrates(datab
     for each in (old, following):
         each.close()
     lease.close(release=True)
+
+
+def test_a_node_waits_where_nobody_can_be_told(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As with engines that speak PostgreSQL's protocol and have no LISTEN."""
+    import psycopg
+
+    link, asked = prepared(database), list[str]()
+    connection = link.open()
+
+    class Deaf:
+        def execute(self, statement: str) -> None:
+            asked.append(statement)
+            connection.execute("SELECT 1")
+            raise psycopg.errors.FeatureNotSupported("unimplemented: this syntax")
+
+        def notifies(self, **_arguments: object) -> None:
+            raise AssertionError("it cannot listen")
+
+    deaf = Deaf()
+    monkeypatch.setattr(link, "open", lambda: deaf)
+    slept: list[float] = []
+    monkeypatch.setattr(node_module.time, "sleep", slept.append)
+    ahead = Ahead(database, tmp_path, 1, no_catalogue)
+    waiting = Waiting(link, Registration("one", 1, LEASE_MS), no_front, ahead)
+    for _ in range(3):
+        waiting.pause()
+    assert asked == [f"LISTEN {node_module.RELEASED}"]
+    assert slept == [node_module.WAIT_S] * 2
+    connection.close()
