@@ -13,6 +13,7 @@ from tests.bench.rows import (
     overload,
     records,
     log,
+    stored,
     whole,
     pipeline,
     scale,
@@ -32,5 +33,6 @@ __all__ = [
     "scale",
     "secured",
     "steady",
+    "stored",
     "whole",
 ]
