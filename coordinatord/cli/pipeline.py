@@ -28,11 +28,14 @@ QUIET = {
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
 FEW_RECORDS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Compiled once, and collected seldom: a small log leaves little garbage that lives.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:NewRatio=1 "
+    "-XX:InitialRAMPercentage=6 -XX:MetaspaceSize=256m",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",  # or Spark makes a session for each cached table
 }
 """For a log that takes less time to read than code for many records takes to compile."""
 MOST_URGENT = 20
@@ -76,9 +79,10 @@ def run(**given: Any) -> None:
         with Shown() as progress:
             amount = check_run(job, progress)
             if not given["follow"]:
-                job = replace(job, is_small=amount.is_small)
+                job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
                 extra |= _few_records(settings) if amount.is_small else {}
                 if amount.is_tiny:
+                    extra |= {"spark.sql.shuffle.partitions": "1"}
                     os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))

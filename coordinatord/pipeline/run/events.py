@@ -31,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinatord.pipeline.analysis import changes
 from coordinatord.pipeline.analysis.changes import Change, Seen, Thresholds, Track
 from coordinatord.pipeline.tables.events import COLUMNS, EVENTS_DDL
+from coordinatord.pipeline.tables.inputs import nothing
 
 LOOK_DDL = (
     "group_id string, at_ms bigint, has_members boolean, rebalances_ms array<bigint>, partitions array<struct<"
@@ -104,7 +105,7 @@ def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
     """The groups in the last non-empty look: they are mentioned once more, even if they disappeared."""
     earlier = [path for path in sorted((out / "looks").glob("[0-9]*.parquet")) if path < _look_path(out, batch)]
     if not earlier:
-        return spark.createDataFrame([], "group_id string")
+        return nothing(spark, "group_id string")
     rows = spark.read.schema(LOOK_DDL).parquet(str(earlier[-1]))
     return rows.where("size(partitions) > 0 or size(rebalances_ms) > 0").select("group_id")
 

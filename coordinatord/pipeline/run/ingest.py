@@ -51,6 +51,8 @@ class Job:
     format: str = "parquet"
     is_small: bool | None = None
     """The log has few records: what is stored passes through this process, in one query each. None: by its size."""
+    is_tiny: bool = False
+    """It has so few that one task does the work of a query. Set with `is_small`."""
 
     @property
     def log_directories(self) -> tuple[str, ...]:

@@ -16,17 +16,20 @@ that whatever a crash left unfinished is done again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pyarrow import parquet
+from pyspark import InheritableThread
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -54,7 +57,7 @@ from coordinatord.pipeline.source.ledger_topic import Entry, ledger_of
 from coordinatord.pipeline.source.options import name_list, read_options
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.topic_names import keep_names, names_from_broker, names_in_directories
-from coordinatord.pipeline.tables import TABLES
+from coordinatord.pipeline.tables import SHARING, TABLES
 from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
 from coordinatord.pipeline.tables.lag import LAG_HISTORY
 
@@ -63,6 +66,8 @@ IS_SLOW = "Python worker failed to connect back"
 """What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
 setting changes that. Another one goes on where it ended."""
 ATTEMPTS = 3
+AT_ONCE = 2
+"""Tables of a small log that are made at the same time: while one waits for Python to start, Spark plans another."""
 OF_TIME = LAG_HISTORY.name
 """The table that a small log can make large: it has a row for each minute."""
 LEDGER_STEP = 32 << 20
@@ -95,7 +100,8 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
     with alone(job.out):
         check_state(job)
         if job.is_small is None:
-            job = replace(job, is_small=amount_of(job).is_small)
+            amount = amount_of(job)
+            job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
         progress.stage("reading the log")
         _ingest(spark, job, summary, now_ms, progress)
         refresh(spark, job, summary, now_ms, progress)
@@ -155,20 +161,25 @@ def refresh(
             log_directories=job.log_directories,
             buckets=buckets,
             wanted=names,
+            is_tiny=job.is_tiny,
         )
 
     names = job.tables or tuple(TABLES)
     everything, something = inputs(None), inputs(changed)
+    begun = itertools.count()
+
+    def make(name: str) -> None:
+        progress.stage(f"making the table {name}", next(begun), len(names))
+        path = job.out / "tables" / name
+        if (path / DELTA_LOG).exists() != (job.format == "delta"):
+            shutil.rmtree(path, ignore_errors=True)  # files of the other format, which this one cannot read
+        is_whole = TABLES[name].depends_on_time or not path.exists()
+        _build(job, name, everything if is_whole else something)
+
     try:
-        for number, name in enumerate(names):
-            progress.stage(f"making the table {name}", number, len(names))
-            path = job.out / "tables" / name
-            if (path / DELTA_LOG).exists() != (job.format == "delta"):
-                shutil.rmtree(path, ignore_errors=True)  # files of the other format, which this one cannot read
-            is_whole = TABLES[name].depends_on_time or not path.exists()
-            _build(job, name, everything if is_whole else something)
-            if with_counts:
-                summary.rows[name] = _count(spark, job, name)
+        _make_all(make, names, AT_ONCE if job.is_small else 1)
+        for name in names if with_counts else ():
+            summary.rows[name] = _count(spark, job, name)
     finally:
         everything.release()
         something.release()
@@ -176,6 +187,34 @@ def refresh(
     state = {"version": STATE_VERSION, "batch": _last_batch(job.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
     state |= {"chosen": _chosen(job), "rules": RULES}
     write_state(job.out, state)
+
+
+def _make_all(make: Callable[[str], None], names: Sequence[str], at_once: int) -> None:
+    """Make tables in so many threads; those that share a pass, one after the other. The first error ends it."""
+    shared = [[name for name in names if name in {table.name for table in tables}] for tables in SHARING]
+    waiting = deque(each for each in shared if each)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while not errors:
+            try:
+                part = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                for name in part:
+                    make(name)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [InheritableThread(target=work, name=f"tables {number}") for number in range(1, at_once)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 # The ledger

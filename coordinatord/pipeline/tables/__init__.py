@@ -21,20 +21,12 @@ from coordinatord.pipeline.tables.members import CHURN, MEMBER_EVENTS, MEMBERS, 
 from coordinatord.pipeline.tables.slo import SLO
 from coordinatord.pipeline.tables.table import Table
 
-TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (
-        LAG,
-        STATUS,
-        GROUP_STATUS,
-        LAG_HISTORY,
-        SLO,
-        EXPIRY,
-        REBALANCES,
-        MEMBERS,
-        MEMBER_EVENTS,
-        CHURN,
-        COMMITS,
-        OFFSETS_LOAD,
-    )
-}
+SHARING: tuple[tuple[Table, ...], ...] = (
+    (LAG, STATUS, GROUP_STATUS, LAG_HISTORY, SLO),
+    (EXPIRY,),
+    (REBALANCES, MEMBERS, MEMBER_EVENTS, CHURN),
+    (COMMITS,),
+    (OFFSETS_LOAD,),
+)
+"""Tables of one pass over the log each: the first of them that is made does the work of all."""
+TABLES: dict[str, Table] = {table.name: table for tables in SHARING for table in tables}

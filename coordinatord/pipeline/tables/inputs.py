@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.consumer_group import SESSION_MS
@@ -69,7 +73,9 @@ class TableOptions:
 
 
 class Inputs:
-    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all."""
+    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all. `is_tiny`: one
+    task reads all, so that nothing is sorted into tasks. Several threads may make tables of it.
+    """
 
     def __init__(
         self,
@@ -82,6 +88,7 @@ class Inputs:
         log_directories: tuple[str, ...] = (),
         buckets: tuple[int, ...] | None = None,
         wanted: Collection[str] | None = None,
+        is_tiny: bool = False,
     ) -> None:
         self.spark = spark
         self.out = out
@@ -91,18 +98,20 @@ class Inputs:
         self.buckets = buckets
         self._wanted = wanted
         self._tables = tables
+        self._is_tiny = is_tiny
         self._built: dict[str, DataFrame] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def facts(self, kind: str) -> DataFrame:
         """All rows of a kind, with `bucket`."""
         path = self.out / "facts" / kind
         columns = fact_columns(kind)
         if not any(path.glob("batch=*/*")):
-            return self.spark.createDataFrame([], f"{columns}, bucket int")
+            return nothing(self.spark, f"{columns}, bucket int")
         rows = self.spark.read.schema(f"{columns}, bucket int").parquet(str(path))
         if self.buckets is not None and "group_id" in KINDS[kind].schema.names:
             rows = rows.where(F.col("bucket").isin(*self.buckets))
-        return rows
+        return rows.coalesce(1) if self._is_tiny else rows
 
     @cached_property
     def outcomes(self) -> DataFrame:
@@ -168,7 +177,8 @@ class Inputs:
             return of_classic.distinct()
         members = _last(self.facts(consumer_group.MEMBER), "group_id", "member_id").where(~F.col("tombstone"))
         current = _last(self.facts(consumer_group.CURRENT), "group_id", "member_id").where(~F.col("tombstone"))
-        names = self.spark.createDataFrame(list(self.topic_names.items()), "topic_id string, topic string")
+        ids, topics = (pa.array(each, pa.string()) for each in zip(*self.topic_names.items(), strict=True))
+        names = self.spark.createDataFrame(pa.table({"topic_id": ids, "topic": topics}))
         of_consumers = (
             current.join(members.select("group_id", "member_id"), ["group_id", "member_id"])
             .select("group_id", F.explode("assigned_partitions").alias("_of"))
@@ -225,7 +235,7 @@ class Inputs:
         path = self.out / "ledger"
         ddl = f"{LEDGER_DDL}, bucket int"
         if not self.has_ledger:
-            return self.spark.createDataFrame([], ddl)
+            return nothing(self.spark, ddl)
         rows = self.spark.read.schema(ddl).parquet(str(path))
         return rows if self.buckets is None else rows.where(F.col("bucket").isin(*self.buckets))
 
@@ -234,9 +244,11 @@ class Inputs:
         """topic, partition, log_start_offset, end_offset, sampled_ms (the last known), and `points`: all of them."""
         path = self.out / "end_offsets"
         if not any(path.glob("*")):
-            return self.spark.createDataFrame([], ENDS_DDL)
+            return nothing(self.spark, ENDS_DDL)
         samples = self.spark.read.schema(ENDS_DDL).option("recursiveFileLookup", True).parquet(str(path))
         sample = F.struct(F.col("end_offset").alias("offset"), F.col("sampled_ms").alias("time_ms"))
+        if self._is_tiny:
+            samples = samples.coalesce(1)
         return samples.groupBy("topic", "partition").agg(
             F.max("sampled_ms").alias("sampled_ms"),
             F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),
@@ -255,15 +267,24 @@ class Inputs:
 
     def once(self, name: str, build: Callable[[], DataFrame]) -> DataFrame:
         """The result of `build`, made once, however many tables need it."""
-        if name not in self._built:
-            self._built[name] = build().persist()
-        return self._built[name]
+        with self._locks[name]:
+            if name not in self._built:
+                self._built[name] = build().persist()
+            return self._built[name]
 
     def release(self) -> None:
         """Free the cached data: no more is needed."""
         for rows in self._built.values():
             rows.unpersist()
         self._built.clear()
+
+
+def nothing(spark: SparkSession, ddl: str) -> DataFrame:
+    """No rows, with these columns. Spark knows that there are none: it leaves out of a query what only they would need.
+    An empty `createDataFrame` is a task of Python workers instead.
+    """
+    columns = (F.lit(None).cast(each.dataType).alias(each.name) for each in StructType.fromDDL(ddl))
+    return spark.range(1).select(*columns).where(F.lit(False))
 
 
 def fact_columns(kind: str) -> str:

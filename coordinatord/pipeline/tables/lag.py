@@ -6,10 +6,10 @@ One pass over all commits for a partition, with the curve of its end offset, ser
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -131,10 +131,10 @@ OF_HISTORY = frozenset({"lag_history", "slo"})
 """The tables that are made of them."""
 
 
-def _partition(topic: str, number: int, endings: pd.DataFrame) -> Partition:
-    if not len(endings):
+def _partition(topic: str, number: int, endings: pa.Table) -> Partition:
+    if not endings.num_rows:
         return Partition(topic, number)
-    row = endings.iloc[0]
+    row = endings.slice(0, 1).to_pylist()[0]
     ends = Ends(int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]))
     return Partition.of(topic, number, ends, [Point(int(p["offset"]), int(p["time_ms"])) for p in row["points"]])
 
@@ -145,20 +145,19 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
     """
     types = {column.name: column.type for column in BOTH_COLUMNS} | dict.fromkeys(HISTORY_ARRAYS, "array<bigint>")
     ddl = ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
-    names = list(types)
+    arrays = [pa.field(name, pa.list_(pa.int64())) for name in HISTORY_ARRAYS]
+    schema = pa.schema([*arrow_schema(BOTH_COLUMNS), *arrays])
 
-    def apply(commits: pd.DataFrame, endings: pd.DataFrame) -> pd.DataFrame:
+    def apply(commits: pa.Table, endings: pa.Table) -> pa.Table:
         rows: list[tuple[Any, ...]] = []
-        if len(commits):
-            first = commits.iloc[0]
-            partition = _partition(str(first["topic"]), int(first["partition"]), endings)
-            for group_id, each in commits.groupby("group_id", sort=False):
-                kept = _since_tombstone(each)
-                if kept or each["log_offset"].min() == ASSIGNED:
-                    rows += told(str(group_id), kept, partition, _members(each))
-        return pd.DataFrame(rows, columns=names).astype(object)
+        if commits.num_rows:
+            topic, number = commits["topic"][0].as_py(), commits["partition"][0].as_py()
+            partition = _partition(topic, number, endings)
+            for group_id, members, kept in _by_group(commits):
+                rows += told(group_id, kept, partition, members)
+        columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+        return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
 
-    # Without nulls: pandas makes floats of a column that has any, and an offset may be too large for one.
     offset = F.coalesce("committed_offset", F.lit(NONE)).alias("committed_offset")
     effective_ms = F.coalesce("effective_ms", F.lit(0)).alias("effective_ms")
     commits = inputs.commits.select("group_id", "topic", "partition", offset, effective_ms, "log_offset").unionByName(
@@ -171,7 +170,7 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
     )
     keys = ["topic", "partition"]
     of_members = commits.join(F.broadcast(inputs.members), "group_id", "left")
-    return of_members.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInPandas(apply, ddl)
+    return of_members.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInArrow(apply, ddl)
 
 
 ASSIGNED = -1
@@ -180,19 +179,23 @@ NONE = -1
 """Stands for the committed offset of a tombstone."""
 
 
-def _members(rows: pd.DataFrame) -> Members:
-    """A group's, from any of its rows."""
-    known, empty_ms = rows["has_members"].iloc[0], rows["empty_ms"].iloc[0]
-    return Members(None if pd.isna(known) else bool(known), None if pd.isna(empty_ms) else int(empty_ms))
-
-
-def _since_tombstone(rows: pd.DataFrame) -> list[Commit]:
-    """A group's commits for a partition since its last tombstone, in the order of the log."""
-    rows = rows.sort_values("log_offset")
-    tombstones = np.flatnonzero(rows["committed_offset"].to_numpy() == NONE)
-    kept = rows.iloc[tombstones[-1] + 1 :] if len(tombstones) else rows
-    both = zip(kept["committed_offset"].tolist(), kept["effective_ms"].tolist(), strict=True)
-    return [Commit(offset, committed_ms, None) for offset, committed_ms in both]
+def _by_group(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
+    """Each group with an offset, or with a member that has the partition: its commits since its last tombstone, in the
+    order of the log.
+    """
+    rows = rows.sort_by([("group_id", "ascending"), ("log_offset", "ascending")])
+    groups = rows["group_id"].combine_chunks().dictionary_encode()
+    offsets, times_ms = rows["committed_offset"].to_numpy(), rows["effective_ms"].to_numpy()
+    log_offsets = rows["log_offset"].to_numpy()
+    changes = np.flatnonzero(np.diff(groups.indices.to_numpy())) + 1
+    for start, end in pairwise([0, *changes.tolist(), rows.num_rows]):
+        tombstones = np.flatnonzero(offsets[start:end] == NONE)
+        since = start + int(tombstones[-1]) + 1 if len(tombstones) else start
+        both = zip(offsets[since:end].tolist(), times_ms[since:end].tolist(), strict=True)
+        kept = [Commit(offset, committed_ms, None) for offset, committed_ms in both]
+        if kept or log_offsets[start] == ASSIGNED:
+            members = Members(rows["has_members"][start].as_py(), rows["empty_ms"][start].as_py())
+            yield groups.dictionary[groups.indices[start].as_py()].as_py(), members, kept
 
 
 def _one_pass(inputs: Inputs) -> DataFrame:
