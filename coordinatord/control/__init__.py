@@ -11,7 +11,6 @@
     clock.py          the server's clock jumps
     requests.py       stands before the router: requests meet faults, and the last ones are remembered
     faults.py         which requests meet a fault, and how often; pure
-    error_answers.py  how each API says an error
     nowhere.py        connections whose answers nobody reads
     changes.py        waits, woken by what changes
     node.py           what all this needs of the daemon

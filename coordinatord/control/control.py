@@ -8,10 +8,10 @@ from typing import Any
 
 from coordinatord.control import clock, groups, transactions
 from coordinatord.control.changes import Changes
-from coordinatord.control.error_answers import check
 from coordinatord.control.faults import API_KEYS, Fault, Faults
 from coordinatord.control.moves import Moves
 from coordinatord.control.node import Node
+from coordinatord.control.problems import check_answerable
 from coordinatord.control.requests import Requests
 from kafka_wire.registry import API_NAMES
 
@@ -119,7 +119,7 @@ class Control:
 
     async def add_fault(self, kind: str, api: str | None = None, **more: Any) -> dict[str, Any]:
         if kind == "fail" and api in API_KEYS:
-            check(API_KEYS[api])
+            check_answerable(API_KEYS[api])
         made = self.faults.add(kind, api=api, **more)
         self.requests.begun(made)
         return shown(made)

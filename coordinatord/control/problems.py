@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from kafka_wire.api_key import ApiKey
+from kafka_wire.registry import messages
+
 
 class ControlError(Exception):
     """A command that cannot be carried out; nothing has changed. `status` is that of HTTP: 400 for a wrong argument,
@@ -41,3 +44,13 @@ def listed(names: Iterable[str], none: str = "none") -> str:
     if not found:
         return none
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def check_answerable(api_key: int) -> None:
+    """Raises ControlError if this API cannot be answered with an error."""
+    from coordinatord.runtime.error_answers import ANSWERS
+    from coordinatord.runtime.refusal_table import REFUSALS
+
+    if api_key not in ANSWERS and messages(api_key)[0] not in REFUSALS:
+        can = [key.title for key in ApiKey if key in ANSWERS or messages(key)[0] in REFUSALS]
+        raise ControlError(f"fail cannot answer {ApiKey(api_key).title}; it can answer {listed(can)}. Use disconnect.")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.control.changes import Changes
-from coordinatord.control.error_answers import answer
 from coordinatord.control.faults import Fault, Faults, Kind
 from coordinatord.control.node import Node
 from coordinatord.control.nowhere import Nowhere, mute
@@ -22,6 +21,7 @@ from coordinatord.net.connection import Connection
 from coordinatord.net.door import Serving
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices
+from coordinatord.runtime.error_answers import answer
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames

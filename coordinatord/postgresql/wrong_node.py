@@ -10,30 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from coordinatord.net.request import RequestContext
-from coordinatord.runtime.refusals import refuse
-from coordinatord.runtime.versions import for_version
-from kafka_wire.api.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from kafka_wire.api.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from coordinatord.runtime import error_answers
 from kafka_wire.api.describe_log_dirs import DescribeLogDirsResponse
-from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kafka_wire.api.fetch import FetchRequest, FetchResponse
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api.list_groups import ListGroupsResponse
-from kafka_wire.api.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
 from kafka_wire.api.list_transactions import ListTransactionsResponse
-from kafka_wire.api.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from kafka_wire.api.produce import ProduceRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 NO_NODE = (-1, "", -1)
 GROUP_AND_TRANSACTION = (0, 1)
-
-WRONG = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -58,13 +47,12 @@ class WrongNode:
         """By API key."""
         return {
             **dict.fromkeys(ApiKey, _close),
-            **dict.fromkeys(self._refusable, _not_coordinator),
+            **dict.fromkeys(self._refusable, _error(ErrorCode.NOT_COORDINATOR)),
             ApiKey.FIND_COORDINATOR: self.find,
             ApiKey.PRODUCE: _produce,
             ApiKey.FETCH: _fetch,
-            ApiKey.LIST_OFFSETS: _list_offsets,
-            ApiKey.CREATE_TOPICS: _create_topics,
-            ApiKey.DELETE_TOPICS: _delete_topics,
+            ApiKey.LIST_OFFSETS: _not_leader,
+            **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS), _error(ErrorCode.NOT_CONTROLLER)),
             **{key: _empty(make) for key, make in EMPTY.items()},
         }
 
@@ -104,66 +92,23 @@ def _close(context: RequestContext, request: Any) -> None:
     context.connection.close()
 
 
-def _not_coordinator(context: RequestContext, request: Any) -> Any:
-    version = context.api_version
-    return for_version(refuse(request, version, ErrorCode.NOT_COORDINATOR), version)
+def _error(error: ErrorCode) -> Handler:
+    """The answer with this error for all that the request names."""
+    return lambda context, request: error_answers.answer(context.codec, request, error)
 
 
-def _produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    if not request.acks:  # nobody waits for an answer that could say so
-        context.connection.close()
-        return None
-    return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                [PartitionProduceResponse(each.index, WRONG, -1) for each in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
-    )
+_not_leader = _error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def _fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
+def _produce(context: RequestContext, request: ProduceRequest) -> Any:
+    if request.acks:
+        return _not_leader(context, request)
+    context.connection.close()  # nobody waits for an answer that could say so
+    return None
+
+
+def _fetch(context: RequestContext, request: FetchRequest) -> Any:
     """Without a session: the first fetch at any node has all of its partitions."""
     if request.session_id:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic.topic,
-                topic.topic_id,
-                [PartitionData(each.partition, WRONG, -1, records=b"") for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                topic.name, [ListOffsetsPartitionResponse(each.partition_index, WRONG) for each in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _create_topics(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[CreatableTopicResult(each.name, error_code=ErrorCode.NOT_CONTROLLER) for each in request.topics]
-    )
-
-
-def _delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    asked = [(each.name, each.topic_id) for each in request.topics] or [
-        (name, bytes(16)) for name in request.topic_names
-    ]
-    return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(name, topic_id, error_code=ErrorCode.NOT_CONTROLLER) for name, topic_id in asked
-        ]
-    )
+    return FetchResponse() if not request.topics else _not_leader(context, request)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.control.error_answers import answer as error_answer
 from coordinatord.control.faults import Fault, Faults, Kind
 from coordinatord.control.problems import ControlError
 from coordinatord.member.send import Send
+from coordinatord.runtime.error_answers import answer as error_answer
 from coordinatord.simulation.engine import Engine
 from coordinatord.simulation.node import (
     COMMIT,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.control.error_answers import ANSWERS, answer, check
-from coordinatord.control.problems import ControlError
+from coordinatord.control.problems import ControlError, check_answerable
+from coordinatord.runtime.error_answers import ANSWERS, answer
 from coordinatord.runtime.refusal_table import REFUSALS
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -90,7 +90,7 @@ def error_codes(message: Any) -> set[int]:
 
 @pytest.mark.parametrize("key", ABLE, ids=lambda key: key.title)
 def test_the_error_is_in_the_answer(key: ApiKey) -> None:
-    check(key)
+    check_answerable(key)
     kind = messages(key)[0]
     for version in versions_of(key):
         used = codec(key, version)
@@ -108,4 +108,4 @@ def test_a_producer_that_wants_no_answer_gets_none() -> None:
 
 def test_others_cannot_be_answered() -> None:
     with pytest.raises(ControlError, match="fail cannot answer DescribeConfigs; it can answer AddOffsetsToTxn, "):
-        check(ApiKey.DESCRIBE_CONFIGS)
+        check_answerable(ApiKey.DESCRIBE_CONFIGS)

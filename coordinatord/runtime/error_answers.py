@@ -1,7 +1,8 @@
-"""How each API says an error: the answers of `fail`.
+"""How each API says an error for a whole request: what tests make a coordinator answer (`fail`), and what a node that
+leads nothing answers.
 
-The group and transaction families have their own table (runtime/refusal_table.py). Here are the others that clients
-meet all the time. As in `getErrorResponse` of Kafka's request classes.
+The group and transaction families have their own table (refusal_table.py). Here are the others that clients meet all
+the time. As in `getErrorResponse` of Kafka's request classes.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.control.problems import ControlError, listed
+from coordinatord.runtime.refusals import refuse
 from coordinatord.runtime.versions import for_version
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from kafka_wire.registry import Codec, messages
+from kafka_wire.registry import Codec
 
 NO_NODE = -1
 
@@ -91,8 +92,10 @@ def _create_topics(request: Any, version: int, error: ErrorCode) -> Any:
 def _delete_topics(request: Any, version: int, error: ErrorCode) -> Any:
     from kafka_wire.api.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 
-    names = request.topic_names if version < 6 else [each.name for each in request.topics]
-    return DeleteTopicsResponse(responses=[DeletableTopicResult(name, error_code=error) for name in names])
+    asked = [(each.name, each.topic_id) for each in request.topics]
+    if version < 6:
+        asked = [(name, bytes(16)) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[DeletableTopicResult(name, id_, error) for name, id_ in asked])
 
 
 def _api_versions(request: Any, version: int, error: ErrorCode) -> Any:
@@ -114,15 +117,6 @@ ANSWERS: dict[ApiKey, Callable[[Any, int, ErrorCode], Any]] = {
 """(request, version, error) -> response."""
 
 
-def check(api_key: int) -> None:
-    """Raises ControlError if this API cannot be answered with an error."""
-    from coordinatord.runtime.refusal_table import REFUSALS
-
-    if api_key not in ANSWERS and messages(api_key)[0] not in REFUSALS:
-        can = [key.title for key in ApiKey if key in ANSWERS or messages(key)[0] in REFUSALS]
-        raise ControlError(f"fail cannot answer {ApiKey(api_key).title}; it can answer {listed(can)}. Use disconnect.")
-
-
 def answer(codec: Codec, request: Any, error: ErrorCode) -> Any:
     """The response to `request` that carries `error`; None if the request gets no response."""
     version = codec.api_version
@@ -131,6 +125,4 @@ def answer(codec: Codec, request: Any, error: ErrorCode) -> Any:
     made = ANSWERS.get(ApiKey(codec.api_key))
     if made is not None:
         return made(request, version, error)
-    from coordinatord.runtime.refusals import refuse
-
     return for_version(refuse(request, version, error), version)
