@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,8 @@ def generators(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[workers.Generat
     started: list[workers.Generator] = []
 
     class Noted(workers.Generator):
-        def __init__(self, order: Order) -> None:
-            super().__init__(order)
+        def __init__(self, name: str, module: str, order: Any) -> None:
+            super().__init__(name, module, order)
             started.append(self)
 
     monkeypatch.setattr(workers, "Generator", Noted)

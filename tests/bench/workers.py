@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,6 +42,9 @@ from tests.bench.generator import STALLED_S, WrongAnswer
 from tests.bench.half import Order
 from tests.bench.servers import SETTINGS, cores, preferred
 from tests.daemon import REPOSITORY, Daemon, StartFailed, running
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 IN_FLIGHT = 64
 """On each connection: so many that a generator is done long before a server is."""
@@ -58,12 +61,12 @@ Run = Callable[[float], list[Json]]
 
 
 class Generator:
-    """A process that drives one server process."""
+    """A process that drives one server process: a `module` of the bench, with its order."""
 
-    def __init__(self, order: Order) -> None:
-        self.name = f"the generator of {order.name}"
+    def __init__(self, name: str, module: str, order: DataclassInstance) -> None:
+        self.name = name
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.half", json.dumps(asdict(order))],
+            [sys.executable, "-m", module, json.dumps(asdict(order))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=REPOSITORY,
@@ -139,7 +142,7 @@ def driven(wanted: Sequence[Order]) -> Iterator[Run]:
     """`run(seconds)`: a round of all of them at the same time."""
     generators: list[Generator] = []
     try:
-        generators += [Generator(order) for order in wanted]
+        generators += [Generator(f"the generator of {each.name}", "tests.bench.half", each) for each in wanted]
         hear(generators)
 
         def run(seconds: float) -> list[Json]:

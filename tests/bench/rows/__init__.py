@@ -3,6 +3,8 @@
 # isort: off
 from tests.bench.rows import (
     day,
+    real,
+    rates,
     steady,
     secured,
     membership,
@@ -29,6 +31,8 @@ __all__ = [
     "overload",
     "pipeline",
     "process",
+    "rates",
+    "real",
     "records",
     "scale",
     "secured",

@@ -1,0 +1,46 @@
+"""Rows whose clients are real ones, or stand-ins for them at a rate: whether they measure what they say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.bench.real_clients import Requests, per_second
+from tests.bench.registry import OURS_NEVER, Arena
+from tests.bench.rows import rates, real
+
+
+def test_requests_are_those_of_all_brokers_in_a_second() -> None:
+    """As librdkafka tells: a broker is there once as a bootstrap address, by its id, and as the group's coordinator."""
+    account = Requests()
+    account.told(json.dumps({"ts": 5_000_000, "brokers": {"a": {"req": {"Fetch": 3, "Produce": 0}}}}))
+    before = account.seen()
+    brokers = {"a": {"req": {"Fetch": 7}}, "coordinator": {"req": {"Fetch": 0, "OffsetCommit": 2}}}
+    account.told(json.dumps({"ts": 9_000_000, "brokers": brokers}))
+    assert before == (5.0, Counter({"Fetch": 3}))
+    assert per_second(before, account.seen()) == {"Fetch": 1.0, "OffsetCommit": 0.5}
+    assert per_second(before, before) == {}
+
+
+def test_a_rate_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few members; the row's own have too much to do for a test."""
+    monkeypatch.setitem(rates.RATES, 70, (20, 1.0))
+    monkeypatch.setattr(rates, "COMING_S", 1.0)
+    monkeypatch.setattr(rates, "COMPLETE", 0.1)  # how fast this machine is does not matter here
+    sample = rates.at_rate(70)(Arena(tmp_path), OURS_NEVER, 0.2)
+    assert sample.value > 0
+    assert sample.per_s is not None
+    assert sample.per_s > 7
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_consumers_of_librdkafka_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    monkeypatch.setattr(real, "CONSUMERS", 3)
+    monkeypatch.setattr(real, "COMPLETE", 0.1)
+    sample = real.lived(Arena(tmp_path), OURS_NEVER, protocol, 3.0)
+    assert sample.value > 0
+    assert {"Fetch per s", "OffsetCommit per s", "Produce per s"} <= set(sample.also)
