@@ -238,8 +238,8 @@ def _lead(settings: Settings, registration: Registration, link: Link, waiting: W
                 log.info("this node leads", term=lease.term, database=where, **several)
                 lease.registration = registration
                 return lease, cluster_id
+            node_id, term, left_s = standing(link)
             if time.monotonic() - told_s >= TELL_S:
-                node_id, term, left_s = standing(link)
                 told_s = time.monotonic()
                 log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
             waiting.look(cluster_id)

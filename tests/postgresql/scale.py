@@ -56,6 +56,7 @@ class Asked(NamedTuple):
     registry: float = 0.0
     files: float = 0.0
     free_seats: float = 0.0
+    standings: float = 0.0
 
     def times(self, nodes: int) -> Asked:
         return Asked(*(each * nodes for each in self))
@@ -67,9 +68,10 @@ class Asked(NamedTuple):
 KINDS = {
     "renewals": "UPDATE coordinatord_leader SET lease_until",
     "registrations": "INSERT INTO coordinatord_node",
-    "registry": "SELECT n.node_id",
+    "registry": "SELECT n.*, l.seat",
     "files": "FROM coordinatord_file WHERE",
     "free_seats": "SELECT l.seat FROM coordinatord_leader",
+    "standings": "FROM coordinatord_leader ORDER BY lease_until",
 }
 """What is in the text of each kind of statement."""
 
@@ -84,9 +86,10 @@ def leading(leaders: int, lease_ms: int = LEASE_MS) -> Asked:
 
 
 def waiting(lease_ms: int = LEASE_MS) -> Asked:
-    """One node that waits: every WAIT_S it looks for a free seat, at the topics and the registry."""
+    """One node that waits: every WAIT_S it looks for a free seat, whose lease ends first, at the topics and the
+    registry."""
     look = 1 / node.WAIT_S
-    return Asked(0.0, lease.RENEWALS / (lease_ms / 1000), look, look, look)
+    return Asked(0.0, lease.RENEWALS / (lease_ms / 1000), look, look, look, look)
 
 
 def of_cluster(leaders: int, spares: int) -> Asked:
