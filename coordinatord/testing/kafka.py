@@ -25,6 +25,9 @@ T = TypeVar("T")
 DELETED_S = 5.0
 """How long another broker may take to forget a topic that was deleted."""
 
+EMPTY_LOOKS = 3
+"""How often a group of another broker is emptied after a test, while its members are being closed."""
+
 _DELETED: set[tuple[tuple[str, int], str]] = set()
 """Topics of other brokers that tests of this process have made and deleted: (address, name)."""
 
@@ -103,10 +106,16 @@ class Kafka:
 
     @staticmethod
     def _empty(group: Group) -> None:
-        """Static members do not leave when they are closed: the next test would wait for them."""
-        with contextlib.suppress(KafkaError):  # one may have left meanwhile
-            for each in group.members:
-                group.kick(each.member_id)
+        """Static members do not leave when they are closed: the next test would wait for them. A few looks, since
+        members come and go while their clients are being closed; one that has left keeps no other.
+        """
+        for _ in range(EMPTY_LOOKS):
+            members = group.members
+            if not members:
+                return
+            for each in members:
+                with contextlib.suppress(KafkaError):
+                    group.kick(each.member_id)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -126,6 +126,6 @@ def test_the_recipes_pass_on_kafka(kafka_libs: Path, tmp_path: Path) -> None:
     told = {each.get("name", ""): each for each in ElementTree.parse(report).iter("testcase")}
     skipped = {name: each.find("skipped") for name, each in told.items()}
     reasons = {name: each.get("message", "") for name, each in skipped.items() if each is not None}
+    assert [name for name, each in told.items() if each.find("failure") is not None] == [], printed
     assert {name for name in told if name not in reasons} == ON_ANY_BROKER
     assert [each for each in reasons.values() if not each.startswith("Only coordinatord can do this")] == []
-    assert [name for name, each in told.items() if each.find("failure") is not None] == [], printed

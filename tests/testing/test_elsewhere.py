@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as ClientError
 
 from coordinatord.testing import Kafka, KafkaError
-from tests.control.world import GROUP, TOPIC, Client
+from coordinatord.testing.groups import Group
+from tests.control.world import GROUP, JOIN_VERSION, TOPIC, Client
 
 
 @pytest.fixture
@@ -75,3 +77,27 @@ def test_what_a_test_has_made_is_deleted(broker: Kafka) -> None:
     for topic in (TOPIC, "made-by-a-client"):
         with pytest.raises(KafkaError, match="There is no topic"):
             broker.records(topic)
+
+
+def test_a_member_that_leaves_meanwhile_keeps_no_other_in_its_group(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two members is gone when it is to be removed: the second is removed all the same."""
+    kick, gone = Group.kick, list[str]()
+
+    def leave_first(group: Group, member: str) -> str:
+        if not gone:
+            gone.append(kick(group, member))
+        return kick(group, member)
+
+    with Kafka(broker.bootstrap_servers, topics={TOPIC: 1}) as kafka:
+        Client(kafka, "a").join()
+        second = Client(kafka, "b")
+        second.member_id = second.wire.ask(second.join_request(), JOIN_VERSION).member_id
+        waits = threading.Thread(target=second.wire.ask, args=(second.join_request(), JOIN_VERSION))
+        waits.start()  # for the first to join again
+        kafka.group(GROUP).until(lambda view: len(view.members) == 2)
+        monkeypatch.setattr(Group, "kick", leave_first)
+    waits.join(10)
+    assert len(gone) == 1
+    assert broker.group(GROUP).state == "Dead"
