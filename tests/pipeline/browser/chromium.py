@@ -42,19 +42,27 @@ class Tab:
         self._read = read
         self._buffer = b""
         self._number = 0
+        self._target: str | None = None
         self._session: str | None = None
         self._loaded = False
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
     def attach(self) -> None:
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        """A page that has nothing of the one before: a live page that is left goes on asking its server, which may be
+        gone by then, and its complaints would be taken for those of the next page.
+        """
+        left, self._session = self._target, None
+        self._target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        if left is not None:
+            self.call("Target.closeTarget", targetId=left)
+        self._session = self.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def open(self, path: Path | str, width: int, height: int, *, dark: bool, phone: bool = False) -> None:
         """A file or an address, as on a screen of that size; returns when it is loaded."""
+        self.attach()
         self.complaints.clear()
         self.requests.clear()
         self._loaded = False
@@ -108,6 +116,8 @@ class Tab:
         return message
 
     def _event(self, message: dict[str, Any]) -> None:
+        if message.get("sessionId") != self._session:
+            return
         name, told = message.get("method"), message.get("params", {})
         if name == "Page.loadEventFired":
             self._loaded = True
