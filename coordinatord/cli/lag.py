@@ -52,7 +52,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     found: Look
     try:
         looks = _looks(groups, given)
-        found = looks.look(_now_ms())
+        found = looks.look(_now_ms(), last=form != "watch")
         _check_known(groups, found)
         if form == "watch":
             _watch(looks, found, bool(groups), interval)

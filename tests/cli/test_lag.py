@@ -21,6 +21,13 @@ from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.now import Now
 from coordinatord.pipeline.lag import looks
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
+)
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.daemon import running
@@ -205,7 +212,9 @@ def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
     assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them need somebody")
 
 
-def test_several_processes_find_the_same(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("last", [False, True])
+def test_several_processes_find_the_same(last: bool, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they judge what they have read, and send no fold."""
     from coordinatord.pipeline.lag import share
     from coordinatord.pipeline.lag.fold import KINDS
     from coordinatord.pipeline.source.options import read_options
@@ -213,9 +222,39 @@ def test_several_processes_find_the_same(world: tuple[World, str], monkeypatch: 
     options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
     one = looks.Looks(options, world[1], {}).look(world[0].now_ms)
     monkeypatch.setattr(share, "WORTH_BYTES", 0)
-    two = looks.Looks(options, world[1], {}, workers=2).look(world[0].now_ms)
+    shared = looks.Looks(options, world[1], {}, workers=2)
+    two = shared.look(world[0].now_ms, last=last)
     assert (two.rows, two.groups, two.members, two.records) == (one.rows, one.groups, one.members, one.records)
     assert len(one.rows) > 10
+    assert bool(shared._folds) is not last
+
+
+def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member's partitions have ids. The log of its group does not name them; that of a group that commits does."""
+    from coordinatord.pipeline.lag import share
+    from coordinatord.pipeline.lag.fold import KINDS
+    from coordinatord.pipeline.source.options import read_options
+
+    topic_id, member = bytes(range(16)), ("a group", "a member")
+    member_value = ConsumerGroupMemberMetadataValue(None, None, "c", "h", ["t"], None, 5, None, None)
+    owned = [TopicPartitions(topic_id, [3], None)]
+    records = [
+        encoded(5, 0, ConsumerGroupMemberMetadataKey(*member), member_value),
+        encoded(
+            8, 0, ConsumerGroupCurrentMemberAssignmentKey(*member),
+            ConsumerGroupCurrentMemberAssignmentValue(1, 0, 0, owned, []),
+        ),
+    ]  # fmt: skip
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
+    value = OffsetCommitValue(7, 0, "", 5, topic_id=topic_id)
+    commit = encoded(1, 4, OffsetCommitKey("another", "t", 0), value)
+    write_segment(tmp_path / "__consumer_offsets-1", 0, [build_batch([commit], 5)])
+    options = read_options({"paths": json.dumps([str(tmp_path)]), "kinds": ",".join(sorted(KINDS))})
+    monkeypatch.setattr(share, "WORTH_BYTES", 0)
+    for workers in (1, 2):
+        found = looks.Looks(options, None, {}, workers=workers).look(10_000, last=True)
+        assert [row[:4] for row in found.rows] == [("a group", "t", 3, None), ("another", "t", 0, 7)]
+        assert found.members == {"a group": 1}
 
 
 def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,10 @@ class Fold:
         self.ended: list[tuple[int, Written]] | None = None
         """If it is a list: what transactions have committed is added, with the marker's offset in the log."""
 
+    def topic_ids(self) -> set[str]:
+        """Those of the partitions that members have: records of current assignments have no names."""
+        return {each for known in self.groups.values() for owned in known.current.values() for each, _ in owned}
+
     def take(self, chunk: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         """Fold record batches by kind, whose offsets may overlap."""
         commits = [batch for kind, batch in chunk if kind == OFFSET_COMMITS]

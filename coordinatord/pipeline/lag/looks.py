@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import GroupNow, group_now, urgency
 from coordinatord.pipeline.analysis.lag import Ends
-from coordinatord.pipeline.analysis.now import Now, Partition, standing
+from coordinatord.pipeline.analysis.now import Now, Partition, RecordTime, no_record_time, standing
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
+from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import Fold, Known
 from coordinatord.pipeline.lag.share import fold_all
-from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories, is_place, record_time
+from coordinatord.pipeline.source.end_offsets import (
+    Ending,
+    RecordTimes,
+    from_broker,
+    from_directories,
+    is_place,
+    points_of,
+)
 from coordinatord.pipeline.source.logs import Part, Tail, begins, name_of, tail_of
 from coordinatord.pipeline.source.options import Options
 from coordinatord.pipeline.source.tail import Position, check_kept
 from coordinatord.pipeline.source.topic_names import names_from_broker, names_in_directories
+
+T = TypeVar("T")
 
 KEEP_SAMPLES = 500
 """The last looks at a partition's end that are kept."""
@@ -35,6 +45,77 @@ class Look:
     groups: list[GroupNow]
     """The most urgent first."""
     members: dict[str, int]
+
+
+class Verdict(NamedTuple):
+    """What a look tells of one log. `members` has how many each of its groups has."""
+
+    records: int
+    rows: list[Now]
+    members: dict[str, int]
+    names: dict[str, str]
+    """Topic names by id, as far as its records have them."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a log is judged by at one moment. `samples` are the ends that looks have found, also this one; `directory`
+    has the records of partitions, if one is known.
+    """
+
+    wanted: Wanted
+    endings: Mapping[TopicPartition, Ending]
+    samples: Mapping[TopicPartition, list[Point]]
+    now_ms: int
+    rules: Rules
+    directory: str | None
+    _record_time: RecordTime = no_record_time
+    _partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.directory is not None:
+            self._record_time = RecordTimes([self.directory])
+
+    def alone(self, fold: Fold) -> Verdict | Fold:
+        """The verdict by what the log itself tells; the fold if it has topics by ids that others can name."""
+        return self.verdict(fold, fold.names) if fold.topic_ids() <= fold.names.keys() else fold
+
+    def verdict(self, fold: Fold, names: Mapping[str, str]) -> Verdict:
+        """`names` are topic names by id."""
+        nothing = Trail(self.rules.window_ms)
+        trails = dict(fold.trails)
+        for group, known in fold.groups.items():
+            if self.wanted.has_group(group):
+                for topic, number in known.assigned(names):
+                    trails.setdefault((group, topic, number), nothing)
+        rows = []
+        for (group, topic, number), trail in sorted(trails.items(), key=lambda each: each[0]):
+            partition = self._partition(topic, number)
+            members = fold.groups.get(group, Known()).members
+            rows.append(
+                standing(
+                    group, trail, partition, self.now_ms,
+                    members=members, rules=self.rules, record_time=self._record_time,
+                )
+            )  # fmt: skip
+        return Verdict(fold.records, rows, {group: each.count for group, each in fold.groups.items()}, fold.names)
+
+    def _partition(self, topic: str, number: int) -> Partition:
+        """Read once, however many groups read it."""
+        known = self._partitions.get((topic, number))
+        if known is None:
+            known, ending = Partition(topic, number), self.endings.get((topic, number))
+            if ending is not None:
+                ends = Ends(ending.log_start_offset, ending.end_offset, ending.sampled_ms)
+                earlier = [] if self.directory is None else points_of(self.directory, ending)
+                known = Partition.of(topic, number, ends, [*earlier, *self.samples[topic, number]])
+            self._partitions[topic, number] = known
+        return known
+
+
+def itself(fold: Fold) -> Fold:
+    """For those who look again."""
+    return fold
 
 
 @dataclass(slots=True)
@@ -55,19 +136,29 @@ class Looks:
     _names: dict[str, str] | None = None
     _tail: Tail | None = None
 
-    def look(self, now_ms: int) -> Look:
-        """Read what is new. Raises SourceError."""
-        partitions = {(each.topic, each.partition): self._partition(each) for each in self._endings(now_ms)}
-        self._read()
-        rows = list(self._rows(partitions, now_ms))
+    def look(self, now_ms: int, *, last: bool = False) -> Look:
+        """Read what is new. With `last`, nobody looks again: what was read is judged where it was read, and dropped.
+        Raises SourceError.
+        """
+        endings = {(each.topic, each.partition): each for each in self._endings(now_ms)}
+        self._sample(endings)
+        scene = Scene(self.options.wanted, endings, self._samples, now_ms, self.rules, self._directory)
+        found: dict[str, Fold | Verdict] = {**self._folds, **self._read(scene.alone if last else itself)}
+        self._folds |= {name: each for name, each in found.items() if isinstance(each, Fold)}
+        names: dict[str, str] = {}
+        if self._folds:
+            names = self._topic_names({k: v for each in found.values() for k, v in each.names.items()})
+        verdicts = [each if isinstance(each, Verdict) else scene.verdict(each, names) for each in found.values()]
+        rows = [row for verdict in verdicts for row in verdict.rows]
         by_group: dict[str, list[Now]] = {}
         for row in rows:
             by_group.setdefault(row.group_id, []).append(row)
         groups = sorted((group_now(each) for each in by_group.values()), key=urgency)
-        known = {group: each.count for fold in self._folds.values() for group, each in fold.groups.items()}
-        return Look(now_ms, sum(fold.records for fold in self._folds.values()), rows, groups, known)
+        known = {group: count for verdict in verdicts for group, count in verdict.members.items()}
+        return Look(now_ms, sum(verdict.records for verdict in verdicts), rows, groups, known)
 
-    def _read(self) -> None:
+    def _read(self, judge: Callable[[Fold], T]) -> dict[str, T]:
+        """What is made of each log that there is something new of, by its name."""
         if self._tail is None:
             self._tail = tail_of(self.options)
         tail = self._tail
@@ -81,8 +172,9 @@ class Looks:
             (self._folds.get(name) or Fold(self.rules.window_ms), parts, self.options.wanted)
             for name, parts in by_log.items()
         ]
-        self._folds.update(zip(by_log, fold_all(tasks, self.workers), strict=True))
+        found = dict(zip(by_log, fold_all(tasks, self.workers, judge), strict=True))
         self._position = {**start, **ends}
+        return found
 
     @property
     def _directory(self) -> str | None:
@@ -92,46 +184,21 @@ class Looks:
         if self.ends is None:
             return []
         if self._directory is not None:
-            return from_directories([self._directory], now_ms)
+            return from_directories([self._directory], now_ms, with_points=False)
         return from_broker(self.ends, now_ms, None, self.broker)
 
-    def _partition(self, ending: Ending) -> Partition:
-        samples = self._samples.setdefault((ending.topic, ending.partition), [])
-        sample = Point(ending.end_offset, ending.sampled_ms)
-        samples += [] if samples and samples[-1] == sample else [sample]
-        del samples[:-KEEP_SAMPLES]
-        ends = Ends(ending.log_start_offset, ending.end_offset, ending.sampled_ms)
-        return Partition.of(ending.topic, ending.partition, ends, [*ending.points, *samples])
+    def _sample(self, endings: Mapping[TopicPartition, Ending]) -> None:
+        for where, ending in endings.items():
+            samples = self._samples.setdefault(where, [])
+            sample = Point(ending.end_offset, ending.sampled_ms)
+            samples += [] if samples and samples[-1] == sample else [sample]
+            del samples[:-KEEP_SAMPLES]
 
-    def _rows(self, partitions: dict[TopicPartition, Partition], now_ms: int) -> Iterator[Now]:
-        nothing = Trail(self.rules.window_ms)
-        names = self._topic_names()
-        for fold in self._folds.values():
-            trails = dict(fold.trails)
-            for group, known in fold.groups.items():
-                if self.options.wanted.has_group(group):
-                    for topic, number in known.assigned(names):
-                        trails.setdefault((group, topic, number), nothing)
-            for (group, topic, number), trail in sorted(trails.items(), key=lambda each: each[0]):
-                partition = partitions.get((topic, number)) or Partition(topic, number)
-                members = fold.groups.get(group, Known()).members
-                yield standing(
-                    group, trail, partition, now_ms, members=members, rules=self.rules, record_time=self._record_time
-                )
-
-    def _record_time(self, topic: str, partition: int, offset: int) -> int | None:
-        return None if self._directory is None else record_time(self._directory, topic, partition, offset)
-
-    def _topic_names(self) -> dict[str, str]:
-        """Topic names by id, if groups of the consumer protocol need them: asked for once, and when one is missing."""
-        wanted = {
-            topic_id
-            for fold in self._folds.values()
-            for known in fold.groups.values()
-            for owned in known.current.values()
-            for topic_id, _ in owned
-        }
-        told = {name: value for fold in self._folds.values() for name, value in fold.names.items()}
+    def _topic_names(self, told: dict[str, str]) -> dict[str, str]:
+        """Topic names by id, if groups of the consumer protocol need them: asked for once, and when one is missing.
+        `told` are those that the logs have.
+        """
+        wanted = {topic_id for fold in self._folds.values() for topic_id in fold.topic_ids()}
         found = told | (self._names or {})
         if wanted <= found.keys() or (self._names is not None and wanted <= self._names.keys()):
             return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
@@ -16,30 +17,43 @@ from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
 from coordinatord.pipeline.source.logs import Part, read_part
 from coordinatord.pipeline.source.ranges import KindBatch
 
+T = TypeVar("T")
 Task = tuple[Fold, Sequence[Part], Wanted]
 
 WORTH_BYTES = 24 << 20
 """From so many bytes on, a second process is worth its start."""
 
+_judge: Callable[[Fold], Any] | None = None
+"""In a process of the pool: what is wanted of its folds."""
 
-def fold_all(tasks: Sequence[Task], workers: int) -> list[Fold]:
-    """The folds with what their parts of the log add. SourceError."""
+
+def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T]) -> list[T]:
+    """What `judge` makes of each fold with what its parts of the log add; called in the process that has read them. A
+    fold of millions of commits takes longer to send to another process than what is made of it. SourceError.
+    """
     sizes = [sum(part.bytes for part in parts) for _, parts, _ in tasks]
     count = min(workers, len(tasks))
     if count < 2 or sum(sizes) < WORTH_BYTES:
         with no_collections():
-            return [_folded(task) for task in tasks]
+            return [judge(_folded(task)) for task in tasks]
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     # Not forked: threads of a client or of Arrow may hold locks.
-    with ProcessPoolExecutor(count, get_context("spawn"), _begin) as pool:
-        asked = {number: pool.submit(_folded, tasks[number]) for number in largest_first}
+    with ProcessPoolExecutor(count, get_context("spawn"), _begin, (judge,)) as pool:
+        asked = {number: pool.submit(_judged, tasks[number]) for number in largest_first}
         return [asked[number].result() for number in range(len(tasks))]
 
 
-def _begin() -> None:
+def _begin(judge: Callable[[Fold], Any]) -> None:
     """In a process of its own."""
+    global _judge
+    _judge = judge
     gc.disable()
     keep_pandas_out()
+
+
+def _judged(task: Task) -> Any:
+    assert _judge is not None
+    return _judge(_folded(task))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,9 +50,11 @@ def is_place(text: str) -> bool:
     return store.is_stored(text) or os.path.isdir(text)
 
 
-def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None) -> list[Ending]:
-    """All partitions in brokers' log directories, or in a database, without internal topics unless named. Raises
-    SourceError.
+def from_directories(
+    paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None, *, with_points: bool = True
+) -> list[Ending]:
+    """All partitions in brokers' log directories, or in a database, without internal topics unless named. `points_of`
+    reads later what is left out here without `with_points`. Raises SourceError.
     """
     found: list[Ending] = []
     for path in paths:
@@ -67,7 +70,7 @@ def from_directories(paths: Sequence[str], now_ms: int, topics: frozenset[str] |
                 continue
             if _is_wanted(match[1], topics):
                 with suppress(FileNotFoundError):  # deleted meanwhile: the topic, or segments by retention
-                    ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms)
+                    ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms, with_points)
                     found += [] if ending is None else [ending]
     return found
 
@@ -91,7 +94,18 @@ def _stored(url: str, now_ms: int, topics: frozenset[str] | None) -> list[Ending
     ]
 
 
-def _ending(log: Log, topic: str, now_ms: int) -> Ending | None:
+def points_of(path: str, ending: Ending) -> list[Point]:
+    """Known earlier ends of a partition, which from_directories has found in this directory; none in a database."""
+    if store.is_stored(path):
+        return []
+    name = f"{ending.topic}-{ending.partition}"
+    with suppress(FileNotFoundError):  # deleted meanwhile
+        found = _earlier(Log(name, os.path.join(path, name), ending.partition).segments())
+        return [point for point in found if point.offset <= ending.end_offset]
+    return []
+
+
+def _ending(log: Log, topic: str, now_ms: int, with_points: bool) -> Ending | None:
     segments = log.segments()
     assert log.partition is not None
     if not segments:
@@ -104,8 +118,12 @@ def _ending(log: Log, topic: str, now_ms: int) -> Ending | None:
         for batch in walk(file.fileno(), position, last.size):
             if batch.sound:
                 end = max(end, batch.last_offset + 1)
-    points = [point for segment in segments for point in _points(segment)]
-    return Ending(topic, log.partition, now_ms, segments[0].base_offset, end, tuple(_thinned(points)))
+    points = tuple(_earlier(segments)) if with_points else ()
+    return Ending(topic, log.partition, now_ms, segments[0].base_offset, end, points)
+
+
+def _earlier(segments: Sequence[Segment]) -> list[Point]:
+    return _thinned([point for segment in segments for point in _points(segment)])
 
 
 def _points(segment: Segment) -> list[Point]:
@@ -131,23 +149,41 @@ def _thinned(points: list[Point]) -> list[Point]:
     return [*points[:-1:stride], points[-1]]
 
 
-def record_time(path: str, topic: str, partition: int, offset: int) -> int | None:
-    """The timestamp of the record at `offset`, or of the first one after it; None if there is none. SourceError if a
-    database does not answer.
+class RecordTimes:
+    """When records were written, by brokers' log directories or a database. For one look: the segments of a partition
+    are listed once, however many groups read it.
     """
-    if store.is_stored(path):
-        return store.record_time(path, topic, partition, offset)
-    log = Log(f"{topic}-{partition}", os.path.join(path, f"{topic}-{partition}"), partition)
-    try:
-        segments = [segment for segment in log.segments() if segment.size]
-    except (FileNotFoundError, SourceError):
-        return None
-    later = [number for number, segment in enumerate(segments) if segment.base_offset > offset]
-    for segment in segments[max(0, (later[0] if later else len(segments)) - 1) :]:
-        found = _record_time(segment, offset)
-        if found is not None:
-            return found
-    return None
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
+        self._listed: dict[Log, list[Segment]] = {}
+
+    def __call__(self, topic: str, partition: int, offset: int) -> int | None:
+        """The timestamp of the record at `offset`, or of the first one after it; None if there is none. SourceError if
+        a database does not answer.
+        """
+        times = (self._time_in(path, topic, partition, offset) for path in self.paths)
+        return next((time_ms for time_ms in times if time_ms is not None), None)
+
+    def _time_in(self, path: str, topic: str, partition: int, offset: int) -> int | None:
+        if store.is_stored(path):
+            return store.record_time(path, topic, partition, offset)
+        name = f"{topic}-{partition}"
+        segments = self._segments(Log(name, os.path.join(path, name), partition))
+        later = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+        times = (_record_time(segment, offset) for segment in segments[max(0, later - 1) :])
+        return next((time_ms for time_ms in times if time_ms is not None), None)
+
+    def _segments(self, log: Log) -> list[Segment]:
+        """Those with bytes, by base offset; none if the partition is not there."""
+        known = self._listed.get(log)
+        if known is None:
+            try:
+                known = [segment for segment in log.segments() if segment.size]
+            except (FileNotFoundError, SourceError):
+                known = []
+            self._listed[log] = known
+        return known
 
 
 def _record_time(segment: Segment, offset: int) -> int | None:

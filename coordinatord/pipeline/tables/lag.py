@@ -21,7 +21,7 @@ from coordinatord.pipeline.analysis.lag import Ends, history
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members
 from coordinatord.pipeline.analysis.trail import Trail
-from coordinatord.pipeline.source.end_offsets import record_time
+from coordinatord.pipeline.source.end_offsets import RecordTimes
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table, arrow_schema
 
@@ -202,9 +202,7 @@ def _one_pass(inputs: Inputs) -> DataFrame:
     now_ms, rules, directories = inputs.now_ms, inputs.options.rules, inputs.log_directories
     step_ms = inputs.options.history_step_ms if inputs.wants(OF_HISTORY) else None
 
-    def time_of(topic: str, partition: int, offset: int) -> int | None:
-        times = (record_time(path, topic, partition, offset) for path in directories)
-        return next((time_ms for time_ms in times if time_ms is not None), None)
+    time_of = RecordTimes(directories)
 
     def told(group_id: str, commits: list[Commit], partition: Partition, members: Members) -> Rows:
         trail = Trail(rules.window_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import struct
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from kafka import KafkaProducer
 
 from coordinatord.pipeline.analysis.curve import Point
-from coordinatord.pipeline.source.end_offsets import MAX_POINTS, from_broker, from_directories, record_time
+from coordinatord.pipeline.source.end_offsets import MAX_POINTS, RecordTimes, from_broker, from_directories, points_of
 from coordinatord.pipeline.source.segments import Log, Segment, SourceError
 from kafka_wire.records.batch import build_batch
 from tests.daemon import running
@@ -41,10 +42,23 @@ def test_of_a_directory(tmp_path: Path) -> None:
     assert (ending.topic, ending.partition, ending.sampled_ms) == ("orders", 3, 9_000)
     assert (ending.log_start_offset, ending.end_offset) == (10, 32)
     assert ending.points == (Point(15, 1_000), Point(20, 2_000), Point(21, 3_000))
-    assert record_time(str(tmp_path), "orders", 3, 17) == 2_000
-    assert record_time(str(tmp_path), "orders", 3, 25) == 4_000, "the cleaner took those between"
-    assert record_time(str(tmp_path), "orders", 3, 32) is None
-    assert record_time(str(tmp_path), "orders", 9, 0) is None
+    record_time = RecordTimes([str(tmp_path)])
+    assert record_time("orders", 3, 17) == 2_000
+    assert record_time("orders", 3, 25) == 4_000, "the cleaner took those between"
+    assert record_time("orders", 3, 32) is None
+    assert record_time("orders", 9, 0) is None
+
+
+def test_earlier_ends_are_read_later(tmp_path: Path) -> None:
+    """What was written meanwhile does not count: the end offset is that of the look."""
+    write(tmp_path / "orders-3", 10, [(10, 5, 1_000), (15, 5, 2_000)], [(1_000, 14), (2_000, 19)])
+    [known] = from_directories([str(tmp_path)], 9_000)
+    [ending] = from_directories([str(tmp_path)], 9_000, with_points=False)
+    assert ending == dataclasses.replace(known, points=())
+    write(tmp_path / "orders-3", 20, [(20, 1, 3_000)], [(3_000, 20)])
+    assert points_of(str(tmp_path), ending) == list(known.points) == [Point(15, 1_000), Point(20, 2_000)]
+    shutil.rmtree(tmp_path / "orders-3")
+    assert points_of(str(tmp_path), ending) == []
 
 
 def test_what_is_deleted_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

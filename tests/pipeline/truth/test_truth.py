@@ -41,10 +41,11 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found, directory
 
 
-def test_who_is_behind(world: tuple[World, Path]) -> None:
+@pytest.mark.parametrize("last", [False, True])
+def test_who_is_behind(last: bool, world: tuple[World, Path]) -> None:
     model, directory = Model(world[0]), str(world[1])
     options = read_options({"paths": json.dumps([directory]), "kinds": ",".join(KINDS)})
-    look = Looks(options, directory, {}).look(model.now_ms)
+    look = Looks(options, directory, {}).look(model.now_ms, last=last)
     rows = [row._asdict() for row in look.rows]
     wrong = differences("lag", Now._fields, rows, model.standing(), ("group_id", "topic", "partition"))
     groups = {row["group_id"]: [each for each in rows if each["group_id"] == row["group_id"]] for row in rows}
