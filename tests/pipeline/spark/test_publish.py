@@ -19,13 +19,14 @@ from coordinatord.pipeline.run.publish import Place, Published, changes
 from coordinatord.pipeline.run.update import run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.tables import TABLES
 from tests.clients.families import toolchains
 from tests.daemon import free_port
 from tests.pipeline.spark.test_run import NOW_MS, Log
 from tests.pipeline.truth.world import World
 
 ROOT = Path(__file__).parents[3]
-TABLES = ("lag", "commits")
+SOME = ("lag", "commits")
 HADOOP, SDK = "3.5.0", "2.35.4"
 JARS = ",".join(
     [f"org.apache.hadoop:hadoop-aws:{HADOOP}"]
@@ -71,7 +72,7 @@ def test_the_tables_are_the_runs_after_any_interruption(spark: Any, there: Path,
     groups = [f"group-{number}" for number in range(9)]
     for group in groups:
         log.commit(group, 5, NOW_MS - 1000)
-    job = Job(Source(str(tmp_path / "data")), work, tables=TABLES)
+    job = Job(Source(str(tmp_path / "data")), work, tables=SOME)
     run(spark, job, now_ms=NOW_MS)
     place = Place(spark, "viewfs://other/there/lag/")
     published = Published(place, work)
@@ -181,9 +182,12 @@ def test_on_s3(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stderr[-3000:]
             assert f"tables in s3a://{BUCKET}/lag/tables" in done.stdout
             found = objects(address).get_file_info(fs.FileSelector(f"{BUCKET}/lag/tables", recursive=True))
-            names = {each.path.removeprefix(f"{BUCKET}/lag/tables/"): each.size for each in found if each.is_file}
+            paths = {each.path.removeprefix(f"{BUCKET}/lag/tables/"): each.path for each in found if each.is_file}
             here = files(tmp_path / "work" / "tables")
-            assert names == {name: len(data) for name, data in here.items()}, f"after {times} runs"
+            assert paths.keys() == here.keys(), f"after {times} runs"
+            for name, data in here.items():
+                assert objects(address).open_input_stream(paths[name]).readall() == data, f"{name} after {times} runs"
+            assert {name.partition("/")[0] for name in here} == TABLES.keys(), f"after {times} runs"
         table = dataset.dataset(f"{BUCKET}/lag/tables/lag", filesystem=objects(address), partitioning="hive")
         own = dataset.dataset(tmp_path / "work" / "tables" / "lag", partitioning="hive")
         rows = [sorted(map(str, each.to_table().to_pylist())) for each in (table, own)]
