@@ -159,7 +159,7 @@ def play(broker: KafkaBroker, confluent: Any, check: Callable[[], None], watcher
         poll_until(lambda: len(one.assignment()) == 4, one)
         one.commit()
         with classic(broker, "two") as two:
-            poll_until(lambda: len(two.assignment()) == 2, one, two)
+            poll_until(lambda: [len(each.assignment()) for each in (one, two)] == [2, 2], one, two)
         poll_until(lambda: len(one.assignment()) == 4, one)
         modern(broker, confluent, check)
         check()
