@@ -21,7 +21,7 @@ from coordinatord.pipeline.lag.fold import KINDS as FOLDED
 from coordinatord.pipeline.lag.looks import Looks
 from coordinatord.pipeline.source import store as asked
 from coordinatord.pipeline.source.arrow import rows
-from coordinatord.pipeline.source.end_offsets import from_directories, record_time
+from coordinatord.pipeline.source.end_offsets import RecordTimes, from_directories
 from coordinatord.pipeline.source.ledger_topic import ledger_of
 from coordinatord.pipeline.source.logs import read_part, tail_of
 from coordinatord.pipeline.source.options import Options, read_options
@@ -173,9 +173,9 @@ def test_ends_times_names_and_the_ledger_are_those_of_the_copy(source: Source) -
     assert endings[0]
     for each in endings[0]:
         for offset in (each.log_start_offset, (each.log_start_offset + each.end_offset) // 2, each.end_offset):
-            times = [record_time(path, each.topic, each.partition, offset) for path in (source.url, source.directory)]
+            times = [RecordTimes([path])(each.topic, each.partition, offset) for path in (source.url, source.directory)]
             assert times[0] == times[1]
-    assert record_time(source.url, "nowhere", 0, 0) is None
+    assert RecordTimes([source.url])("nowhere", 0, 0) is None
     names = names_in_directories([source.url])
     assert names == names_in_directories([source.directory])
     assert LEDGER in names.values()
