@@ -191,12 +191,15 @@ def wait_for(programs: Sequence[Program], condition: Callable[[], object], what:
     return wait_until(true_or_ended, what, seen=lambda: "\n".join(each.story() for each in programs), **how)
 
 
-def wait_for_assignment(programs: Sequence[Program], partitions: int, **how: Any) -> float:
-    """Until all partitions are owned, each by one program, and no program is without any."""
+def wait_for_assignment(programs: Sequence[Program], partitions: int, *, evenly: bool = False, **how: Any) -> float:
+    """Until all partitions are owned, each by one program, and no program is without any. `evenly`: each has as many as
+    the others. Members of the consumer protocol may be there one after the other.
+    """
 
     def assigned() -> bool:
         owned = Counter(partition for each in programs for partition in each.owned)
-        return len(owned) == partitions == owned.total() and all(each.owned for each in programs)
+        least = partitions // len(programs) if evenly else 1
+        return len(owned) == partitions == owned.total() and all(len(each.owned) >= least for each in programs)
 
     return wait_for(programs, assigned, f"{partitions} partitions with {len(programs)} members", **how)
 

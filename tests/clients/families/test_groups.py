@@ -58,8 +58,7 @@ def test_three_members_join(
 ) -> None:
     """Two partitions each; every record is seen once and committed."""
     members = [join(bootstrap, group, topic) for _ in range(3)]
-    wait_for_assignment(members, PARTITIONS)
-    assert [len(each.owned) for each in members] == [2, 2, 2]
+    wait_for_assignment(members, PARTITIONS, evenly=True)
     values = produce(topic, RECORDS, PARTITIONS)
     wait_for_values(members, values)
     wait_for_commits(admin, group, RECORDS)
@@ -192,7 +191,7 @@ def test_a_static_member_restarts(
         return len(told())
 
     members = [static(0), static(1)]
-    wait_for_assignment(members, PARTITIONS)
+    wait_for_assignment(members, PARTITIONS, evenly=True)
     rebalances_before, ids = rebalances(), member_ids()
     for number in (0, 1):
         before, other = members[number], members[1 - number]
@@ -239,7 +238,7 @@ def test_the_cooperative_assignor(
     """The third member's two partitions are taken from the others; what does not move is never let go."""
     assignor = "cooperative-sticky" if client.protocol == CLASSIC else "uniform"
     members = [join(bootstrap, group, topic, assignor=assignor) for _ in range(2)]
-    wait_for_assignment(members, PARTITIONS)
+    wait_for_assignment(members, PARTITIONS, evenly=True)
     revoked_before = [len(each.of_kind("REVOKED")) for each in members]
     members.append(join(bootstrap, group, topic, assignor=assignor))
     # They may let go one after the other, each in a rebalance of its own.
