@@ -273,20 +273,6 @@ class Play:
             "a look at the next leader",
         )
 
-    async def stopped_until_another_leads(self, node: int, moves: int) -> None:
-        """SIGSTOP, until another node leads and has acknowledged commits; then SIGCONT, with looks in its sockets."""
-        self.cluster.signal(node, signal.SIGSTOP)
-        try:
-            await self.until_moved(moves)
-            before = [each.progress for each in self.writers]
-            await until(
-                lambda: all(each.progress > then for each, then in zip(self.writers, before, strict=True)),
-                "the next leader to acknowledge commits",
-            )
-            await asyncio.sleep(0.2)
-        finally:
-            self.cluster.signal(node, signal.SIGCONT)
-
     def close(self) -> None:
         for task in self.tasks:
             task.cancel()
@@ -359,12 +345,6 @@ class Mutant(NamedTuple):
     settings: Mapping[str, str] = SETTINGS
 
 
-async def stopped(play: Play, seat: int) -> None:
-    """Another node takes over from one that is stopped, and that wakes up with questions in its sockets."""
-    leader = await asyncio.to_thread(play.cluster.leader, seat)
-    await play.stopped_until_another_leads(leader, await asyncio.to_thread(play.cluster.moves))
-
-
 async def failed(play: Play, seat: int) -> None:
     """The database dies under commits, and the node soon after it."""
     leader = await asyncio.to_thread(play.cluster.leader, seat)
@@ -404,31 +384,54 @@ async def late(play: Play, seat: int) -> None:
         each.is_paused = False
 
 
-async def cut_off(play: Play, seat: int) -> None:
-    """A node does not reach the database until another one leads and has acknowledged commits. Nothing that it has
-    waits for the database, so it answers while it believes in its lease.
+async def taken_over(play: Play, seat: int, begin: Callable[[int], object]) -> int:
+    """Another node leads, and has acknowledged commits, since `begin` has done something to the leader, which is told.
+    Nothing that this one has waits for the database, so it answers while it believes in its lease.
     """
     leader = await asyncio.to_thread(play.cluster.leader, seat)
     for each in play.writers:
         each.is_paused = True
     await until(lambda: not any(each.is_busy for each in play.writers), "commits under way")
     await asyncio.sleep(0.2)
-    proxy = play.cluster.proxies[leader]
-    proxy.hold_up()
-    try:
-        before = [each.progress for each in play.writers]
-        for each in play.writers:
-            each.avoids = play.cluster.ports[leader]
-            each.is_paused = False
-        await until(
-            lambda: all(each.progress > then for each, then in zip(play.writers, before, strict=True)),
-            "the next leader to acknowledge commits",
-        )
-        await asyncio.sleep(play.cluster.lease_ms / 4_000)
-    finally:
-        proxy.go_on()
-        for each in play.writers:
-            each.avoids = None
+    begin(leader)
+    before = [each.progress for each in play.writers]
+    for each in play.writers:
+        each.avoids = play.cluster.ports[leader]
+        each.is_paused = False
+    await until(
+        lambda: all(each.progress > then for each, then in zip(play.writers, before, strict=True)),
+        "the next leader to acknowledge commits",
+    )
+    return leader
+
+
+async def cut_off(play: Play, seat: int) -> None:
+    """A node does not reach the database until after another one has taken over."""
+    leader = await taken_over(play, seat, lambda leader: play.cluster.proxies[leader].hold_up())
+    await asyncio.sleep(play.cluster.lease_ms / 4_000)
+    reached_again(play, leader)
+
+
+async def stopped(play: Play, seat: int) -> None:
+    """Another node takes over from one that is stopped. When it wakes up it has questions in its sockets, and cannot
+    learn from the database that it leads no more.
+    """
+
+    def stop(leader: int) -> None:
+        play.cluster.signal(leader, signal.SIGSTOP)
+        play.cluster.proxies[leader].hold_up()
+
+    leader = await taken_over(play, seat, stop)
+    await asyncio.sleep(0.2)
+    play.cluster.signal(leader, signal.SIGCONT)
+    await asyncio.sleep(0.5)
+    reached_again(play, leader)
+
+
+def reached_again(play: Play, leader: int) -> None:
+    play.cluster.proxies[leader].go_on()
+    for each in play.writers:
+        each.avoids = None
 
 
 PATIENT = {**SETTINGS, "offsets.commit.timeout.ms": str(round(PATIENT_S * 1_000))}
@@ -438,7 +441,9 @@ SLOW = {**SETTINGS, "storage.lease.ms": "6000"}
 
 MUTANTS = {
     "no lease": Mutant(
-        "from coordinatord.postgresql.lease import Lease; Lease.holds = property(lambda self: True)", stopped
+        "from coordinatord.postgresql.lease import Lease; from coordinatord.postgresql.sharing import InTouch\n"
+        "Lease.holds = InTouch.holds = property(lambda self: True)",
+        stopped,
     ),
     "a lease without a margin": Mutant(f"{SLOW_CLOCK}; lease.MARGIN = 0.0", cut_off, SLOW),
     "answers although the commit failed": Mutant(
@@ -491,8 +496,13 @@ def test_a_node_without_a_guard_is_noticed(mutant: str, leaders: int, tmp_path: 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "mutant",
-    [Mutant(SLOW_CLOCK, cut_off, SLOW), Mutant("", late, PATIENT), Mutant("", killed_while_held_up)],
-    ids=["a slow clock", "a late commit", "killed while held up"],
+    [
+        Mutant("", stopped),
+        Mutant(SLOW_CLOCK, cut_off, SLOW),
+        Mutant("", late, PATIENT),
+        Mutant("", killed_while_held_up),
+    ],
+    ids=["stopped", "a slow clock", "a late commit", "killed while held up"],
 )
 def test_a_node_with_its_guards_is_not_blamed(mutant: Mutant, tmp_path: Path, victim: Server) -> None:
     assert not asyncio.run(caught(tmp_path, victim, mutant, leaders=2, times=2))
