@@ -10,7 +10,7 @@ import pytest
 from coordinatord.clocks import clock as clock_module
 from coordinatord.clocks import timers as timers_module
 from coordinatord.clocks.clock import MAX_SLEW, Clock
-from coordinatord.clocks.timers import BATCH, BEHIND_S, READING_TURNS, SLICE_S, TICK_MS, Timers
+from coordinatord.clocks.timers import BATCH, BEHIND_S, LATE_MS, LONG_MS, READING_TURNS, SLICE_S, TICK_MS, Timers
 from coordinatord.group.result import TimerKey
 
 
@@ -204,25 +204,56 @@ def test_for_those_who_only_wait_nothing_is_read_first() -> None:
     loop = FakeLoop()
     rung: list[tuple[str, int]] = []
     timers = loop.timers(lambda key: rung.append((key.group_id, loop.turns)))
-    waits = timers.waits
-    assert waits is timers.waits
     timers.schedule(key_of("member"), 1_005_000)
-    waits.alarm(1_005_000, lambda: rung.append(("fetch", loop.turns)))
+    timers.wait(1_005_000 - LATE_MS, lambda: rung.append(("fetch", loop.turns)))
     assert timers.count == 2
     loop.run_until(1_005_000 + 2 * TICK_MS)
     assert rung == [("fetch", 1), ("member", READING_TURNS)], "a turn of the members' round, in which it reads"
-    waits.alarm(2_000_000, lambda: rung.append(("jumped", 0)))
+    timers.wait(2_000_000, lambda: rung.append(("jumped", 0)))
     assert not timers.is_due
     loop.now_ms = 2_000_000
     assert timers.is_due
     timers.jumped()
     assert rung[-1] == ("jumped", 0)
     assert timers.count == 0
-    waits.alarm(2_001_000, lambda: rung.append(("never", 0)))
+    timers.wait(2_001_000, lambda: rung.append(("never", 0)))
     timers.close()
     loop.run_until(2_010_000)
     assert rung[-1] == ("jumped", 0)
     assert loop.calls == []
+
+
+def test_long_waits_end_together_with_the_next_one_or_a_little_late() -> None:
+    """An idle loop is not woken for each of them."""
+    loop = FakeLoop()
+    rung: list[tuple[str, int]] = []
+    timers = loop.timers(lambda key: None)
+    first = loop.now_ms + 1_000
+
+    def ring(name: str) -> Callable[[], None]:
+        return lambda: rung.append((name, loop.now_ms))
+
+    timers.wait(first, ring("first"))
+    timers.wait(first + 5, ring("second"))
+    loop.run_until(first + LATE_MS - 1)
+    assert rung == [], "the loop sleeps on"
+    timers.wait(first + 2_000, ring("third"))
+    loop.run_until(first + LATE_MS - 1)
+    assert [name for name, _ in rung] == ["first", "second"]
+    loop.run_until(first + 2_000 + LATE_MS - 1)
+    assert len(rung) == 2
+    loop.run_until(first + 2_000 + LATE_MS + 2 * TICK_MS)
+    assert [name for name, _ in rung] == ["first", "second", "third"], "nothing has woken the loop before"
+
+
+def test_a_short_wait_ends_in_time() -> None:
+    loop = FakeLoop()
+    rung: list[str] = []
+    timers = loop.timers(lambda key: None)
+    deadline_ms = loop.now_ms + LONG_MS - 1
+    timers.wait(deadline_ms, lambda: rung.append("short"))
+    loop.run_until(deadline_ms + 2 * TICK_MS)
+    assert rung == ["short"]
 
 
 def test_a_round_waits_for_those_who_are_behind_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,11 @@ loop, which take microseconds where there is nothing to do. It does so once, and
 `BEHIND_S` of work at most: the dead go in the first round after their deadline, however often and for however long the
 process is stopped meanwhile, and whatever others send.
 
-`waits` has alarms of those who only wait and whom nobody expels: a fetch without records, of which a client has two a
-second. For them nobody reads first: the turns for that were two fifths of all that the loop made for sixty consumers.
+`wait` sets alarms of those who only wait and whom nobody expels: a fetch without records, of which a client has two a
+second. They are in a wheel of their own, for two reasons. Nobody reads first for them: the turns for that were two
+fifths of all that the loop made for sixty consumers. And the loop need not wake for each: an idle process pays more for
+being woken than for ending the wait, since meanwhile others have had the processor's caches. So the alarms of long
+waits may be `LATE_MS` late, and those that are due go off when the next wait is set.
 """
 
 from __future__ import annotations
@@ -39,6 +42,12 @@ READING_TURNS = 4
 """Turns until everything has been read that lay in the sockets before, also in those that were not accepted yet, and
 all requests of it were looked at, unless somebody says that he is behind. uvloop needs three, asyncio's own loop four:
 it makes a connection in several steps."""
+
+LATE_MS = 16
+"""How much later than its deadline a long wait may end."""
+
+LONG_MS = 400
+"""A wait is long from here on. fetch.max.wait.ms is 500 in all clients' defaults."""
 
 BEHIND_S = 0.05
 """How long the loop may work, not counting when it stands still, for those who are behind: on ten thousand heartbeats.
@@ -79,17 +88,17 @@ class Timers:
         on_expired: Callable[[Any], object],
         is_behind: Callable[[], bool],
         *,
-        reads_first: bool = True,
+        late_ms: int = 0,
     ) -> None:
-        """`is_behind`: whether there may be requests that were not looked at, though their sockets were read. Unless it
-        `reads_first`, a round begins with what is due.
+        """`is_behind`: whether there may be requests that were not looked at, though their sockets were read. Where
+        alarms may be `late_ms` late, a round begins with what is due and does not read first.
         """
         self.wheel: TimerWheel[Any] = TimerWheel(TICK_MS, now_ms())
         self._loop = loop
         self._now_ms = now_ms
         self._on_expired = on_expired
         self._is_behind = is_behind
-        self._reads_first = reads_first
+        self._late_ms = late_ms
         self._waits: Timers | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._wakes_at_ms = ASLEEP
@@ -97,14 +106,6 @@ class Timers:
         self._due_ms = 0  # a round is about what is due by then
         self._turns = 0  # that it has waited for since somebody was behind
         self._behind_until_s = 0.0
-
-    @property
-    def waits(self) -> Timers:
-        """The timers of those who only wait. They close and jump with these."""
-        waits = self._waits
-        if waits is None:
-            waits = self._waits = Timers(self._loop, self._now_ms, self._on_expired, self._is_behind, reads_first=False)
-        return waits
 
     @property
     def count(self) -> int:
@@ -126,6 +127,20 @@ class Timers:
         made = Alarm(self, callback)
         self.wheel.schedule(made, deadline_ms)
         self._wake_at(deadline_ms)
+        return made
+
+    def wait(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
+        """The same for somebody who only waits, and may have to for `LATE_MS` longer if the wait is long."""
+        now_ms = self._now_ms()
+        if deadline_ms - now_ms < LONG_MS:
+            return self.alarm(deadline_ms, callback)
+        waits = self._waits
+        if waits is None:
+            waits = self._waits = Timers(self._loop, self._now_ms, self._on_expired, self._is_behind, late_ms=LATE_MS)
+        made = waits.alarm(deadline_ms, callback)
+        if AWAKE < waits._wakes_at_ms <= now_ms:
+            waits._wakes_at_ms = AWAKE
+            self._loop.call_soon(waits._look)  # what is due goes off now: the loop is awake
         return made
 
     def close(self) -> None:
@@ -163,7 +178,7 @@ class Timers:
             self._handle.cancel()
         self._wakes_at_ms = deadline_ms
         # A tick later than the deadline, since the wheel counts whole ticks.
-        delay_s = max(0, deadline_ms - self._now_ms() + TICK_MS) / 1000
+        delay_s = max(0, deadline_ms - self._now_ms() + TICK_MS + self._late_ms) / 1000
         self._handle = self._loop.call_later(delay_s, self._look)
 
     def _look(self) -> None:
@@ -180,7 +195,7 @@ class Timers:
             return
         self._wakes_at_ms = AWAKE
         self._due_ms = now_ms
-        if not self._reads_first:
+        if self._late_ms:
             self._expire()
             return
         self._turns = 0
