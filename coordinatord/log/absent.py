@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from coordinatord.log.partition_log import PartitionLog
-from kafka_wire.records.batch import Records
+from coordinatord.log.partition_log import OnNewSegment, PartitionLog
+from kafka_wire.records.batch import BatchHeader, Records
 
 
 class AbsentLog(PartitionLog):
@@ -13,7 +11,9 @@ class AbsentLog(PartitionLog):
 
     __slots__ = ()
 
-    def append(self, batch: bytearray, on_new_segment: Callable[[PartitionLog], object] | None = None) -> int:
+    def append(
+        self, batch: bytearray, header: BatchHeader | None = None, on_new_segment: OnNewSegment | None = None
+    ) -> int:
         raise AssertionError(f"{self.name} is another process's")
 
     def append_records(self, records: Records, timestamp_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_wire.values import Value
 
@@ -35,6 +35,12 @@ class LogConfig(Value):
     delete_retention_ms: int = 24 * 60 * 60 * 1000
     #: limits how much cleaning puts into one segment
     segment_index_bytes: int = 10 * 1024 * 1024
+    #: Age of a segment's first record at which the next segment begins. Records that must be compacted by a certain
+    #: time must have left the active segment by then. Each batch is compared with it.
+    roll_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def deletes(self) -> bool:
@@ -43,10 +49,3 @@ class LogConfig(Value):
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
-
-    @property
-    def roll_ms(self) -> int:
-        """Age of a segment's first record at which the next segment begins. Records that must be compacted by a certain
-        time must have left the active segment by then.
-        """
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms

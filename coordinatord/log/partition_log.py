@@ -45,6 +45,8 @@ MAX_READ_BYTES = 55 * 1024 * 1024
 #: Readers that wait get up to this much from memory. Larger answers are sent from what was read, without a copy.
 MAX_NEWS_BYTES = 16 * 1024
 
+OnNewSegment = Callable[["PartitionLog"], object]
+
 _base_offset = attrgetter("base_offset")
 
 
@@ -135,13 +137,15 @@ class PartitionLog:
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
-    def append(self, batch: bytearray, on_new_segment: Callable[[PartitionLog], object] | None = None) -> int:
-        """Assign offsets to one valid batch, now the log's, and return its base offset. Written later. Before a segment
-        is begun for it, `on_new_segment` is called.
+    def append(
+        self, batch: bytearray, header: BatchHeader | None = None, on_new_segment: OnNewSegment | None = None
+    ) -> int:
+        """Assign offsets to one valid batch, now the log's, and return its base offset. Written later. `header` is the
+        batch's, of those who have read it. Before a segment is begun for it, `on_new_segment` is called.
         """
         if self._builder is not None:
             self.seal()
-        header = read_header(batch)
+        header = header or read_header(batch)
         base_offset = self.end_offset
         assign_offset(batch, base_offset, self.leader_epoch)
         self.end_offset = base_offset + header.last_offset_delta + 1
@@ -182,7 +186,7 @@ class PartitionLog:
         last_offset: int,
         first_timestamp: int,
         max_timestamp: int,
-        on_new_segment: Callable[[PartitionLog], object] | None = None,
+        on_new_segment: OnNewSegment | None = None,
     ) -> None:
         size = len(batch)
         if size > MAX_BATCH_BYTES:
@@ -222,10 +226,8 @@ class PartitionLog:
         """Whether a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
         if not segment.size:
             return last_offset - segment.base_offset > MAX_INT32
-        if (
-            segment.size + size > min(self.config.segment_bytes, MAX_INT32)
-            or last_offset - segment.base_offset > MAX_INT32
-        ):
+        limit = min(self.config.segment_bytes, MAX_INT32)
+        if segment.size + size > limit or last_offset - segment.base_offset > MAX_INT32:
             return True
         first = segment.first_timestamp
         return first is not None and first >= 0 and max_timestamp - first > self.config.roll_ms

@@ -38,7 +38,7 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
-from kafka_wire.records.batch import Records
+from kafka_wire.records.batch import BatchHeader, Records
 
 FlushPolicy = Literal["always", "interval", "never"]
 
@@ -173,14 +173,17 @@ class LogWriter:
         """Bytes of produced batches that are not written yet."""
         return self._unwritten_bytes
 
-    def append(self, log: PartitionLog, batch: bytearray, *, may_wait: bool = False) -> tuple[int, int]:
-        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log. If it
-        needs a new segment and may wait, it goes to a later epoch where many do (gathering.py).
+    def append(
+        self, log: PartitionLog, batch: bytearray, *, header: BatchHeader | None = None, may_wait: bool = False
+    ) -> tuple[int, int]:
+        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log, and
+        `header` is its header, of those who have read it. If it needs a new segment and may wait, it goes to a later
+        epoch where many do (gathering.py).
         """
         if self.failed or self._closed:
             raise self._has_stopped()
         epochs = self._epochs
-        base_offset = log.append(batch, epochs.make_room if may_wait else None)
+        base_offset = log.append(batch, header, epochs.make_room if may_wait else None)
         epoch = epochs.waiting.get(log, epochs.forming)
         epoch.logs[log] = None
         epoch.bytes += len(batch)
@@ -300,7 +303,9 @@ class LogWriter:
             self._fail(epoch.error, epoch)
             return
         broken: Exception | None = None
+        size = 0
         for write in epoch.writes:
+            size += write.size
             if not write.log.deleted:
                 try:
                     write.log.written(write)
@@ -308,7 +313,6 @@ class LogWriter:
                     broken = broken or error
         self.flushed_epoch = epoch.number
         if self._on_flush:
-            size = sum(write.size for write in epoch.writes)
             self._on_flush(FlushStats(epoch.number, len(epoch.writes), size, epoch.seconds))
         if self._flush_policy == "interval" and epoch.writes:
             self._arm_interval()

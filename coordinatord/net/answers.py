@@ -26,6 +26,7 @@ from coordinatord.net.received import Received
 from coordinatord.net.responses import encode_head, encode_in_parts, encode_response
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
+from kafka_wire.registry import Codec
 
 PARKED: Final = 1
 LOG: Final = 2
@@ -69,6 +70,8 @@ class Intake(Protocol):
     def has_room(self) -> None: ...
 
     def close(self) -> None: ...
+
+    def failed(self, codec: Codec) -> None: ...
 
 
 class HeldAnswers:
@@ -189,20 +192,23 @@ class AnswerLine:
 
     def answer_parked(self, context: Received, response: Any, now_s: float) -> None:
         """`answer`, for one of many parked requests that are all answered at `now_s`: with its own write if the
-        connection has nothing else to send.
+        connection has nothing else to send. If it cannot be sent, the connection fails, and the others are answered.
         """
-        if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:
-            self.answer(context, response)
-            return
-        context.done = True
-        self.parked = None
-        self.stops = 0
-        metrics = self._metrics
-        metrics.request_seconds[context.codec.api_key].observe(now_s - self._parked_s)
-        out = bytearray()
-        encode_response(context, response, out, metrics)
-        metrics.bytes_sent += len(out)
-        self._transport.write(out)
+        try:
+            if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:
+                self.answer(context, response)
+                return
+            context.done = True
+            self.parked = None
+            self.stops = 0
+            metrics = self._metrics
+            metrics.request_seconds[context.codec.api_key].observe(now_s - self._parked_s)
+            out = bytearray()
+            encode_response(context, response, out, metrics)
+            metrics.bytes_sent += len(out)
+            self._transport.write(out)
+        except Exception:
+            self._intake.failed(context.codec)
 
     def answer_in_parts(self, context: Received, response: Any) -> None:
         """`answer`, for a response with records that are too large to be copied."""

@@ -24,6 +24,7 @@ from coordinatord.net.strangers import stranger
 from coordinatord.security.principal import ANONYMOUS
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames, FrameSplitter
+from kafka_wire.registry import Codec
 
 MAX_WAITING_BYTES: Final = 64 * 1024
 """Bytes that may wait behind a parked request before reading stops. A client that waits for its join sends nothing;
@@ -171,6 +172,10 @@ class Connection(asyncio.Protocol):
             self.door.connections.refused(self, kind, reason, **what)
             self.closed_for = "malformed"
             self.close()
+
+    def failed(self, codec: Codec) -> None:
+        """An exception of ours keeps a request of this API from being answered."""
+        self.door.router.failed(self, codec)
 
     def close(self) -> None:
         """Send the encoded answers and close."""

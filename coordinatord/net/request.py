@@ -68,6 +68,10 @@ class RequestContext(Received):
         """Answer a parked request."""
         self.line.answer(self, response)
 
+    def reply_alone(self, response: Any, now_s: float) -> None:
+        """The same at once, for one of many: see AnswerLine.answer_parked."""
+        self.line.answer_parked(self, response, now_s)
+
     def reply_in_parts(self, response: Any) -> None:
         """The same, parked or not, for a response with records that are too large to copy."""
         self.line.answer_in_parts(self, response)

@@ -71,8 +71,4 @@ class ParkedReplies:
 def _answer(replies: Replies) -> None:
     now_s = perf_counter()
     for context, response in replies:
-        connection = context.connection
-        try:
-            connection.line.answer_parked(context, for_version(response, context.api_version), now_s)
-        except Exception:  # the other responses must still be sent
-            connection.door.router.failed(connection, context.codec)
+        context.connection.line.answer_parked(context, for_version(response, context.api_version), now_s)

@@ -54,6 +54,11 @@ class AbortedTransactions:
         )
         self._bases = sorted(int(stem) for stem in stems if stem.isdigit())
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no transaction in this partition is known to have been aborted."""
+        return not (self._unsaved or self._bases)
+
     def add(self, aborted: Aborted) -> None:
         """Record an aborted transaction."""
         self._unsaved.append(aborted)

@@ -5,6 +5,7 @@
         outlook  on an error or enough to read:
         read     the batches, within max_bytes and partition_max_bytes
       otherwise the request is parked with every partition, until records become visible there or its time is up
+        wake     records have become visible: read them, and answer if there are enough
 
 As in Kafka, the first batch of a response is returned however large it is, so that a consumer always makes progress;
 unknown partitions do not end the wait for existing ones; and any error of an existing partition ends it at once.
@@ -17,6 +18,7 @@ range, for the consumer to skip. Markers are returned like other batches; consum
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.cluster.nodes import Nodes
@@ -26,10 +28,13 @@ from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    NO_SESSION,
     Fetched,
     FetchSession,
     FetchSessions,
     PartitionKey,
+    asked_in,
+    forgotten_in,
 )
 from coordinatord.topics.partition import UNREADABLE, Partition
 from kafka_wire.api.fetch import (
@@ -48,11 +53,13 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import iterate_batches
+from kafka_wire.schema import absent
 
 if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
 
 READ_COMMITTED = 1
+NO_LEADER_EPOCH = -1
 
 MANY = 64
 """Partitions that a fetch reads in one go; of more each may take a slice's time."""
@@ -61,9 +68,9 @@ LOOK_AFTER_MS = 30_000
 """Interval at which a parked request checks that its client is still connected: max_wait_ms may be 24 days."""
 
 # Defaults of tagged fields, shared by all responses and never modified.
-_NO_DIVERGENCE = EpochEndOffset()
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_SNAPSHOT = SnapshotId()
+_NO_DIVERGENCE = absent(EpochEndOffset)
+_NO_LEADER = absent(LeaderIdAndEpoch)
+_NO_SNAPSHOT = absent(SnapshotId)
 
 
 class Cancellable(Protocol):
@@ -107,16 +114,17 @@ class Fetching:
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | Slices | None:
         """None when the request is parked or already answered."""
         uses_topic_ids = context.api_version >= 13
-        asked = _asked(request, uses_topic_ids)
+        asked = asked_in(request, uses_topic_ids)
         session: FetchSession | None = None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self.sessions.close(request.session_id)
+            if request.session_id != NO_SESSION:
+                self.sessions.close(request.session_id)
             partitions = asked
         else:
             found = self.sessions.find(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
             if isinstance(found, ErrorCode):
                 return FetchResponse(error_code=found)
-            found.update(asked, _forgotten(request, uses_topic_ids))
+            found.update(asked, forgotten_in(request, uses_topic_ids))
             may_stay = self.sessions.grown(found)
             if not found.partitions:
                 self.sessions.close(found.session_id)
@@ -134,23 +142,10 @@ class _Fetch:
     """One request in progress."""
 
     __slots__ = (
-        "_deadline_ms",
-        "_is_due",
-        "_parked_bytes",
-        "_session_epoch",
-        "_timer",
-        "committed_only",
-        "context",
-        "fetching",
-        "is_follower",
-        "max_bytes",
-        "min_bytes",
-        "missing",
-        "partitions",
-        "present",
-        "request",
-        "session",
-    )
+        "_deadline_ms", "_has_news", "_is_due", "_is_large", "_names_leaders", "_parked_bytes", "_session_epoch",
+        "_timer", "committed_only", "context", "fetching", "is_follower", "max_bytes", "min_bytes", "missing",
+        "partitions", "present", "request", "session",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -174,6 +169,8 @@ class _Fetch:
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
         self._is_due = False
+        #: what the last `read` has found: records or an error; records that are not worth a copy; leaders elsewhere
+        self._has_news = self._is_large = self._names_leaders = False
         self._parked_bytes: dict[PartitionKey, int] = {}
         self.present: list[tuple[PartitionKey, FetchPartition, Partition]] = []
         self.missing: list[tuple[PartitionKey, ErrorCode]] = []
@@ -225,19 +222,17 @@ class _Fetch:
     def outlook(self) -> tuple[bool, bool]:
         """(whether a partition has an error, whether a partition has records to read)."""
         has_data = False
+        committed_only = self.committed_only
         try:
             for _key, asked, partition in self.present:
                 if self.error_of(asked, partition):
                     return True, False
-                if asked.fetch_offset < self.end_of(partition):
+                end_offset = partition.last_stable_offset if committed_only else partition.log.high_watermark
+                if asked.fetch_offset < end_offset:
                     has_data = True
         except UNREADABLE:  # `read` reports the error
             return True, False
         return False, has_data
-
-    def end_of(self, partition: Partition) -> int:
-        """The end offset of the records that this client may read."""
-        return partition.last_stable_offset if self.committed_only else partition.log.high_watermark
 
     def error_of(self, asked: FetchPartition, partition: Partition) -> ErrorCode | None:
         """The error of a partition that cannot be read; None when it can."""
@@ -246,9 +241,10 @@ class _Fetch:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not partition.is_here:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        error = partition.epoch_error(asked.current_leader_epoch)
-        if error is not None:
-            return error
+        if asked.current_leader_epoch not in (NO_LEADER_EPOCH, log.leader_epoch):
+            error = partition.epoch_error(asked.current_leader_epoch)
+            if error is not None:
+                return error
         if self.is_follower:
             # There are no followers here.
             known = asked.current_leader_epoch >= 0
@@ -261,7 +257,8 @@ class _Fetch:
 
     def park(self, found: dict[PartitionKey, PartitionData]) -> None:
         """Wait for more records or the timeout. `found`: the records read so far, which were too few."""
-        self._deadline_ms = self.fetching.now_ms() + self.request.max_wait_ms
+        now_ms = self.fetching.now_ms()
+        self._deadline_ms = now_ms + self.request.max_wait_ms
         if self.min_bytes > 1:
             for key, _asked, partition in self.present:
                 data = found.get(key)
@@ -270,22 +267,30 @@ class _Fetch:
         for _key, _asked, partition in self.present:
             partition.wait(self, self.wake)
         self.fetching.parked.add(self)
-        self._set_timer()
+        self._set_timer(now_ms)
 
-    def _set_timer(self) -> None:
-        at_ms = min(self._deadline_ms, self.fetching.now_ms() + LOOK_AFTER_MS)
+    def _set_timer(self, now_ms: int) -> None:
+        at_ms = min(self._deadline_ms, now_ms + LOOK_AFTER_MS)
         self._timer = self.fetching.schedule_at(at_ms, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        if self.fetching.now_ms() >= self._deadline_ms or self.context.closed:
+        now_ms = self.fetching.now_ms()
+        if now_ms >= self._deadline_ms or self.context.closed:
             self.finish()
         else:
-            self._set_timer()
+            self._set_timer(now_ms)
 
     def wake(self) -> None:
         """A partition has changed. With many partitions, looking takes a slice: a hundred may be woken at once."""
-        if self.context.closed or len(self.present) <= MANY:
-            if self.context.closed or self.has_enough():
+        if self.context.closed:
+            self.finish()
+        elif len(self.present) <= MANY:
+            if self.min_bytes == 1:
+                found = run_through(self.read())
+                if self._has_news:
+                    self._leave()
+                    self.answer(found)
+            elif self.has_enough():
                 self.finish()
         elif not self._is_due:
             self._is_due = True
@@ -332,6 +337,7 @@ class _Fetch:
 
     def read(self) -> Steps:
         """A response for every partition, in order; unknown partitions last."""
+        self._has_news = self._is_large = self._names_leaders = False
         is_long = len(self.present) > MANY
         left = self.max_bytes
         at_least_one = True
@@ -343,57 +349,61 @@ class _Fetch:
             if error is not None:
                 read[key] = self._refusal(asked.partition, error, partition)
                 continue
+            log = partition.log
             data: bytes | memoryview = b""
             try:
-                end_offset = self.end_of(partition)
+                stable_offset = partition.last_stable_offset
+                end_offset = stable_offset if self.committed_only else log.high_watermark
                 if asked.fetch_offset < end_offset:
                     limit = max(0, min(asked.partition_max_bytes, left))
                     if limit or at_least_one:
-                        data = partition.log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
-                        if end_offset < partition.log.high_watermark:
+                        data = log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                        if end_offset < log.high_watermark:
                             data = _below(data, end_offset)
-                read[key] = self._data(asked, partition, data)
+                aborted = self._aborted(asked, partition, data) if self.committed_only else None
             except UNREADABLE as failure:
                 # The caller that woke us, such as the log's writer, must continue: only this partition is unreadable.
                 read[key] = self._refusal(asked.partition, partition.cannot_read(failure), partition)
                 continue
             if data:
                 at_least_one = False
-                left = max(0, left - len(data))
+                size = len(data)
+                left = max(0, left - size)
+                self._has_news = True
+                self._is_large |= size >= MIN_KEPT_BYTES
+            read[key] = PartitionData(
+                asked.partition,
+                0,
+                log.high_watermark,
+                stable_offset,
+                log.log_start_offset,
+                _NO_DIVERGENCE,
+                _NO_LEADER,
+                _NO_SNAPSHOT,
+                aborted,
+                -1,
+                data,
+            )
         for key, error in self.missing:
             read[key] = PartitionData(key[1], error, -1, records=b"")
         return read
 
-    def _data(self, asked: FetchPartition, partition: Partition, data: bytes | memoryview) -> PartitionData:
-        log = partition.log
-        return PartitionData(
-            asked.partition,
-            0,
-            log.high_watermark,
-            partition.last_stable_offset,
-            log.log_start_offset,
-            _NO_DIVERGENCE,
-            _NO_LEADER,
-            _NO_SNAPSHOT,
-            self._aborted(asked, partition, data) if self.committed_only else None,
-            -1,
-            data,
-        )
-
     @staticmethod
     def _aborted(asked: FetchPartition, partition: Partition, data: bytes | memoryview) -> list[AbortedTransaction]:
-        if not data:
+        if not data or not partition.has_aborted:
             return []
         aborted = partition.aborted_transactions(asked.fetch_offset, _next_offset(data))
         return [AbortedTransaction(each.producer_id, each.first_offset) for each in aborted]
 
     def _refusal(self, index: int, error: ErrorCode, partition: Partition) -> PartitionData:
+        self._has_news = True
         data = PartitionData(index, error, -1, aborted_transactions=None, records=b"")
         if self.context.api_version >= 16 and error in (
             ErrorCode.FENCED_LEADER_EPOCH,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
             # KIP-951: tells the client the leader, so that it need not request metadata.
+            self._names_leaders = True
             data.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
         return data
 
@@ -402,17 +412,18 @@ class _Fetch:
     def answer(self, read: dict[PartitionKey, PartitionData]) -> None:
         """Send the response for `read`."""
         response = self.respond(read)
-        if any(len(data.records or b"") >= MIN_KEPT_BYTES for data in read.values()):
+        if self._is_large:
             self.context.reply_in_parts(response)
         else:
-            self.context.reply(response)
+            self.context.reply_alone(response, perf_counter())
 
     def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
         """Build the response for `read`, and update the session."""
         session = self.session
         if session is None:
             session_id = self._new_session(read)
-            return FetchResponse(0, 0, session_id, self._grouped(read), self._endpoints(read))
+            endpoints = self._endpoints(read) if self._names_leaders else []
+            return FetchResponse(0, 0, session_id, self._grouped(read), endpoints)
         if session.epoch != self._session_epoch:
             return FetchResponse(0, ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id)
         news = {}
@@ -422,7 +433,8 @@ class _Fetch:
                 news[key] = data
                 if data.records:
                     session.moved_to_end(key)
-        return FetchResponse(0, 0, session.session_id, self._grouped(news), self._endpoints(news))
+        endpoints = self._endpoints(news) if self._names_leaders else []
+        return FetchResponse(0, 0, session.session_id, self._grouped(news), endpoints)
 
     def _new_session(self, read: dict[PartitionKey, PartitionData]) -> int:
         if self.request.session_epoch != INITIAL_EPOCH or self.context.api_version < 7:
@@ -455,8 +467,6 @@ class _Fetch:
 
     def _endpoints(self, read: dict[PartitionKey, PartitionData]) -> list[NodeEndpoint]:
         leaders = {data.current_leader.leader_id for data in read.values() if data.current_leader.leader_id >= 0}
-        if not leaders:
-            return []
         nodes = self.fetching.nodes.select(leaders, self.context.listener)
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
@@ -479,20 +489,3 @@ def _next_offset(data: bytes | memoryview) -> int:
     for _at, header in iterate_batches(data):
         next_offset = header.next_offset
     return next_offset
-
-
-def _asked(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
-    """The partitions of the request. Of a partition that is named twice, the last entry counts."""
-    return {
-        (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-
-
-def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
-    return [
-        (topic.topic_id if uses_topic_ids else topic.topic, index)
-        for topic in request.forgotten_topics_data
-        for index in topic.partitions
-    ]

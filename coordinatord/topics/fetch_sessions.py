@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafka_wire.api.fetch import FetchPartition, PartitionData
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, PartitionData
 from kafka_wire.errors import ErrorCode
 
 NO_SESSION = 0
@@ -181,3 +181,21 @@ class FetchSessions:
                 return False
         self.close(victim.session_id)
         return True
+
+
+def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
+    """The partitions of the request. Of a partition that is named twice, the last entry counts."""
+    return {
+        (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+
+def forgotten_in(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
+    """The partitions that an incremental request takes out of its session."""
+    return [
+        (topic.topic_id if uses_topic_ids else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]

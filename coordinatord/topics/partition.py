@@ -102,6 +102,11 @@ class Partition:
         """The last stable offset, or the log's end while the producer state has not been loaded."""
         return self.log.end_offset if self._producers is None else self.last_stable_offset
 
+    @property
+    def has_aborted(self) -> bool:
+        """Whether `aborted_transactions` may have any."""
+        return not self._aborted.is_empty
+
     def aborted_transactions(self, offset: int, end_offset: int) -> list[Aborted]:
         """The aborted transactions with records in [offset, end_offset), for consumers to skip."""
         return self._aborted.between(offset, end_offset)

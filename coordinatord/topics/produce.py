@@ -53,6 +53,7 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import (
     HEADER,
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
@@ -308,13 +309,12 @@ class Producing:
                 highest_epoch = max(highest_epoch, done.epoch)
             responses.append(TopicProduceResponse(produced.name, produced.topic_id, partitions))
         response = ProduceResponse(responses)
-        self._add_leaders(response, context)
+        if self.nodes.workers > 1:
+            self._add_leaders(response, context)
         return self._answer(context, request, response, highest_epoch)
 
     def _add_leaders(self, response: ProduceResponse, context: RequestContext) -> None:
         """KIP-951: the addresses of the nodes that lead the partitions rejected here."""
-        if self.nodes.workers == 1:
-            return
         leaders = {
             partition.current_leader.leader_id
             for topic in response.responses
@@ -374,7 +374,7 @@ class Producing:
 
     def _append(self, partition: Partition, index: int, header: BatchHeader, batch: bytearray) -> _Done:
         log = partition.log
-        append_time = header.max_timestamp if header.is_log_append_time else -1
+        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else -1
         if header.producer_id >= 0:
             try:
                 producers = partition.producers
@@ -388,7 +388,7 @@ class Producing:
                 response = appended(index, known.first_offset, known.timestamp, log.log_start_offset)
                 return _Done(response, partition.last_epoch)
         try:
-            base_offset, epoch = self.writer.append(log, batch, may_wait=True)
+            base_offset, epoch = self.writer.append(log, batch, header=header, may_wait=True)
         except LogFailed:
             return _Done(refused_with(index, ErrorCode.KAFKA_STORAGE_ERROR))
         partition.last_epoch = epoch

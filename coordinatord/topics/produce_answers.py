@@ -13,6 +13,7 @@ from kafka_wire.api.produce import (
 )
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.produced import Rejected
+from kafka_wire.schema import absent
 
 TELLS_LEADER_FROM = 10
 """First version whose response can name a partition's leader (KIP-951)."""
@@ -28,7 +29,7 @@ UNREACHABLE = frozenset(
 )
 """Errors of a transaction coordinator that is currently unreachable."""
 
-_NO_LEADER = LeaderIdAndEpoch()
+_NO_LEADER = absent(LeaderIdAndEpoch)
 """The default of a tagged field, shared by all responses and never modified."""
 
 

@@ -93,6 +93,9 @@ class Context:
 
     reply_in_parts = reply
 
+    def reply_alone(self, response: Any, now_s: float) -> None:
+        self.reply(response)
+
     def go_on(self, slices: Slices) -> None:
         run_through(slices.steps)
 

@@ -114,15 +114,16 @@ def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:
     return 'b""' if default == b"" else repr(default)
 
 
-def _made_once(default: str, out: EncodeSource) -> str:
-    """The same for a comparison: a struct of defaults is made once, and never changed."""
-    return out.needs.constant(f"absent_{default[:-2]}", default) if default.endswith("()") else default
-
-
-def _differs(value: str, default: str) -> str:
+def _differs(value: str, default: str, out: EncodeSource) -> str:
     """The condition that a value is not the default."""
     if default in ("False", "True"):
         return value if default == "False" else f"not {value}"
+    if default.endswith("()"):
+        # Whoever makes many messages gives them the one struct of defaults: then there are no fields to compare.
+        absent = out.needs.constant(
+            f"absent_{default[:-2]}", f"{out.needs.take('kafka_wire.schema', 'absent')}({default[:-2]})"
+        )
+        return f"{value} is not {absent} and {value} != {absent}"
     return f"{value} is not None" if default == "None" else f"{value} != {default}"
 
 
@@ -263,7 +264,7 @@ class TagBuffer(Wire):
             default = default_of(field, out)
             if default == "None":
                 out.present.add(read)
-            with out.block(f"if {_differs(read, _made_once(default, out))}:"):
+            with out.block(f"if {_differs(read, default, out)}:"):
                 out.emit(f"{count} += 1", f"{part} = bytearray()")
                 out.sink = part
                 wire.emit_encode(out, read)
@@ -283,7 +284,7 @@ class TagBuffer(Wire):
         default = default_of(field, out)
         if default == "None":
             out.present.add(read)
-        with out.block(f"if {_differs(read, _made_once(default, out))}:"):
+        with out.block(f"if {_differs(read, default, out)}:"):
             out.emit(f"{part} = bytearray()")
             out.sink = part
             wire.emit_encode(out, read)

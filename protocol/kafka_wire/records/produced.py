@@ -14,6 +14,10 @@ from typing import NamedTuple
 from kafka_wire.errors import DecodeError, ErrorCode, TruncatedError
 from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
@@ -102,8 +106,10 @@ def validate_produced(
     batch = bytearray(records)
     if limits.log_append_time:
         set_log_append_time(batch, now_ms)
-    elif header.is_log_append_time or header.max_timestamp != max_timestamp:
+    elif header.attributes & LOG_APPEND_TIME or header.max_timestamp != max_timestamp:
         set_create_time(batch, max_timestamp)
+    else:
+        return header, batch
     return read_header(batch), batch
 
 
@@ -115,18 +121,20 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     except DecodeError as error:
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
-    if header.codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION:
+    codec = header.attributes & CODEC_MASK
+    if codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION:
         return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} may not use zstd")
-    if header.codec > Compression.ZSTD:
-        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type {header.codec}")
-    if header.size != len(records):
+    if codec > Compression.ZSTD:
+        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type {codec}")
+    size = header.length + LENGTH_OVERHEAD
+    if size != len(records):
         return Rejected(ErrorCode.INVALID_RECORD, "a Produce request has exactly one record batch per partition")
     if header.base_offset != 0:
         return Rejected(ErrorCode.INVALID_RECORD, f"the base offset of a produced batch is 0, not {header.base_offset}")
-    if header.size > limits.max_message_bytes:
+    if size > limits.max_message_bytes:
         return Rejected(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size} bytes, max.message.bytes is {limits.max_message_bytes}",
+            f"the batch has {size} bytes, max.message.bytes is {limits.max_message_bytes}",
         )
     try:
         check_crc(records, 0, header)
@@ -143,7 +151,7 @@ def _check_header(header: BatchHeader) -> Rejected | None:
             ErrorCode.INVALID_RECORD,
             f"last offset delta {header.last_offset_delta} and record count {header.record_count} disagree",
         )
-    if header.is_control:
+    if header.attributes & CONTROL:
         return Rejected(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         return Rejected(
@@ -157,14 +165,15 @@ def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Al
     """The records, decompressed."""
     if allowance is None:
         return record_bytes(records, 0, header, limits.max_decompressed_bytes)
-    allowance.take(0 if header.codec else header.size, header.record_count)
+    codec = header.attributes & CODEC_MASK
+    allowance.take(0 if codec else header.length + LENGTH_OVERHEAD, header.record_count)
     try:
         section = record_bytes(records, 0, header, min(limits.max_decompressed_bytes, allowance.size))
     except TooLargeError:
         if allowance.size < limits.max_decompressed_bytes:
             raise AllowanceExceededError from None
         raise
-    if header.codec:
+    if codec:
         allowance.take(len(section), 0)
     return section
 
@@ -187,7 +196,7 @@ class _RecordCheck:
         self._index = 0
         self._compacted = limits.compacted
         self._check_time = not limits.log_append_time
-        self._is_log_append_time = header.is_log_append_time
+        self._is_log_append_time = bool(header.attributes & LOG_APPEND_TIME)
         # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
         self._earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
         self._latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
