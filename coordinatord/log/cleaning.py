@@ -371,9 +371,8 @@ class _Cleaning:
     def _write(self, out: _Output, batch: bytes | bytearray) -> None:
         header = BatchHeader._make(HEADER.unpack_from(batch))
         segment = out.segment
-        segment.note_timestamp(header.max_timestamp, header.last_offset)
         entry, time_entry = segment.index_entries(
-            segment.size, header.last_offset, len(batch), self._job.index_interval_bytes
+            segment.size, header.last_offset, header.max_timestamp, len(batch), self._job.index_interval_bytes
         )
         out.index += entry
         out.time_index += time_entry

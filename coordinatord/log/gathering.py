@@ -56,11 +56,6 @@ class Epoch:
     error: BaseException | None = None
     seconds: float = 0.0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing would come of writing it."""
-        return not (self.logs or self.writes or self.holds or self.start_offsets)
-
     def take(self) -> None:
         """Take the writes of all its partitions."""
         for log in self.logs:
@@ -82,7 +77,8 @@ class Gathering:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write and nobody waits."""
-        return len(self._epochs) == 1 and self.forming.is_empty
+        forming = self.forming
+        return len(self._epochs) == 1 and not (forming.logs or forming.writes or forming.holds or forming.start_offsets)
 
     @property
     def last(self) -> Epoch:

@@ -200,8 +200,9 @@ class PartitionLog:
         if segment.first_timestamp is None:
             segment.first_timestamp = first_timestamp
         write = self._write_to(segment)
-        segment.note_timestamp(max_timestamp, last_offset)
-        entry, time_entry = segment.index_entries(segment.size, last_offset, size, self.config.index_interval_bytes)
+        entry, time_entry = segment.index_entries(
+            segment.size, last_offset, max_timestamp, size, self.config.index_interval_bytes
+        )
         if entry:
             write.index += entry
             self._index_entries += 1

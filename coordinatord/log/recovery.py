@@ -332,8 +332,9 @@ class _Indexer:
         segment = self._segment
         if segment.first_timestamp is None and position == 0:
             segment.first_timestamp = header.base_timestamp
-        segment.note_timestamp(header.max_timestamp, header.last_offset)
-        entry, time_entry = segment.index_entries(position, header.last_offset, header.size, self._interval_bytes)
+        entry, time_entry = segment.index_entries(
+            position, header.last_offset, header.max_timestamp, header.size, self._interval_bytes
+        )
         self.index += entry
         self.time_index += time_entry
 

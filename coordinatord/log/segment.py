@@ -72,14 +72,14 @@ class Segment:
         self.index_path = self.path + INDEX_SUFFIX + suffix
         self.time_index_path = self.path + TIME_INDEX_SUFFIX + suffix
 
-    def note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
+    def index_entries(
+        self, position: int, last_offset: int, max_timestamp: int, batch_bytes: int, interval_bytes: int
+    ) -> tuple[bytes, bytes]:
+        """A batch comes to `position`: note its greatest timestamp. Returns the offset and time index entries that are
+        due for it; b"" for none.
+        """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
-
-    def index_entries(
-        self, position: int, last_offset: int, batch_bytes: int, interval_bytes: int
-    ) -> tuple[bytes, bytes]:
-        """The offset and time index entries due for the batch at `position`; b"" for none."""
         entry = time_entry = b""
         if self.bytes_since_index > interval_bytes:
             entry = OFFSET_ENTRY.pack(last_offset - self.base_offset, position)

@@ -91,9 +91,6 @@ def validate_produced(
     header = _single_batch(records, version, limits)
     if isinstance(header, Rejected):
         return header
-    rejected = _check_header(header)
-    if rejected:
-        return rejected
     try:
         section = _section(records, header, limits, allowance)
         max_timestamp = _check_records(section, header, limits, now_ms)
@@ -114,6 +111,7 @@ def validate_produced(
 
 
 def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader | Rejected:
+    """The header of the batch, if there is one and it says nothing impossible."""
     try:
         header = read_header(records)
     except TruncatedError as error:
@@ -140,10 +138,6 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
         check_crc(records, 0, header)
     except CorruptBatchError as error:
         return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
-    return header
-
-
-def _check_header(header: BatchHeader) -> Rejected | None:
     if header.record_count <= 0:
         return Rejected(ErrorCode.INVALID_RECORD, f"a batch cannot hold {header.record_count} records")
     if header.last_offset_delta + 1 != header.record_count:
@@ -158,7 +152,7 @@ def _check_header(header: BatchHeader) -> Rejected | None:
             ErrorCode.INVALID_RECORD,
             f"sequence number {header.base_sequence} of producer id {header.producer_id} is negative",
         )
-    return None
+    return header
 
 
 def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Allowance | None) -> bytes:
