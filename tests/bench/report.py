@@ -37,11 +37,16 @@ def target_text(target: Json, unit: str) -> tuple[str, bool | None]:
     wanted += f" × {target['of']}" if target["of"] else f" {unit if not what or what[0] != 'p' else 'ms'}"
     if target["met"] is None:
         return f"{wanted}: not measured", None
-    return f"{wanted}: {figure(target['reached'])}", target["met"]
+    return f"{wanted}: {figure(target['reached'])}{between(target.get('spread'))}", target["met"]
 
 
-TITLES = ["server", "value", "× ours", "p50 ms", "p99 ms", "p99.9 ms", "per s", "busy"]
-WIDTHS = [31, 7, 7, 7, 7, 9, 10, 12]
+def between(spread: list[float] | None) -> str:
+    """ " (0.9–1.1)": the least and the greatest of the rounds; nothing where one round was all."""
+    return "" if spread is None else f" ({figure(spread[0])}–{figure(spread[1])})"
+
+
+TITLES = ["server", "value", "rounds", "× ours", "p50 ms", "p99 ms", "p99.9 ms", "per s", "busy"]
+WIDTHS = [27, 8, 15, 7, 7, 7, 9, 10, 10]
 MARKS = {True: "met   ", False: "MISSED", None: "?     "}
 STYLES = {True: "green", False: "bold red", None: "yellow"}
 
@@ -49,9 +54,11 @@ STYLES = {True: "green", False: "bold red", None: "yellow"}
 def cells_of(column: Json, first: float) -> list[str]:
     """A server's line: see TITLES."""
     latency = column.get("latency_ms", {})
+    rounds = column["rounds"]
     return [
         column["label"],
         figure(column["value"]),
+        f"{figure(min(rounds))}–{figure(max(rounds))}" if len(rounds) > 1 else "",
         f"{column['value'] / first:.2f}" if first else "",
         *(figure(latency[name]) if name in latency else "" for name in ("p50", "p99", "p99.9")),
         f"{column['per_s']:,.0f}" if "per_s" in column else "",

@@ -129,7 +129,20 @@ def judge(target: Target, subject: str, measured: Json) -> Json:
             against = _figure(measured.get(target.of), target.what)
     if mine is None or not against:
         return {**told, "reached": None, "met": None}
-    return {**told, "reached": mine / against, "met": target.met(mine / against)}
+    spread = _spread(target, measured[subject], measured.get(target.of or ""))
+    return {**told, "reached": mine / against, "met": target.met(mine / against), "spread": spread}
+
+
+def _spread(target: Target, mine: Json, other: Json | None) -> list[float] | None:
+    """The least and the greatest that was reached by a round, compared with the other server's round that followed it;
+    None for figures that only all rounds together have.
+    """
+    if target.what != "value" or (other is None and target.of is not None):
+        return None
+    reached: list[float] = list(mine["rounds"])
+    if other is not None:
+        reached = [one / against for one, against in zip(reached, other["rounds"], strict=False) if against]
+    return [min(reached), max(reached)] if len(reached) > 1 else None
 
 
 def _figure(column: Json | None, what: str) -> float | None:

@@ -146,9 +146,11 @@ def test_a_generator_gives_its_core_away_in_the_end(monkeypatch: pytest.MonkeyPa
 def test_a_missed_target_is_marked(tmp_path: Path) -> None:
     other = Column("kafka", "kafka", "Kafka")
 
+    values = iter([2.0, 8.0, 4.0, 4.0])  # ours, Kafka's, and once more: medians 3 and 6
+
     def measure(arena: Arena, column: Column, seconds: float) -> Sample:
         also = {"at rest": 2.0} if column is OURS else {}
-        return Sample(3.0 if column is OURS else 6.0, [(0.001, 98), (0.002, 2)], also=also)
+        return Sample(next(values), [(0.001, 98), (0.002, 2)], also=also)
 
     targets = [at_most(1 / 4, of="kafka"), at_most(1, of="kafka", what="p99"), at_most(1.2, of="at rest"), at_least(2)]
     row = Row("made-up", "a made-up row", "µs", [OURS, other], targets, measure, 9, True, False)
@@ -168,8 +170,12 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
         "MISSED",
         "met",
     ]
-    assert lines[-1].startswith("2 of 4 targets met; MISSED: made-up: ≤ 1/4 × kafka: 0.50 · made-up: ≤ 1.2 × at rest")
-    assert "**MISSED** ≤ 1/4 × kafka: 0.50" in report.markdown(run)
+    assert lines[-1].startswith(
+        "2 of 4 targets met; MISSED: made-up: ≤ 1/4 × kafka: 0.50 (0.25–1.00) · made-up: ≤ 1.2 × at rest: 1.50"
+    )
+    assert [line.split()[:3] for line in lines if line.startswith("  Kafka")] == [["Kafka", "6.00", "4.00–8.00"]]
+    assert "**MISSED** ≤ 1/4 × kafka: 0.50 (0.25–1.00)" in report.markdown(run)
+    assert "met ≥ 2 µs: 3.00 (2.00–4.00)" in report.markdown(run)
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{BEGIN}\nan older run\n{END}\nafter\n")
     put_into_readme(run, readme)
