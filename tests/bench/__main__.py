@@ -20,7 +20,7 @@ from tests.bench.servers import KINDS, cores, pin, preferred
 
 FILES = 15_000
 README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- run -->", "<!-- end of run -->"
+END = "<!-- end of run -->"
 OURS_ALONE = ("ours", "limit")
 
 
@@ -48,11 +48,17 @@ def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def begin(run: dict[str, Any]) -> str:
+    """The mark before the table of a run of this build."""
+    return f"<!-- {run['machine'].get('build', 'interpreted')} run -->"
+
+
 def put_into_readme(run: dict[str, Any], readme: Path = README) -> None:
-    """Replace what is between the marks."""
-    before, _, rest = readme.read_text().partition(BEGIN)
+    """Replace what is between the marks of its build."""
+    before, mark, rest = readme.read_text().partition(begin(run))
+    assert mark, f"{readme} has no {begin(run)}"
     _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{BEGIN}\n{report.markdown(run)}{END}{after}")
+    readme.write_text(f"{before}{mark}\n{report.markdown(run)}{END}{after}")
 
 
 @click.command()

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.bench import frames, groups, report, rows, runner
-from tests.bench.__main__ import BEGIN, END, put_into_readme
+from tests.bench.__main__ import END, begin, put_into_readme
 from tests.bench.generator import STALLED_S, Flow, Poller, WrongAnswer, percentiles_ms
 from tests.bench.picture import draw
 from tests.bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_least, at_most
@@ -162,6 +162,7 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
         (3.0, True),
     ]
     run = run_of(measured)
+    run["machine"]["build"] = "interpreted"
     lines = printed(run).splitlines()
     assert [line.split()[0] for line in lines if line.startswith("    ")] == [
         "coordinatord:",
@@ -177,9 +178,11 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
     assert "**MISSED** ≤ 1/4 × kafka: 0.50 (0.25–1.00)" in report.markdown(run)
     assert "met ≥ 2 µs: 3.00 (2.00–4.00)" in report.markdown(run)
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nan older run\n{END}\nafter\n")
+    other = f"<!-- compiled run -->\nof C\n{END}\n"
+    assert begin(run) == "<!-- interpreted run -->"
+    readme.write_text(f"before\n{other}{begin(run)}\nan older run\n{END}\nafter\n")
     put_into_readme(run, readme)
-    assert readme.read_text() == f"before\n{BEGIN}\n{report.markdown(run)}{END}\nafter\n"
+    assert readme.read_text() == f"before\n{other}{begin(run)}\n{report.markdown(run)}{END}\nafter\n"
     picture = tmp_path / "run.png"
     draw(run, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
