@@ -15,7 +15,8 @@ are. What mypyc makes of them differs in three ways that matter here:
 mypy takes `frozenset | keys of a dict` for a frozenset, which it is not.
 
 Not among them: subclasses of construct's, Enums with fields, dataclasses that name types which only mypy imports, and
-kafka_wire.generated: C of 20,000 lines of codecs takes a compiler a quarter of an hour, and has no source to show.
+most of kafka_wire.generated. All its codecs as C take a compiler a quarter of an hour, and not all gain: those in HOT
+decode in a quarter to two fifths less time; offsets' and Heartbeat's take longer to encode (tests/bench/FINDINGS.md).
 """
 
 import os
@@ -43,6 +44,7 @@ HOT = {
     "coordinatord/topics": "fetch fetch_sessions partition topic_log",
     "coordinatord/transactions": "coordinator",
     "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
+    "protocol/kafka_wire/generated": "consumer_group_heartbeat find_coordinator join_group leave_group sync_group",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }
 
@@ -75,7 +77,11 @@ def extensions() -> list[Extension]:
         return []
     generate()
     files = [f"{package}/{name}.py" for package, names in HOT.items() for name in names.split()]
-    return mypycify(files, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "2"), group_name="coordinatord")
+    made: list[Extension] = mypycify(files, opt_level=os.environ.get("MYPYC_OPT_LEVEL", "2"), group_name="coordinatord")
+    for each in made:
+        # What only a debugger reads is nearly as much as the modules themselves. perf needs the names alone.
+        each.extra_compile_args = [*each.extra_compile_args, "-g0"]
+    return made
 
 
 AS_C = os.environ.get("COORDINATORD_COMPILE") == "1"

@@ -10,8 +10,8 @@ python -m kafka_wire generate                                  (writes the funct
 
 from __future__ import annotations
 
-import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -37,6 +37,13 @@ def _find(name: str) -> type[Any]:
     raise click.ClickException(f"no message is called {name}; `python -m kafka_wire apis` lists the APIs")
 
 
+def _text(function: Callable[..., Any]) -> str:
+    """A generated function as it was written, also of a module that is C (setup.py), of which inspect knows nothing."""
+    module = fresh.GENERATED / f"{function.__module__.rpartition('.')[2]}.py"
+    _, definition, rest = module.read_text(encoding="utf-8").partition(f"def {function.__name__}(")
+    return definition + rest.partition("\n\n\n")[0] + "\n"
+
+
 @main.command()
 @click.argument("name")
 @click.argument("version", type=int)
@@ -44,8 +51,7 @@ def source(name: str, version: int) -> None:
     """Print the functions that were generated for message NAME in VERSION."""
     try:
         cls = _find(name)
-        found = [inspect.getsource(decoder(cls, version)), inspect.getsource(encoder(cls, version))]
-        click.echo("\n\n".join(found), nl=False)
+        click.echo("\n\n".join([_text(decoder(cls, version)), _text(encoder(cls, version))]), nl=False)
     except (errors.UnknownApiError, fresh.NotGenerated) as error:
         raise click.ClickException(str(error)) from error
 

@@ -140,6 +140,7 @@ def module_text(module: str) -> str:
     needs = Needs()
     needs.take("collections.abc", "Callable")
     needs.take("typing", "Any")
+    needs.take("typing", "Final")
     parts: list[str] = []
     decoders: list[str] = []
     encoders: list[str] = []
@@ -161,8 +162,10 @@ def module_text(module: str) -> str:
         table("MAKERS", "dict[type[Any], Callable[..., Any]]", makers),
     ]
     head = HEADER.format(module=module) + imports(needs)
-    constants = ["new = object.__new__", *(f"{name} = {text}" for name, text in sorted(needs.constants.items()))]
-    return head + "\n".join(constants) + "\n\n\n" + "\n\n\n".join(parts) + "\n\n\n" + "\n\n".join(tables) + "\n"
+    # Final: as C, what is called is not looked up in the module each time.
+    constants = {"new": "object.__new__", **dict(sorted(needs.constants.items()))}
+    assigned = [f"{name}: Final = {text}" for name, text in constants.items()]
+    return head + "\n".join(assigned) + "\n\n\n" + "\n\n\n".join(parts) + "\n\n\n" + "\n\n".join(tables) + "\n"
 
 
 def imports(needs: Needs) -> str:
