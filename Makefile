@@ -7,18 +7,14 @@ DATA ?= ./data
 OUT ?= ./lag
 
 # COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
-# `make run` takes that build by itself if it is there and no source is newer; COMPILED=0 keeps it from that.
+# Without it `make run` chooses for itself (builds.py); COMPILED=0 keeps it from that.
 COMPILED ?=
-IN_COMPILED = data=$(DATA); case "$$data" in /*) ;; *) data="$$PWD/$$data" ;; esac; \
-	python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && export PYTHONPATH="$$PWD/protocol" && exec "$$python"
 ifeq ($(COMPILED),1)
 BUILD := compiled
-DATA_DIR = "$$data"
 BENCH_OUT := --out ../../build/bench-compiled
 QUICK_HERE = $(QUICK) and not interpreted
-IN_TREE = $(IN_COMPILED)
+IN_TREE = python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && export PYTHONPATH="$$PWD/protocol" && exec "$$python"
 else
-DATA_DIR = $(DATA)
 QUICK_HERE = $(QUICK)
 IN_TREE = exec $(BIN)/python
 endif
@@ -99,21 +95,13 @@ $(VENV)/.ci: pyproject.toml | $(BIN)/python
 	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile wheel postgresql)
 
 SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -path "*/__pycache__/*")
-build/compiled/.stamp: $(SOURCES) $(VENV)/.compile
-	@$(BIN)/python -c 'import pathlib, shutil, sys, sysconfig as s; sys.exit(not shutil.which("cc") or \
-		not (pathlib.Path(s.get_path("include")) / "Python.h").exists())' || \
-		{ echo "This needs a C compiler and Python's headers (Debian: apt-get install gcc libc6-dev python3-dev)."; exit 1; }
-	@echo "compiling into build/compiled: some minutes"
+build/compiled/.stamp: $(SOURCES) | $(VENV)/.compile
 	@$(GENERATE)
-	@rm -rf build/compiled && mkdir -p build/compiled
-	@cp -r coordinatord protocol setup.py pyproject.toml README.md build/compiled
-	@python="$$(cd $(BIN) && pwd)/python" && cd build/compiled && COORDINATORD_COMPILE=1 "$$python" setup.py -q build_ext --inplace >build.log 2>&1 || \
-		{ tail -n 20 build.log; exit 1; }
-	@touch $@
+	@$(BIN)/python builds.py compile
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
-	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile LICENSE .ci
-	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
+	@cd build/compiled && rm -rf tests deploy builds.py Makefile Dockerfile LICENSE .ci
+	@cp -r tests deploy builds.py Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
 
 # What build_ext left in build/compiled is up to date for bdist_wheel: nothing is compiled twice. It knows the tag of this
 # machine alone, which no index takes; auditwheel reads from the C modules which Linuxes have what they need.
@@ -131,18 +119,7 @@ wheel: build/compiled/.stamp $(VENV)/.wheel ## the same modules in a wheel in bu
 
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(GENERATE)
-ifeq ($(COMPILED),)
-	@if test -f build/compiled/.stamp && test -z "$$(find setup.py pyproject.toml coordinatord protocol -type f \
-		-not -path '*/__pycache__/*' -newer build/compiled/.stamp)"; then \
-		echo "the compiled build (COMPILED=0: interpreted)"; \
-		$(IN_COMPILED) -m coordinatord serve --listen $(LISTEN) --data-dir "$$data"; \
-	else \
-		echo "interpreted (make compiled, once, with a C compiler: then this starts what it makes)"; \
-		$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR); \
-	fi
-else
-	@$(IN_TREE) -m coordinatord serve --listen $(LISTEN) --data-dir $(DATA_DIR)
-endif
+	@exec $(BIN)/python builds.py run --compiled "$(COMPILED)" --listen "$(LISTEN)" --data "$(DATA)"
 
 pipeline: $(VENV)/.pipeline ## who is behind, from the log of any cluster: SOURCE=DIR or BOOTSTRAP=HOST:PORT, OUT=./lag
 	@test -n "$(SOURCE)$(BOOTSTRAP)" || { echo "Say where the log is: make pipeline SOURCE=/var/lib/kafka/data, or BOOTSTRAP=broker:9092"; exit 2; }

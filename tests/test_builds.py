@@ -1,15 +1,20 @@
-"""The compiled build: what a wheel of it asks for, and that `make run` takes it if it is there and up to date."""
+"""The compiled build: what a wheel of it asks for, when `make run` takes it, and when it makes one by itself."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import builds
 from tests.daemon import REPOSITORY
 
 pytestmark = pytest.mark.interpreted  # about the checkout that `make compiled` copies from
@@ -21,9 +26,19 @@ from setuptools.build_meta import get_requires_for_build_wheel
 print(*get_requires_for_build_wheel(), sep="\\n")
 """
 
-FAKE_PYTHON = """#!/bin/sh
-echo "$PWD: $*"
+SAYS = """
+import os, sys
+print(f"{os.getcwd()}: {' '.join(sys.argv[1:])}")
 """
+
+SLOW = """
+import os, pathlib, time
+pathlib.Path(os.environ["TOLD"]).write_text(f"{os.getpid()} {os.getppid()} {os.getsid(0)}")
+while not pathlib.Path(os.environ["GO"]).exists():
+    time.sleep(0.01)
+"""
+MAKES = f"open({builds.LIBRARY!r}, 'w').close()"
+FAILS = "raise SystemExit('there is an error in it')"
 
 
 def sources(to: Path) -> None:
@@ -52,25 +67,34 @@ def test_a_compiled_wheel_asks_for_the_compiler_and_for_what_the_modules_import(
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Sources older than their compiled copy, and a Python that says where it is started and with what."""
+    """Sources older than their compiled copy. The daemon says where it is started and with what."""
     sources(tmp_path)
+    shutil.copy(REPOSITORY / "builds.py", tmp_path)
+    (tmp_path / "mypyc.py").touch()  # is not looked for in the index
+    (tmp_path / "coordinatord" / "__main__.py").write_text(SAYS)
+    (tmp_path / "coordinatord" / "module.py").touch()
+    (tmp_path / "protocol" / "kafka_wire").mkdir()
+    (tmp_path / "protocol" / "kafka_wire" / "__main__.py").touch()
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(FAKE_PYTHON)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    (tmp_path / "coordinatord" / "module.py").touch()
-    (tmp_path / "build" / "compiled").mkdir(parents=True)
+    compiled = tmp_path / "build" / "compiled"
+    compiled.mkdir(parents=True)
+    shutil.copytree(tmp_path / "coordinatord", compiled / "coordinatord")
+    (compiled / "protocol").mkdir()
     for path in tmp_path.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    for name in (".venv/.run", "build/compiled/.stamp"):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (1_100_000_000, 1_100_000_000))
+    for path in (tmp_path / ".venv" / ".run", compiled / ".stamp", compiled / builds.LIBRARY):
+        path.touch()
+        os.utime(path, (1_100_000_000, 1_100_000_000))
     return tmp_path
 
 
-def run(checkout: Path, *arguments: str) -> str:
-    # `make test` hands its own variables to what it runs.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+def run(checkout: Path, *arguments: str, **more: str) -> str:
+    # `make test` hands its own variables to what it runs, and .ci/run says that it is one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "CI"))}
+    environment |= {"PYTHONPATH": str(checkout / "protocol"), "CC": "true", **more}
     done = subprocess.run(
         ["make", "run", *arguments],
         cwd=checkout,
@@ -81,28 +105,148 @@ def run(checkout: Path, *arguments: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": serve ") == 1
     return done.stdout
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def is_free(checkout: Path) -> bool:
+    with builds.locked(checkout, "compiled", wait=False) as mine:
+        return mine
+
+
+def leave_uncompiled(checkout: Path, setup: str) -> None:
+    shutil.rmtree(checkout / "build")
+    (checkout / "setup.py").write_text(setup)
 
 
 def test_make_run_takes_the_compiled_build_and_says_so(checkout: Path) -> None:
     kernels = checkout / "coordinatord" / "__pycache__" / "kernels.crc32c-88.py311.nbi"  # numba's: no source
-    kernels.parent.mkdir()
+    kernels.parent.mkdir(exist_ok=True)
     kernels.touch()
     said = run(checkout)
     assert "the compiled build" in said
     *_, started = said.splitlines()
-    assert started.startswith(f"{checkout}/build/compiled: -m coordinatord serve")
-    assert started.endswith(f"--data-dir {checkout}/./data")
-    assert said.count(" serve ") == 1
+    assert started.startswith(f"{checkout}/build/compiled: serve")
+    assert started.endswith(f"--data-dir {checkout}/data")
 
 
-@pytest.mark.parametrize("why", ["none", "old", "refused"])
-def test_make_run_is_interpreted_without_an_up_to_date_compiled_build(checkout: Path, why: str) -> None:
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ("none", "there is no C compiler"),
+        ("old", "there is no C compiler"),
+        ("another Python's", "there is no C compiler"),
+        ("refused", "COMPILED=0"),
+    ],
+)
+def test_make_run_is_interpreted_without_an_up_to_date_compiled_build(checkout: Path, why: str, says: str) -> None:
+    compiled = checkout / "build" / "compiled"
     if why == "none":
-        (checkout / "build" / "compiled" / ".stamp").unlink()
+        (compiled / ".stamp").unlink()
     elif why == "old":
         os.utime(checkout / "coordinatord" / "module.py", (1_200_000_000, 1_200_000_000))
-    said = run(checkout, *(["COMPILED=0"] if why == "refused" else []))
-    assert ("make compiled, once" in said) is (why != "refused")
-    assert said.splitlines()[-1] == f"{checkout}: -m coordinatord serve --listen 127.0.0.1:9092 --data-dir ./data"
-    assert said.count(" serve ") == 1
+    elif why == "another Python's":
+        (compiled / builds.LIBRARY).rename(compiled / "coordinatord__mypyc.cpython-27.so")
+    line, started = run(checkout, *(["COMPILED=0"] if why == "refused" else []), CC="no-such-cc").splitlines()[-2:]
+    assert line.startswith("interpreted")
+    assert says in line
+    assert started == f"{checkout}: serve --listen 127.0.0.1:9092 --data-dir ./data"
+    assert not (checkout / "build" / "compile.log").exists()
+
+
+def test_with_a_compiler_the_next_start_is_compiled(checkout: Path) -> None:
+    leave_uncompiled(checkout, MAKES)
+    said = run(checkout)
+    assert "interpreted; compiling in the background" in said
+    assert "build/compile.log" in said
+    assert "COMPILED=0" in said
+    assert said.splitlines()[-1].startswith(f"{checkout}: serve")
+    wait_until((checkout / "build" / "compiled").exists)
+    assert run(checkout).splitlines()[-1].startswith(f"{checkout}/build/compiled: serve")
+
+
+def test_two_do_not_compile_and_a_killed_one_is_no_build_and_keeps_no_lock(checkout: Path) -> None:
+    told, go = checkout / "told", checkout / "go"
+    leave_uncompiled(checkout, SLOW + MAKES)
+    run(checkout, TOLD=str(told), GO=str(go))
+    wait_until(lambda: told.exists() and bool(told.read_text()))
+    compiler, builder, session = map(int, told.read_text().split())
+    assert session == builder, "Ctrl-C is for the daemon alone"
+    assert "is being made" in run(checkout)
+    os.kill(builder, signal.SIGKILL)
+    os.kill(compiler, signal.SIGKILL)
+    wait_until(lambda: is_free(checkout))
+    assert not (checkout / "build" / "compiled").exists()
+    go.touch()
+    assert "compiling in the background" in run(checkout, TOLD=str(told), GO=str(go))
+    wait_until((checkout / "build" / "compiled").exists)
+    wait_until(lambda: is_free(checkout))
+    assert {path.name for path in (checkout / "build").iterdir()} == {"compile.log", "compiled", "compiled.lock"}
+
+
+def test_a_source_that_changes_meanwhile_makes_the_build_old(checkout: Path) -> None:
+    told, go = checkout / "told", checkout / "go"
+    leave_uncompiled(checkout, SLOW + MAKES)
+    run(checkout, TOLD=str(told), GO=str(go))
+    wait_until(told.exists)
+    (checkout / "coordinatord" / "module.py").write_text("changed = True")
+    go.touch()
+    wait_until((checkout / "build" / "compiled").exists)
+    assert not builds.is_up_to_date(checkout, checkout / "build" / "compiled")
+
+
+def test_what_failed_is_not_tried_again_until_a_source_changes(checkout: Path) -> None:
+    leave_uncompiled(checkout, FAILS)
+    run(checkout)
+    wait_until((checkout / "build" / "compiled.failed").exists)
+    assert "there is an error in it" in (checkout / "build" / "compile.log").read_text()
+    assert "failed (log: build/compile.log)" in run(checkout)
+    (checkout / "setup.py").write_text(MAKES)
+    assert "compiling in the background" in run(checkout)
+    wait_until((checkout / "build" / "compiled").exists)
+
+
+def test_neither_ci_nor_sources_that_are_being_edited_are_compiled_unasked(checkout: Path) -> None:
+    leave_uncompiled(checkout, MAKES)
+    assert "interpreted, as CI=true" in run(checkout, CI="true")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "--quiet"], ["add", "coordinatord", "setup.py"], ["commit", "--quiet", "-m", "a"]):
+        subprocess.run([*git, *command], cwd=checkout, check=True)
+    for name in ("pyproject.toml", "protocol"):
+        subprocess.run([*git, "add", name], cwd=checkout, check=True)
+    assert "sources have been edited" in run(checkout)
+    assert not (checkout / "build" / "compile.log").exists()
+    subprocess.run([*git, "commit", "--quiet", "-m", "b"], cwd=checkout, check=True)
+    assert "compiling in the background" in run(checkout)
+    wait_until((checkout / "build" / "compiled").exists)
+
+
+@pytest.mark.parametrize("what", ["the same", "changed", "a new module", "another Python", "no wheel"])
+def test_a_wheel_fits_the_sources_that_it_was_made_from(checkout: Path, what: str) -> None:
+    registered = checkout / "coordinatord" / "pipeline" / "registered" / "spark_source"
+    registered.mkdir(parents=True)
+    (registered / "__init__.py").touch()
+    wheel = checkout / "build" / "wheels" / "coordinatord-0.1.0-a-b-c.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("coordinatord/__main__.py", "coordinatord/module.py"):
+            archive.write(checkout / name, name)
+        archive.write(checkout / "protocol" / "kafka_wire" / "__main__.py", "kafka_wire/__main__.py")
+        archive.writestr("spark_source/__init__.py", "")
+        archive.writestr("coordinatord-0.1.0.dist-info/RECORD", "")
+        archive.writestr(builds.LIBRARY if what != "another Python" else "coordinatord__mypyc.cpython-27.so", "C")
+    assert builds.unpacked(checkout) is None, "its library does not load"
+    if what == "changed":
+        (checkout / "coordinatord" / "module.py").write_text("changed = True")
+    elif what == "a new module":
+        (checkout / "coordinatord" / "new.py").touch()
+    elif what == "no wheel":
+        wheel.write_bytes(b"PK")
+    assert builds.fits(checkout, wheel) is (what == "the same")
