@@ -121,7 +121,7 @@ def _differs(value: str, default: str, out: EncodeSource) -> str:
     if default.endswith("()"):
         # Whoever makes many messages gives them the one struct of defaults: then there are no fields to compare.
         absent = out.needs.constant(
-            f"absent_{default[:-2]}", f"{out.needs.take('kafka_wire.schema', 'absent')}({default[:-2]})"
+            f"no_{default[:-2]}", f"{out.needs.take('kafka_wire.schema', 'absent')}({default[:-2]})"
         )
         return f"{value} is not {absent} and {value} != {absent}"
     return f"{value} is not None" if default == "None" else f"{value} != {default}"
