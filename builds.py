@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,6 +37,8 @@ ROOT = Path(__file__).resolve().parent
 SOURCES = ("setup.py", "pyproject.toml", "coordinatord", "protocol")
 LIBRARY = f"coordinatord__mypyc{EXTENSION_SUFFIXES[0]}"
 """All modules as C. The suffix says for which Python, processor and system."""
+IN_USE = ".in-use"
+"""A file of a build that those who run from it have locked."""
 STAMP = ".stamp"
 """As old as the build's sources: it is made before they are copied."""
 LOG = "build/compile.log"
@@ -137,7 +138,7 @@ def unpacked(root: Path) -> Path | None:
         for wheel in reversed(wheels):
             if is_up_to_date(root, place):
                 return place
-            with suppress(DoesNotLoad), new_folder(root, "unpacked") as made:
+            with suppress(DoesNotLoad, OSError, zipfile.BadZipFile, zlib.error), new_folder(root, "unpacked") as made:
                 if not fits(root, wheel):
                     raise DoesNotLoad
                 with zipfile.ZipFile(wheel) as archive:
@@ -157,14 +158,14 @@ class DoesNotLoad(Exception):
 
 def no_compiler() -> str | None:
     """Why nothing can be compiled here; None if it can be."""
-    cc = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    cc = [*os.environ.get("CC", "").split(), *(sysconfig.get_config_var("CC") or "").split(), "cc"][0]
     there = shutil.which(cc) is not None
     if sys.platform == "darwin" and there:  # the one without Xcode asks in a window whether to install it
         there = not subprocess.run(["xcode-select", "-p"], capture_output=True, check=False).returncode
     if not there:
-        return f"no C compiler, {cc} (Debian: apt-get install gcc libc6-dev)"
+        return f"there is no C compiler, {cc} (Debian: apt-get install gcc libc6-dev; or set CC)"
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
-        return "no headers of Python (Debian: apt-get install python3-dev)"
+        return "there are no headers of Python (Debian: apt-get install python3-dev)"
     return None
 
 
@@ -188,7 +189,7 @@ def compile_(root: Path, *, aside: bool) -> int:
         if not mine or is_up_to_date(root, root / "build" / "compiled"):
             return 0
         if why := no_compiler():
-            print(f"There is {why}.")
+            print(f"Nothing can be compiled: {why}.")
             return 1
         print("compiling into build/compiled: some minutes", flush=True)
         failed = root / "build" / "compiled.failed"
@@ -228,9 +229,9 @@ def build(root: Path, made: Path, log: int) -> None:
             shutil.copytree(root / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(root / name, made)
-    if find_spec("mypyc") is None:
-        needed = project["optional-dependencies"]["compile"]
-        run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed)
+    # Without network if all is there. A mypyc that is there may be of another version, and without setuptools.
+    needed = project["optional-dependencies"]["compile"]
+    run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed)
     run("setup.py", "-q", "build_ext", "--inplace")
     run("-m", "compileall", "-q", "coordinatord", "protocol")  # or the first start would
     if not (made / LIBRARY).exists():
@@ -238,20 +239,25 @@ def build(root: Path, made: Path, log: int) -> None:
 
 
 def step_aside() -> None:
-    """Below everything else, for the processor and, on Linux, when memory runs out."""
+    """Away from whoever has started this, and below everything else, for the processor and, on Linux, when memory runs
+    out. In a session of its own: Ctrl-C is for the daemon, which need not wait for what is no child of its.
+    """
+    if os.fork():
+        os._exit(0)
+    os.setsid()
     os.nice(19)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def compile_aside(root: Path) -> None:
-    """In a session of its own: Ctrl-C is for the daemon. What is renamed at the end is whole or not there."""
-    subprocess.Popen(
+    """What is renamed at the end is whole or not there."""
+    subprocess.run(
         [sys.executable, __file__, "--root", str(root), "compile", "--aside"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        check=False,
     )
 
 
@@ -274,15 +280,19 @@ def choose(root: Path, compiled: str, why_not: Callable[[], str | None] = no_com
     place = root / "build" / "compiled"
     if compiled == "0":
         return Choice(None, "interpreted (COMPILED=0)")
-    if compiled == "1" or is_up_to_date(root, place):
+    if is_up_to_date(root, place):
         return Choice(place, f"the compiled build ({NO_THANKS})")
+    if compiled == "1":
+        sys.exit("build/compiled is not of these sources and this Python: rm -r build/compiled, then make compiled")
     if found := unpacked(root):
         return Choice(found, f"the compiled build, of a wheel in build/wheels ({NO_THANKS})")
     if why := why_not():
-        return Choice(None, f"interpreted: there is {why} for the compiled build")
+        return Choice(None, f"interpreted: for the compiled build {why}")
     with locked(root, "compiled", wait=False) as mine:
         if not mine:
             return Choice(None, f"interpreted: the compiled build is being made, for a later start (log: {LOG})")
+    if is_in_use(place):
+        return Choice(None, "interpreted: a daemon still runs an older compiled build; make compiled replaces it")
     if newer(root, root / "build" / "compiled.failed") is None:
         return Choice(None, f"interpreted: the compiled build failed (log: {LOG}); make compiled tries again")
     if is_edited(root):
@@ -294,13 +304,37 @@ def choose(root: Path, compiled: str, why_not: Callable[[], str | None] = no_com
     )
 
 
+def is_in_use(build: Path) -> bool:
+    """Whether a daemon that was started from this build is running: it imports modules when it needs them."""
+    try:
+        with (build / IN_USE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def use(build: Path) -> None:
+    """Say that this process, whatever it becomes, runs from this build: until it ends."""
+    with suppress(OSError):
+        file = os.open(build / IN_USE, os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.set_inheritable(file, True)
+
+
 def run(root: Path, compiled: str, listen: str, data: str) -> NoReturn:
-    choice = choose(root, compiled)
+    data = str(Path(data).expanduser().absolute())
+    try:
+        choice = choose(root, compiled)
+        if choice.compiles:
+            compile_aside(root)
+    except OSError as error:
+        choice = Choice(None, f"interpreted: {error}")
     print(choice.says, flush=True)
-    if choice.compiles:
-        compile_aside(root)
     if folder := choice.folder:
-        data = str(root / data)
+        use(folder)
         wire = folder / "protocol" if (folder / "protocol").exists() else folder
         os.environ["PYTHONPATH"] = str(wire)
         os.chdir(folder)
@@ -319,9 +353,13 @@ def main() -> int:
     compiling = commands.add_parser("compile")
     compiling.add_argument("--aside", action="store_true", help="in the background")
     arguments = parser.parse_args()
+    root = arguments.root.resolve()
     if arguments.command == "run":
-        run(arguments.root, arguments.compiled, arguments.listen, arguments.data)
-    return compile_(arguments.root, aside=arguments.aside)
+        run(root, arguments.compiled, arguments.listen, arguments.data)
+    try:
+        return compile_(root, aside=arguments.aside)
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

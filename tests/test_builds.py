@@ -70,7 +70,7 @@ def checkout(tmp_path: Path) -> Path:
     """Sources older than their compiled copy. The daemon says where it is started and with what."""
     sources(tmp_path)
     shutil.copy(REPOSITORY / "builds.py", tmp_path)
-    (tmp_path / "mypyc.py").touch()  # is not looked for in the index
+    (tmp_path / "pip.py").touch()  # nothing is looked for in the index
     (tmp_path / "coordinatord" / "__main__.py").write_text(SAYS)
     (tmp_path / "coordinatord" / "module.py").touch()
     (tmp_path / "protocol" / "kafka_wire").mkdir()
@@ -157,7 +157,7 @@ def test_make_run_is_interpreted_without_an_up_to_date_compiled_build(checkout: 
     line, started = run(checkout, *(["COMPILED=0"] if why == "refused" else []), CC="no-such-cc").splitlines()[-2:]
     assert line.startswith("interpreted")
     assert says in line
-    assert started == f"{checkout}: serve --listen 127.0.0.1:9092 --data-dir ./data"
+    assert started == f"{checkout}: serve --listen 127.0.0.1:9092 --data-dir {checkout}/data"
     assert not (checkout / "build" / "compile.log").exists()
 
 
@@ -250,3 +250,42 @@ def test_a_wheel_fits_the_sources_that_it_was_made_from(checkout: Path, what: st
     elif what == "no wheel":
         wheel.write_bytes(b"PK")
     assert builds.fits(checkout, wheel) is (what == "the same")
+
+
+def test_a_damaged_wheel_is_not_taken(checkout: Path) -> None:
+    shutil.rmtree(checkout / "build" / "compiled")
+    wheel = checkout / "build" / "wheels" / "coordinatord-0.1.0-a-b-c.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in builds.in_a_wheel(checkout).items():
+            archive.write(path[1], path[0])
+        archive.writestr(builds.LIBRARY, "C" * 100)
+    data = wheel.read_bytes()
+    wheel.write_bytes(data.replace(b"C" * 100, b"D" * 100))
+    assert builds.fits(checkout, wheel)
+    assert builds.unpacked(checkout) is None
+    assert run(checkout, CC="no-such-cc").startswith("interpreted")
+
+
+def test_where_build_cannot_be_written_the_daemon_is_interpreted(checkout: Path) -> None:
+    leave_uncompiled(checkout, MAKES)
+    (checkout / "build").touch()
+    line, started = run(checkout).splitlines()[-2:]
+    assert line.startswith("interpreted: ")
+    assert started.startswith(f"{checkout}: serve")
+
+
+def test_a_build_that_a_daemon_runs_from_is_not_replaced_unasked(checkout: Path) -> None:
+    compiled = checkout / "build" / "compiled"
+    builds.use(compiled)
+    assert builds.is_in_use(compiled)
+    os.utime(checkout / "coordinatord" / "module.py", (1_200_000_000, 1_200_000_000))
+    assert "a daemon still runs an older compiled build" in run(checkout)
+
+
+def test_the_data_is_where_the_user_means(checkout: Path) -> None:
+    for home in ("~/kafka", "elsewhere"):
+        said = run(checkout, f"DATA={home}", HOME="/home/somebody")
+        assert said.splitlines()[-1].endswith(
+            "--data-dir /home/somebody/kafka" if home[0] == "~" else f"--data-dir {checkout}/elsewhere"
+        )

@@ -205,18 +205,18 @@ def test_for_those_who_only_wait_nothing_is_read_first() -> None:
     rung: list[tuple[str, int]] = []
     timers = loop.timers(lambda key: rung.append((key.group_id, loop.turns)))
     timers.schedule(key_of("member"), 1_005_000)
-    timers.wait(1_005_000 - LATE_MS, lambda: rung.append(("fetch", loop.turns)))
+    timers.wait_alarm(1_005_000 - LATE_MS, lambda: rung.append(("fetch", loop.turns)))
     assert timers.count == 2
     loop.run_until(1_005_000 + 2 * TICK_MS)
     assert rung == [("fetch", 1), ("member", READING_TURNS)], "a turn of the members' round, in which it reads"
-    timers.wait(2_000_000, lambda: rung.append(("jumped", 0)))
+    timers.wait_alarm(2_000_000, lambda: rung.append(("jumped", 0)))
     assert not timers.is_due
     loop.now_ms = 2_000_000
     assert timers.is_due
     timers.jumped()
     assert rung[-1] == ("jumped", 0)
     assert timers.count == 0
-    timers.wait(2_001_000, lambda: rung.append(("never", 0)))
+    timers.wait_alarm(2_001_000, lambda: rung.append(("never", 0)))
     timers.close()
     loop.run_until(2_010_000)
     assert rung[-1] == ("jumped", 0)
@@ -233,11 +233,11 @@ def test_long_waits_end_together_with_the_next_one_or_a_little_late() -> None:
     def ring(name: str) -> Callable[[], None]:
         return lambda: rung.append((name, loop.now_ms))
 
-    timers.wait(first, ring("first"))
-    timers.wait(first + 5, ring("second"))
+    timers.wait_alarm(first, ring("first"))
+    timers.wait_alarm(first + 5, ring("second"))
     loop.run_until(first + LATE_MS - 1)
     assert rung == [], "the loop sleeps on"
-    timers.wait(first + 2_000, ring("third"))
+    timers.wait_alarm(first + 2_000, ring("third"))
     loop.run_until(first + LATE_MS - 1)
     assert [name for name, _ in rung] == ["first", "second"]
     loop.run_until(first + 2_000 + LATE_MS - 1)
@@ -246,12 +246,38 @@ def test_long_waits_end_together_with_the_next_one_or_a_little_late() -> None:
     assert [name for name, _ in rung] == ["first", "second", "third"], "nothing has woken the loop before"
 
 
+def test_many_waits_that_end_together_are_one_round_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not two, of which the second would have begun when the loop's own timer goes off."""
+    loop = FakeLoop()
+    rung: list[int] = []
+    timers = loop.timers(lambda key: None)
+    due_ms = loop.now_ms + 1_000
+    for _ in range(4 * BATCH):
+        timers.wait_alarm(due_ms, lambda: rung.append(loop.turns))
+    monkeypatch.setattr(timers_module, "perf_counter", lambda: len(rung) * SLICE_S)  # each batch takes a slice
+    loop.run_until(due_ms + 2 * TICK_MS)
+    before = loop.turns
+    timers.wait_alarm(due_ms + 5_000, lambda: None)
+    loop.run_until(due_ms + 2 * LATE_MS)
+    assert [rung.count(before + turn) for turn in range(1, 5)] == [BATCH] * 4
+    assert loop.turns == before + 4
+    assert len(loop.calls) == 1, "for the last one"
+
+
+def test_a_wait_that_is_set_after_the_end_does_not_end() -> None:
+    loop = FakeLoop()
+    timers = loop.timers(lambda key: None)
+    timers.close()
+    timers.wait_alarm(loop.now_ms + 1_000, lambda: pytest.fail("it is closed"))
+    loop.run_until(loop.now_ms + 2_000)
+
+
 def test_a_short_wait_ends_in_time() -> None:
     loop = FakeLoop()
     rung: list[str] = []
     timers = loop.timers(lambda key: None)
     deadline_ms = loop.now_ms + LONG_MS - 1
-    timers.wait(deadline_ms, lambda: rung.append("short"))
+    timers.wait_alarm(deadline_ms, lambda: rung.append("short"))
     loop.run_until(deadline_ms + 2 * TICK_MS)
     assert rung == ["short"]
 

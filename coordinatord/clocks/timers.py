@@ -13,11 +13,11 @@ loop, which take microseconds where there is nothing to do. It does so once, and
 `BEHIND_S` of work at most: the dead go in the first round after their deadline, however often and for however long the
 process is stopped meanwhile, and whatever others send.
 
-`wait` sets alarms of those who only wait and whom nobody expels: a fetch without records, of which a client has two a
-second. They are in a wheel of their own, for two reasons. Nobody reads first for them: the turns for that were two
-fifths of all that the loop made for sixty consumers. And the loop need not wake for each: an idle process pays more for
-being woken than for ending the wait, since meanwhile others have had the processor's caches. So the alarms of long
-waits may be `LATE_MS` late, and those that are due go off when the next wait is set.
+`wait_alarm` is for those who only wait and whom nobody expels: a fetch without records, of which a client has two a
+second. Where the wait is long, the alarm is in a wheel of its own, for two reasons. Nobody reads first for it: the
+turns for that were two fifths of all that the loop made for sixty consumers. And the loop need not wake for each: an
+idle process pays more for being woken than for ending the wait, since meanwhile others have had the processor's caches.
+So such an alarm may be `LATE_MS` late, and those that are due go off when the next one is set.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LATE_MS = 16
 """How much later than its deadline a long wait may end."""
 
 LONG_MS = 400
-"""A wait is long from here on. fetch.max.wait.ms is 500 in all clients' defaults."""
+"""A wait is long from here on. fetch.max.wait.ms is 500 by default in most clients, and 5,000 in some."""
 
 BEHIND_S = 0.05
 """How long the loop may work, not counting when it stands still, for those who are behind: on ten thousand heartbeats.
@@ -57,7 +57,8 @@ ASLEEP = 1 << 62
 """`_wakes_at_ms` where there is nothing to wake for."""
 
 AWAKE = -1
-"""`_wakes_at_ms` in a round: it looks for the next deadline when it ends, whatever is set meanwhile."""
+"""`_wakes_at_ms` in a round, and right before one: it looks for the next deadline when it ends, whatever is set
+meanwhile."""
 
 
 class Alarm:
@@ -99,6 +100,7 @@ class Timers:
         self._on_expired = on_expired
         self._is_behind = is_behind
         self._late_ms = late_ms
+        #: the alarms of long waits
         self._waits: Timers | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._wakes_at_ms = ASLEEP
@@ -129,19 +131,25 @@ class Timers:
         self._wake_at(deadline_ms)
         return made
 
-    def wait(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
+    def wait_alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
         """The same for somebody who only waits, and may have to for `LATE_MS` longer if the wait is long."""
         now_ms = self._now_ms()
-        if deadline_ms - now_ms < LONG_MS:
+        if deadline_ms - now_ms < LONG_MS or self._is_closed:
             return self.alarm(deadline_ms, callback)
         waits = self._waits
         if waits is None:
             waits = self._waits = Timers(self._loop, self._now_ms, self._on_expired, self._is_behind, late_ms=LATE_MS)
         made = waits.alarm(deadline_ms, callback)
-        if AWAKE < waits._wakes_at_ms <= now_ms:
-            waits._wakes_at_ms = AWAKE
-            self._loop.call_soon(waits._look)  # what is due goes off now: the loop is awake
+        waits._look_if_due(now_ms)
         return made
+
+    def _look_if_due(self, now_ms: int) -> None:
+        """The loop is awake: let go off in its next turn what is due."""
+        if AWAKE < self._wakes_at_ms <= now_ms:
+            self._wakes_at_ms = AWAKE
+            if self._handle is not None:
+                self._handle.cancel()
+            self._loop.call_soon(self._look)
 
     def close(self) -> None:
         """No timer goes off any more."""

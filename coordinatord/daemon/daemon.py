@@ -164,7 +164,7 @@ class Daemon:
             writer=self.writer,
             nodes=self.nodes,
             now_ms=self.now_ms,
-            schedule_at=self.timers.wait,
+            schedule_at=self.timers.wait_alarm,
             new_uuid=lambda: secrets.token_bytes(16),
             shared=None if shared is None else (shared, self.loop.call_soon),
         )

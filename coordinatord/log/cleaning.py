@@ -371,7 +371,7 @@ class _Cleaning:
     def _write(self, out: _Output, batch: bytes | bytearray) -> None:
         header = BatchHeader._make(HEADER.unpack_from(batch))
         segment = out.segment
-        entry, time_entry = segment.index_entries(
+        entry, time_entry = segment.note_batch(
             segment.size, header.last_offset, header.max_timestamp, len(batch), self._job.index_interval_bytes
         )
         out.index += entry

@@ -200,7 +200,7 @@ class PartitionLog:
         if segment.first_timestamp is None:
             segment.first_timestamp = first_timestamp
         write = self._write_to(segment)
-        entry, time_entry = segment.index_entries(
+        entry, time_entry = segment.note_batch(
             segment.size, last_offset, max_timestamp, size, self.config.index_interval_bytes
         )
         if entry:

@@ -332,7 +332,7 @@ class _Indexer:
         segment = self._segment
         if segment.first_timestamp is None and position == 0:
             segment.first_timestamp = header.base_timestamp
-        entry, time_entry = segment.index_entries(
+        entry, time_entry = segment.note_batch(
             position, header.last_offset, header.max_timestamp, header.size, self._interval_bytes
         )
         self.index += entry

@@ -72,7 +72,7 @@ class Segment:
         self.index_path = self.path + INDEX_SUFFIX + suffix
         self.time_index_path = self.path + TIME_INDEX_SUFFIX + suffix
 
-    def index_entries(
+    def note_batch(
         self, position: int, last_offset: int, max_timestamp: int, batch_bytes: int, interval_bytes: int
     ) -> tuple[bytes, bytes]:
         """A batch comes to `position`: note its greatest timestamp. Returns the offset and time index entries that are

@@ -191,8 +191,9 @@ class AnswerLine:
             self._flush_soon()
 
     def answer_parked(self, context: Received, response: Any, now_s: float) -> None:
-        """`answer`, for one of many parked requests that are all answered at `now_s`: with its own write if the
-        connection has nothing else to send. If it cannot be sent, the connection fails, and the others are answered.
+        """`answer`, for one of many requests that are all answered now, at `now_s`: with its own write if it is parked
+        and the connection has nothing else to send. If it cannot be sent, the connection fails, and the others are
+        answered.
         """
         try:
             if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:

@@ -71,4 +71,9 @@ class ParkedReplies:
 def _answer(replies: Replies) -> None:
     now_s = perf_counter()
     for context, response in replies:
-        context.connection.line.answer_parked(context, for_version(response, context.api_version), now_s)
+        try:
+            told = for_version(response, context.api_version)
+        except Exception:  # the other responses must still be sent
+            context.connection.failed(context.codec)
+        else:
+            context.connection.line.answer_parked(context, told, now_s)

@@ -5,7 +5,7 @@
         outlook  on an error or enough to read:
         read     the batches, within max_bytes and partition_max_bytes
       otherwise the request is parked with every partition, until records become visible there or its time is up
-        wake     records have become visible: read them, and answer if there are enough
+        wake     records may have become visible: answer if there are enough
 
 As in Kafka, the first batch of a response is returned however large it is, so that a consumer always makes progress;
 unknown partitions do not end the wait for existing ones; and any error of an existing partition ends it at once.
@@ -169,7 +169,7 @@ class _Fetch:
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
         self._is_due = False
-        #: what the last `read` has found: records or an error; records that are not worth a copy; leaders elsewhere
+        #: what the last `read` has found: records or an error; records too large to be copied; leaders elsewhere
         self._has_news = self._is_large = self._names_leaders = False
         self._parked_bytes: dict[PartitionKey, int] = {}
         self.present: list[tuple[PartitionKey, FetchPartition, Partition]] = []
@@ -285,7 +285,7 @@ class _Fetch:
         if self.context.closed:
             self.finish()
         elif len(self.present) <= MANY:
-            if self.min_bytes == 1:
+            if self.min_bytes == 1 and len(self.present) == 1:  # its only partition has most probably something
                 found = run_through(self.read())
                 if self._has_news:
                     self._leave()

@@ -141,9 +141,15 @@ class Partition:
             self.log.on_visible = None
 
     def wake(self) -> None:
-        """More can be read."""
+        """More can be read. One who cannot be told keeps it from no other."""
+        broken: Exception | None = None
         for wake in list(self.waiters.values()):
-            wake()
+            try:
+                wake()
+            except Exception as error:
+                broken = broken or error
+        if broken is not None:
+            raise broken
 
     # Producers
 

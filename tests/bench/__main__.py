@@ -56,7 +56,8 @@ def begin(run: dict[str, Any]) -> str:
 def put_into_readme(run: dict[str, Any], readme: Path = README) -> None:
     """Replace what is between the marks of its build."""
     before, mark, rest = readme.read_text().partition(begin(run))
-    assert mark, f"{readme} has no {begin(run)}"
+    if not mark:
+        raise click.ClickException(f"{readme} has no place for this run: {begin(run)}")
     _, _, after = rest.partition(END)
     readme.write_text(f"{before}{mark}\n{report.markdown(run)}{END}{after}")
 

@@ -329,6 +329,16 @@ def test_who_waits_for_it_does_not_keep_the_writer_from_telling_others(world: Wo
     assert shown(waiting.response) == [(0, ErrorCode.KAFKA_STORAGE_ERROR, 0), (1, 0, 0)]
 
 
+def test_who_cannot_be_told_of_records_keeps_no_other_from_them(world: World) -> None:
+    told: list[str] = []
+    partition = world.topics.catalogue.by_name["orders"].partitions[0]
+    partition.wait("broken", lambda: 1 // 0)
+    partition.wait("other", lambda: told.append("other"))
+    with pytest.raises(ZeroDivisionError):
+        partition.wake()
+    assert told == ["other"]
+
+
 def test_a_time_that_cannot_be_looked_up_is_an_error_of_its_own(world: World) -> None:
     for partition in (0, 1):
         world.produce("orders", batch(b"a"), partition)
