@@ -90,4 +90,5 @@ def test_an_asynchronous_standby_that_is_promoted_is_noticed(tmp_path: Path) -> 
         pytest.skip(why)
     with paired(is_synchronous=False) as pair:
         found = asyncio.run(promoted_behind(tmp_path, pair))
-    assert any("had been acknowledged" in each for each in found), found
+    # Which of the two it is depends on what the standby had got when it was cut off: commits, or only reads of them.
+    assert any("had been acknowledged" in each or "had been read" in each for each in found), found
