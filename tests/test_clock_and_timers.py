@@ -250,16 +250,23 @@ def test_many_waits_that_end_together_are_one_round_of_slices(monkeypatch: pytes
     """Not two, of which the second would have begun when the loop's own timer goes off."""
     loop = FakeLoop()
     rung: list[int] = []
+    others: set[int] = set()
+
+    def ring() -> None:
+        rung.append(loop.turns)
+        others.add(len(loop.calls))
+
     timers = loop.timers(lambda key: None)
     due_ms = loop.now_ms + 1_000
     for _ in range(4 * BATCH):
-        timers.wait_alarm(due_ms, lambda: rung.append(loop.turns))
+        timers.wait_alarm(due_ms, ring)
     monkeypatch.setattr(timers_module, "perf_counter", lambda: len(rung) * SLICE_S)  # each batch takes a slice
     loop.run_until(due_ms + 2 * TICK_MS)
     before = loop.turns
     timers.wait_alarm(due_ms + 5_000, lambda: None)
     loop.run_until(due_ms + 2 * LATE_MS)
     assert [rung.count(before + turn) for turn in range(1, 5)] == [BATCH] * 4
+    assert others == {0}, "nothing else is to come while a slice is at work"
     assert loop.turns == before + 4
     assert len(loop.calls) == 1, "for the last one"
 
