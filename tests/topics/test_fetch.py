@@ -14,6 +14,7 @@ from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.errors import ErrorCode
+from kafka_wire.parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import KeyValues, assign_offset, iterate_batches
 from tests.topics.world import Context, World, batch, produce
 
@@ -327,6 +328,16 @@ def test_who_waits_for_it_does_not_keep_the_writer_from_telling_others(world: Wo
     world.settle()
     assert produced.answers == 1
     assert shown(waiting.response) == [(0, ErrorCode.KAFKA_STORAGE_ERROR, 0), (1, 0, 0)]
+
+
+def test_only_large_records_are_sent_without_a_copy(world: World) -> None:
+    world.produce("orders", batch(b"a"), partition=0)
+    world.produce("orders", batch(bytes(MIN_KEPT_BYTES)), partition=1)
+    assert [world.send(1, 12, fetch(*asked)).in_parts for asked in ((at(0),), (at(1),), (at(0), at(1)))] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_who_cannot_be_told_of_records_keeps_no_other_from_them(world: World) -> None:

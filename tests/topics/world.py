@@ -61,6 +61,8 @@ class Context:
         self.request: Any = None
         self.response: Any = None
         self.answers = 0
+        #: its response's records were not copied
+        self.in_parts = False
         self.dropped = False
         self.done = False
         #: served, and its response waits for the log
@@ -91,7 +93,9 @@ class Context:
             self.codec.encode_response(response, out)
         self.response = self.codec.decode_response(bytes(out), 0, len(out))
 
-    reply_in_parts = reply
+    def reply_in_parts(self, response: Any) -> None:
+        self.in_parts = True
+        self.reply(response)
 
     def reply_alone(self, response: Any, now_s: float) -> None:
         self.reply(response)
