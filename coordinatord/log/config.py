@@ -36,8 +36,8 @@ class LogConfig(Value):
     #: limits how much cleaning puts into one segment
     segment_index_bytes: int = 10 * 1024 * 1024
     #: Age of a segment's first record at which the next segment begins. Records that must be compacted by a certain
-    #: time must have left the active segment by then. Of the settings at first: nobody changes them, a topic whose
-    #: settings change gets others.
+    #: time must have left the active segment by then. Computed once: a LogConfig never changes, and a topic whose
+    #: settings change gets a new one.
     roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
