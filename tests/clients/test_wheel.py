@@ -305,7 +305,8 @@ def test_make_run_takes_a_wheel_of_c_where_nothing_has_been_compiled(
     changed = tmp_path / "coordinatord" / "net" / "router.py"
     changed.write_text(changed.read_text() + "\n")
     said, build = started_by(command, tmp_path, {**environment, "CC": "no-such-cc"})
-    assert (said.startswith("interpreted: there is no C compiler"), build) == (True, "interpreted"), said
+    why = "interpreted: for the compiled build there is no C compiler"
+    assert (said.startswith(why), build) == (True, "interpreted"), said
 
 
 def started_by(command: Sequence[str | Path], directory: Path, environment: dict[str, str]) -> tuple[str, str]:
