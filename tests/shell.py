@@ -54,6 +54,9 @@ class Gate:
         self.failed = False
         self.held: list[tuple[int, Callable[[], object], Callable[[], object]]] = []
 
+    def has_flushed(self, epoch: int) -> bool:
+        return epoch <= self.flushed_epoch
+
     def hold(self, epoch: int, durable: Callable[[], object], failed: Callable[[], object]) -> None:
         if epoch <= self.flushed_epoch:
             durable()

@@ -118,7 +118,8 @@ class Timers:
     def schedule(self, key: Hashable, deadline_ms: int) -> None:
         """Set a group's timer, replacing an earlier one of this key."""
         self.wheel.schedule(key, deadline_ms)
-        self._wake_at(deadline_ms)
+        if deadline_ms < self._wakes_at_ms:
+            self._wake_at(deadline_ms)
 
     def cancel(self, key: Hashable) -> None:
         """Unset a group's timer."""
@@ -128,7 +129,8 @@ class Timers:
         """Call back at `deadline_ms` or soon after."""
         made = Alarm(self, callback)
         self.wheel.schedule(made, deadline_ms)
-        self._wake_at(deadline_ms)
+        if deadline_ms < self._wakes_at_ms:
+            self._wake_at(deadline_ms)
         return made
 
     def wait_alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
@@ -140,16 +142,16 @@ class Timers:
         if waits is None:
             waits = self._waits = Timers(self._loop, self._now_ms, self._on_expired, self._is_behind, late_ms=LATE_MS)
         made = waits.alarm(deadline_ms, callback)
-        waits._look_if_due(now_ms)
+        if AWAKE < waits._wakes_at_ms <= now_ms:
+            waits._look_soon()
         return made
 
-    def _look_if_due(self, now_ms: int) -> None:
+    def _look_soon(self) -> None:
         """The loop is awake: let go off in its next turn what is due."""
-        if AWAKE < self._wakes_at_ms <= now_ms:
-            self._wakes_at_ms = AWAKE
-            if self._handle is not None:
-                self._handle.cancel()
-            self._loop.call_soon(self._look)
+        self._wakes_at_ms = AWAKE
+        if self._handle is not None:
+            self._handle.cancel()
+        self._loop.call_soon(self._look)
 
     def close(self) -> None:
         """No timer goes off any more."""
@@ -179,9 +181,7 @@ class Timers:
         return self._wakes_at_ms == AWAKE or (next_ms is not None and next_ms <= self._now_ms())
 
     def _wake_at(self, deadline_ms: int) -> None:
-        """Make sure that the loop wakes for `deadline_ms`."""
-        if deadline_ms >= self._wakes_at_ms:
-            return
+        """Wake the loop for `deadline_ms`, which is earlier than what it would wake for."""
         if self._handle is not None:
             self._handle.cancel()
         self._wakes_at_ms = deadline_ms

@@ -20,7 +20,7 @@ from coordinatord.coordinator.partition_load import PartitionLoad
 from coordinatord.group.classic.step import step
 from coordinatord.group.consumer.state import Surroundings
 from coordinatord.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
-from coordinatord.group.result import Cancel, Dropped, Result, TimerKey
+from coordinatord.group.result import Cancel, Dropped, Joined, Result, TimerKey
 from coordinatord.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
 from coordinatord.group.states import STABLE, Cause
 from coordinatord.log.loader import ReplayedBatch
@@ -264,15 +264,21 @@ class Coordinator(Actors[GroupActor]):
 
     def observe(self, actor: GroupActor, result: Result, now_ms: int) -> None:
         """Write one log line per transition with its reason, and the ledger."""
+        changes, group = result.changes, actor.group
         if self.ledger is not None:
-            self.ledger.observe(actor.group, result, now_ms)
+            if not (result.transitions or result.ended) and len(changes) == 1 and group.consumer is None:
+                change = changes[0]
+                if type(change) is Joined and not change.is_new:  # it waits for the others: nearly every join
+                    self.ledger.rejoined(group.group_id, change, now_ms)
+                    return
+            self.ledger.observe(group, result, now_ms)
         has_lost_members = False
-        for change in result.changes:
+        for change in changes:
             if type(change) is Dropped:
                 self.metrics.members_removed[change.cause] += 1
                 has_lost_members = has_lost_members or change.cause != Cause.REPLACED
         if result.trigger is not None:
-            is_classic = actor.group.consumer is None
+            is_classic = group.consumer is None
             self.metrics.rebalance("classic" if is_classic else "consumer", result.trigger.kind)
             if not (is_classic or has_lost_members):
                 self.metrics.consumer_group_rebalances += 1

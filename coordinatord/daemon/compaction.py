@@ -11,7 +11,8 @@ from coordinatord.config import Settings
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
-from coordinatord.log.writer import EventLoop, LogWriter, ThreadWorker, Worker
+from coordinatord.log.threads import EventLoop, ThreadWorker, Worker
+from coordinatord.log.writer import LogWriter
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.topics import Topics

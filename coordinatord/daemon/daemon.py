@@ -31,7 +31,8 @@ from coordinatord.daemon.scram_users import ScramUsers
 from coordinatord.daemon.storage import Storage, open_storage
 from coordinatord.daemon.watches import put_pages, watch
 from coordinatord.log.errors import LogError
-from coordinatord.log.writer import FlushStats, LogWriter, Worker
+from coordinatord.log.threads import Worker
+from coordinatord.log.writer import FlushStats, LogWriter
 from coordinatord.metadata.log import MetadataLog
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
@@ -139,6 +140,7 @@ class Daemon:
             on_flush=self._flushed,
             worker=log_worker,
             flusher=self.storage.flusher,
+            now_ms=self.now_ms,
         )
         gate = self.storage.gate_of(self.writer)
         self._hold = gate.hold

@@ -167,6 +167,19 @@ class Group:
         """The longest rebalance timeout of any member; 0 without members."""
         return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
+    def all_metadata(self) -> list[bytes]:
+        """The metadata of each member for the group's protocol, in the order of `members`."""
+        name, found = self.protocol_name, []
+        assert name is not None
+        protocols: tuple[tuple[str, bytes], ...] = ()
+        metadata = b""
+        for member in self.members.values():
+            if member.protocols is not protocols:  # most members share them: classic/stated.py
+                protocols = member.protocols
+                metadata = member.metadata(name)
+            found.append(metadata)
+        return found
+
     def uses_consumer_protocol(self) -> bool:
         """Whether the members are consumers, whose metadata names the topics that they read."""
         return self.protocol_type == "consumer"

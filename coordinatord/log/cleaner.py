@@ -33,7 +33,8 @@ from coordinatord.log.errors import CleanerLost
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import SWAP_SUFFIX, Segment
-from coordinatord.log.writer import EventLoop, LogWriter, Worker
+from coordinatord.log.threads import EventLoop, Worker
+from coordinatord.log.writer import LogWriter
 
 LOOKED_AT_PER_TURN = 500
 """Segments, plus LOG_COST per log: about half a millisecond."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment_write import SegmentWrite
@@ -36,25 +36,27 @@ class FlushStats:
     seconds: float
 
 
-@dataclass(slots=True, repr=False, eq=False)
 class Epoch:
     """One epoch: its writes, its held callbacks, and its result."""
 
-    number: int
-    #: partitions with appends whose writes are still to be taken
-    logs: dict[PartitionLog, None] = field(default_factory=dict)
-    #: writes that have been taken
-    writes: list[SegmentWrite] = field(default_factory=list)
-    #: of the batches that were appended whole
-    bytes: int = 0
-    #: segments that its appends begin, of those that may wait
-    new_files: int = 0
-    #: log start offsets changed: write the checkpoint with this epoch
-    start_offsets: bool = False
-    holds: list[tuple[Callback, Callback | None]] = field(default_factory=list)
-    #: set by the worker
-    error: BaseException | None = None
-    seconds: float = 0.0
+    __slots__ = ("bytes", "error", "holds", "logs", "new_files", "number", "seconds", "start_offsets", "writes")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        #: partitions with appends whose writes are still to be taken
+        self.logs: dict[PartitionLog, None] = {}
+        #: writes that have been taken
+        self.writes: list[SegmentWrite] = []
+        #: of the batches that were appended whole
+        self.bytes = 0
+        #: segments that its appends begin, of those that may wait
+        self.new_files = 0
+        #: log start offsets changed: write the checkpoint with this epoch
+        self.start_offsets = False
+        self.holds: list[tuple[Callback, Callback | None]] = []
+        #: set by the worker
+        self.error: BaseException | None = None
+        self.seconds = 0.0
 
     def take(self) -> None:
         """Take the writes of all its partitions."""
@@ -109,9 +111,11 @@ class Gathering:
         for log in epoch.logs if self.waiting else ():
             self.waiting.pop(log, None)
         epoch.take()
-        if not self._epochs:
-            self._epochs.append(Epoch(epoch.number + 1))
-        self.forming = self._epochs[0]
+        if self._epochs:
+            self.forming = self._epochs[0]
+        else:
+            self.forming = Epoch(epoch.number + 1)
+            self._epochs.append(self.forming)
         return epoch
 
     def seal_all(self) -> Epoch:

@@ -8,7 +8,8 @@ background:                                                 (a journal was full:
                                                              a topic was deleted: remove its files)
 ```
 One epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy one
-commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate.
+commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate, and
+`has_flushed(epoch)` asks it: where no flush is needed, a log that is appended to rarely is written for the question.
 
 `log.flush` says when an epoch is durable. *always*: in the journal and flushed, so it survives a power failure.
 *interval*: written; the journal is flushed every `log.flush.interval.ms`. *never*: written to the segments, which the
@@ -25,7 +26,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
 from typing import Literal, Protocol
 
 from coordinatord.log import retention
@@ -38,48 +38,10 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
+from coordinatord.log.threads import EventLoop, ThreadWorker, Worker
 from kafka_wire.records.batch import BatchHeader, Records
 
 FlushPolicy = Literal["always", "interval", "never"]
-
-
-class EventLoop(Protocol):
-    """The part of asyncio's loop that the writer uses."""
-
-    def call_soon(self, callback: Callable[..., object], /) -> object: ...
-
-    def call_soon_threadsafe(self, callback: Callable[..., object], /) -> object: ...
-
-    def call_later(self, delay: float, callback: Callable[..., object], /) -> object: ...
-
-
-class Worker(Protocol):
-    """Runs jobs one after the other, off the event loop."""
-
-    def submit(self, job: Callable[[], None]) -> None: ...
-
-    def stop(self) -> None:
-        """Finish the submitted jobs; blocks."""
-
-
-class ThreadWorker:
-    """One thread with a queue and call_soon_threadsafe: a future per flush would cost more than the write."""
-
-    def __init__(self, name: str = "log-writer") -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._running = threading.Thread(target=self._run, name=name, daemon=True)
-        self._running.start()
-
-    def submit(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-
-    def stop(self) -> None:
-        self._jobs.put(None)
-        self._running.join()
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
 
 
 class Flushing(Protocol):
@@ -123,9 +85,10 @@ class LogWriter:
         worker: Worker | None = None,
         background: Worker | None = None,
         flusher: Flushing | None = None,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         """`background` flushes what no epoch waits for, and removes files; without it, `worker` does both. `flusher` is
-        that of another store than the data directory.
+        that of another store than the data directory. Without `now_ms` nothing is written before a turn's end.
         """
         self.failed: BaseException | None = None
         #: this epoch and all before it are as durable as the policy promises
@@ -145,11 +108,16 @@ class LogWriter:
         self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._epochs = Gathering()
         self._in_flight: Epoch | None = None
-        #: of batches that were appended whole
-        self._unwritten_bytes = 0
+        #: of produced batches that are not written yet
+        self.waiting_bytes = 0
         self._turn_end_due = False
         self._interval_due = False
         self._closed = False
+        self._now_ms = now_ms
+        #: when it was written for one answer
+        self._asked_ms = -1
+        #: an epoch's readers and holds are being called: nothing of a later one may come in between
+        self._is_calling = False
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
@@ -168,11 +136,6 @@ class LogWriter:
         """Whether something is on its way to the files."""
         return self._in_flight is not None or not self._epochs.is_empty
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of produced batches that are not written yet."""
-        return self._unwritten_bytes
-
     def append(
         self, log: PartitionLog, batch: bytearray, *, header: BatchHeader | None = None, may_wait: bool = False
     ) -> tuple[int, int]:
@@ -187,7 +150,7 @@ class LogWriter:
         epoch = epochs.waiting.get(log, epochs.forming)
         epoch.logs[log] = None
         epoch.bytes += len(batch)
-        self._unwritten_bytes += len(batch)
+        self.waiting_bytes += len(batch)
         if not self._turn_end_due:
             self._schedule()
         return base_offset, epoch.number
@@ -206,6 +169,32 @@ class LogWriter:
 
     def _has_stopped(self) -> LogFailed:
         return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
+
+    def has_flushed(self, epoch: int) -> bool:
+        """Whether `epoch` is durable. With log.flush=never the log is written for this question, once in a millisecond,
+        and whoever waits for it is called back: ask when all is done that comes before the answer. So the requests of a
+        busy log are written together at the end of a turn, and a rare one neither waits for that, nor for another turn
+        that sends its answer.
+        """
+        if epoch <= self.flushed_epoch:
+            return True
+        if self._flush_policy != "never" or self._now_ms is None or self._is_calling:
+            return False
+        now_ms = self._now_ms()
+        if now_ms <= self._asked_ms or self._in_flight is not None or self.failed or self._closed:
+            return False
+        self._asked_ms = now_ms
+        try:
+            self._seal()
+        except Exception as error:  # of somebody who was called back: whoever asks is not to blame
+            self._raise_soon(error)
+        return epoch <= self.flushed_epoch
+
+    def _raise_soon(self, error: Exception) -> None:
+        def fail() -> None:
+            raise error
+
+        self._loop.call_soon(fail)
 
     def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
         """Call `callback` once `epoch` is durable, at once if it already is; or `failed` if the log fails first."""
@@ -230,7 +219,7 @@ class LogWriter:
 
     def _end_turn(self) -> None:
         self._turn_end_due = False
-        if self._in_flight is None and not self.failed:
+        if self._in_flight is None and not self.failed and not self._epochs.is_empty:
             self._seal()
 
     def _seal(self) -> None:
@@ -298,10 +287,11 @@ class LogWriter:
         if self._closed or self.failed:
             return  # close() has handled it, or the log has failed
         self._in_flight = None
-        self._unwritten_bytes -= epoch.bytes
+        self.waiting_bytes -= epoch.bytes
         if epoch.error is not None:
             self._fail(epoch.error, epoch)
             return
+        self._is_calling = True
         broken: Exception | None = None
         size = 0
         for write in epoch.writes:
@@ -321,8 +311,9 @@ class LogWriter:
                 callback()
             except Exception as error:
                 broken = broken or error
+        self._is_calling = False
         # The next turn's end seals what the callbacks append; appends made during the flush are sealed now.
-        if self._is_idle() and not self._turn_end_due and not self._epochs.is_empty and not self.failed:
+        if not self._turn_end_due and self._is_idle() and not self._epochs.is_empty and not self.failed:
             self._seal()
         if broken is not None:
             raise broken  # after all other callbacks, which are not to blame

@@ -23,7 +23,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
-from coordinatord.log.writer import ThreadWorker, Worker
+from coordinatord.log.threads import ThreadWorker, Worker
 from coordinatord.observe.metrics import Metrics
 
 SLICE_S: Final = 0.004

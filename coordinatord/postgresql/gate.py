@@ -173,6 +173,10 @@ class PatientGate:
         """As the log's."""
         return self._gate.flushed_epoch
 
+    def has_flushed(self, epoch: int) -> bool:
+        """As the log's."""
+        return self._gate.has_flushed(epoch)
+
     def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
         """As the log's; `failed` is called when the timeout is over, too, in the order of the calls."""
         if failed is None:

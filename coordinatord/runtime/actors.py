@@ -88,7 +88,8 @@ class Actor(Generic[C]):
             return None
         if type(response) is not bytes:
             response = for_version(response, context.api_version)
-        if self.epoch > self.coordinator.gate.flushed_epoch:
+        gate = self.coordinator.gate
+        if self.epoch > gate.flushed_epoch and not gate.has_flushed(self.epoch):
             context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
         return response
@@ -97,7 +98,10 @@ class Actor(Generic[C]):
         """`respond`, for a request whose client usually asks for nothing else before the response. If it has not, the
         request is parked, and all who wait for the same records are answered together.
         """
-        is_waiting = response is not None and self.epoch > self.coordinator.gate.flushed_epoch
+        if response is None:
+            return None
+        gate = self.coordinator.gate
+        is_waiting = self.epoch > gate.flushed_epoch and not gate.has_flushed(self.epoch)
         if is_waiting and context.connection.waiting_count <= 1:
             self.coordinator.parked.answer_at(self.epoch, [(context, response)])
             return None
@@ -105,7 +109,8 @@ class Actor(Generic[C]):
 
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
         """`respond`, for a caller that provides the response for a failed log, and keeps nothing of the request."""
-        if self.epoch > self.coordinator.gate.flushed_epoch:
+        gate = self.coordinator.gate
+        if self.epoch > gate.flushed_epoch and not gate.has_flushed(self.epoch):
             context.line.answer_at(context, self.epoch, response, failure)
             return None
         return response

@@ -421,7 +421,7 @@ class _Fetch:
         """Build the response for `read`, and update the session."""
         session = self.session
         if session is None:
-            session_id = self._new_session(read)
+            session_id = self._new_session(read) if self.request.session_epoch == INITIAL_EPOCH else NO_SESSION
             endpoints = self._endpoints(read) if self._names_leaders else []
             return FetchResponse(0, 0, session_id, self._grouped(read), endpoints)
         if session.epoch != self._session_epoch:
@@ -437,8 +437,8 @@ class _Fetch:
         return FetchResponse(0, 0, session.session_id, self._grouped(news), endpoints)
 
     def _new_session(self, read: dict[PartitionKey, PartitionData]) -> int:
-        if self.request.session_epoch != INITIAL_EPOCH or self.context.api_version < 7:
-            return 0
+        if self.context.api_version < 7:
+            return NO_SESSION
         partitions = {}
         for key, data in read.items():
             fetched = self.partitions[key]
@@ -449,7 +449,7 @@ class _Fetch:
         session = fetching.sessions.create(
             partitions, uses_topic_ids=self.context.api_version >= 13, now_ms=fetching.now_ms()
         )
-        return session.session_id if session is not None else 0
+        return session.session_id if session is not None else NO_SESSION
 
     def _grouped(self, read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
         """Group adjacent partitions of the same topic: the order of partitions is part of the response."""

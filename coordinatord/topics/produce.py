@@ -81,11 +81,8 @@ MANY_BYTES = 16 * 1024
 """A shorter request cannot list so many."""
 
 
-class _Done(NamedTuple):
-    """The result for one partition's batch. `epoch`: the log epoch that the response waits for, 0 for none."""
-
-    response: PartitionProduceResponse
-    epoch: int = 0
+_Done = tuple[PartitionProduceResponse, int]
+"""The result for one partition's batch: its response, and the log epoch that this waits for, 0 for none."""
 
 
 Checks = dict[int, Checked]
@@ -193,7 +190,8 @@ class Producing:
     def _check(self, context: RequestContext, request: ProduceRequest) -> Checks | None:
         """The checked records; None if another thread checks them and the request is resumed then."""
         version, now_ms = context.api_version, self.now_ms()
-        keys, batches = [], []
+        keys: list[int] = []
+        batches: list[ToCheck] = []
         for produced in request.topic_data:
             topic = self._topic(produced.topic_id if version >= 13 else produced.name)
             if topic is None or topic.internal or not -1 <= request.acks <= 1:
@@ -201,7 +199,7 @@ class Producing:
             for data in produced.partition_data:
                 if 0 <= data.index < len(topic.partitions) and topic.partitions[data.index].is_here:
                     keys.append(id(data))
-                    batches.append(ToCheck(data.records, topic.configs))
+                    batches.append((data.records, topic.configs))
         checked = checked_now(batches, version, now_ms)
         if checked is not None:
             return dict(zip(keys, checked, strict=True))
@@ -304,9 +302,9 @@ class Producing:
                 if error is not None:
                     partitions.append(refused_transactional(topic.partitions[data.index], data.index, error, version))
                     continue
-                done = self._partition(topic, data, version, request.acks, checks.get(id(data)))
-                partitions.append(done.response)
-                highest_epoch = max(highest_epoch, done.epoch)
+                answer, epoch = self._partition(topic, data, version, request.acks, checks.get(id(data)))
+                partitions.append(answer)
+                highest_epoch = max(highest_epoch, epoch)
             responses.append(TopicProduceResponse(produced.name, produced.topic_id, partitions))
         response = ProduceResponse(responses)
         if self.nodes.workers > 1:
@@ -337,14 +335,14 @@ class Producing:
                 for partition in topic.partition_responses
                 if partition.error_code
             }
-            if epoch <= self.writer.flushed_epoch:
+            if epoch <= self.writer.flushed_epoch or self.writer.has_flushed(epoch):
                 context.drop()
             else:
                 context.drop_at(epoch)
             if errors:
                 context.connection.refuse("refused", f"error with acks=0: {', '.join(sorted(errors))}", api="Produce")
             return None
-        if epoch <= self.writer.flushed_epoch:
+        if epoch <= self.writer.flushed_epoch or self.writer.has_flushed(epoch):
             return response
         context.answer_at(epoch, response, lambda: not_written(response))
         return None
@@ -354,22 +352,22 @@ class Producing:
     ) -> _Done:
         index = data.index
         if not 0 <= index < len(topic.partitions):
-            return _Done(refused_with(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            return refused_with(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0
         if not -1 <= acks <= 1:
-            return _Done(refused_with(index, ErrorCode.INVALID_REQUIRED_ACKS))
+            return refused_with(index, ErrorCode.INVALID_REQUIRED_ACKS), 0
         if topic.internal:
             # Kafka allows a client that calls itself __admin_client; here the coordinator would not see its records.
-            return _Done(refused_with(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            return refused_with(index, ErrorCode.INVALID_TOPIC_EXCEPTION), 0
         partition = topic.partitions[index]
         if not partition.is_here:
-            return _Done(led_elsewhere(index, partition, version))
+            return led_elsewhere(index, partition, version), 0
         if checked is None:  # the topic was made while others were checked
-            return _Done(led_elsewhere(index, partition, version))
+            return led_elsewhere(index, partition, version), 0
         if isinstance(checked, Rejected):
-            return _Done(rejected_records(index, checked, partition))
+            return rejected_records(index, checked, partition), 0
         header, batch = checked
         if len(batch) > topic.configs.segment_bytes:
-            return _Done(refused_with(index, ErrorCode.RECORD_LIST_TOO_LARGE))
+            return refused_with(index, ErrorCode.RECORD_LIST_TOO_LARGE), 0
         return self._append(partition, index, header, batch)
 
     def _append(self, partition: Partition, index: int, header: BatchHeader, batch: bytearray) -> _Done:
@@ -379,21 +377,21 @@ class Producing:
             try:
                 producers = partition.producers
             except UNREADABLE as failure:  # producer state is loaded from the log
-                return _Done(refused_with(index, partition.cannot_read(failure)))
+                return refused_with(index, partition.cannot_read(failure)), 0
             known = producers.check(header)
             if isinstance(known, Refused):
-                return _Done(refused_with(index, known.error, log_start_offset=log.log_start_offset))
+                return refused_with(index, known.error, log_start_offset=log.log_start_offset), 0
             if known is not None:
                 # As in Kafka, the time is that of the batch, whatever the topic's timestamp type.
                 response = appended(index, known.first_offset, known.timestamp, log.log_start_offset)
-                return _Done(response, partition.last_epoch)
+                return response, partition.last_epoch
         try:
             base_offset, epoch = self.writer.append(log, batch, header=header, may_wait=True)
         except LogFailed:
-            return _Done(refused_with(index, ErrorCode.KAFKA_STORAGE_ERROR))
+            return refused_with(index, ErrorCode.KAFKA_STORAGE_ERROR), 0
         partition.last_epoch = epoch
         partition.appended(header, base_offset)
-        return _Done(appended(index, base_offset, append_time, log.log_start_offset), epoch)
+        return appended(index, base_offset, append_time, log.log_start_offset), epoch
 
 
 def _admitted(context: RequestContext, request: ProduceRequest) -> ProduceRequest:

@@ -9,7 +9,7 @@ MESSAGE_TOO_LARGE, upon which producers split a batch. Kafka has no such limit, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from coordinatord.topics.configs import Configs
 from kafka_wire.errors import ErrorCode
@@ -36,11 +36,8 @@ TOO_MUCH: Final = Rejected(
 )
 
 
-class ToCheck(NamedTuple):
-    """One partition's records, and the settings of its topic."""
-
-    records: Buffer | None
-    configs: Configs
+ToCheck = tuple[Buffer | None, Configs]
+"""One partition's records, and the settings of its topic."""
 
 
 def checked_now(batches: Iterable[ToCheck], version: int, now_ms: int) -> list[Checked] | None:
@@ -69,9 +66,9 @@ def checked_aside(
 
 
 def _checked(batch: ToCheck, version: int, now_ms: int, allowance: Allowance, recompression: int) -> Checked:
-    configs = batch.configs
+    records, configs = batch
     before = allowance.size
-    checked = validate_produced(batch.records, version, configs.limits, now_ms, allowance)
+    checked = validate_produced(records, version, configs.limits, now_ms, allowance)
     if isinstance(checked, Rejected) or configs.compression is None or configs.compression == checked[0].codec:
         return checked
     allowance.take((before - allowance.size) * recompression, 0)

@@ -134,6 +134,9 @@ class History:
             if base_offset != first:
                 raise Violated(f"{name}: base offset {base_offset}, {first} was next")
         end = first + count
+        world.now_ms += self.chance.randint(0, 1)
+        if self.chance.random() < 0.3:
+            world.writer.has_flushed(epoch)  # with log.flush=never it is written for that
         world.writer.hold(epoch, lambda: self._acknowledge(expected, end))
 
     def _acknowledge(self, expected: Expected, end: int) -> None:

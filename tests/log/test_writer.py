@@ -89,6 +89,108 @@ def test_without_flushes_what_is_small_is_written_at_the_end_of_the_turn() -> No
     assert world.writer.flushed_epoch == last
 
 
+def test_without_flushes_a_rare_append_is_written_when_somebody_asks() -> None:
+    """Once in a millisecond; who waits for it is called back. What comes sooner is written at the end of the turn."""
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
+    world.settle()
+    told: list[str] = []
+    epoch = world.writer.append_records(log, KeyValues([(b"k", b"1")]), 1)
+    world.writer.hold(epoch, partial(told.append, "who waits"))
+    assert world.writer.has_flushed(epoch)
+    assert (told, log.high_watermark, world.writer.flushed_epoch) == (["who waits"], 2, epoch)
+    assert [value for _, _, value in contents(log)] == [b"0", b"1"]
+    second = world.writer.append_records(log, KeyValues([(b"k", b"2")]), 1)
+    assert not world.writer.has_flushed(second), "in the same millisecond"
+    assert log.high_watermark == 2
+    world.loop.turn()
+    assert world.writer.has_flushed(second)
+    world.now_ms += 1
+    third = world.writer.append_records(log, KeyValues([(b"k", b"3")]), 1)
+    assert world.writer.has_flushed(third)
+    world.loop.turn()
+    assert world.writer.epoch == third + 1, "nothing was left to write at the end of the turn"
+    assert not world.worker.jobs
+
+
+def test_what_cannot_be_written_at_once_waits() -> None:
+    """A new file, a flush, an epoch in flight: for those there is the worker."""
+    for flush in ("never", "interval", "always"):
+        world = World(SimulatedDisk(), flush=flush)
+        log = world.log()
+        epoch = world.writer.append_records(log, KeyValues([(b"k", b"1")]), 1)
+        assert not world.writer.has_flushed(epoch), "a file has to be made first"
+        assert log.high_watermark == 0
+        world.now_ms += 1
+        later = world.writer.append_records(log, KeyValues([(b"k", b"2")]), 1)
+        assert not world.writer.has_flushed(later)
+        world.settle()
+        assert world.writer.has_flushed(later)
+        world.now_ms += 1
+        last = world.writer.append_records(log, KeyValues([(b"k", b"3")]), 1)
+        assert world.writer.has_flushed(last) == (flush == "never")
+        world.close()
+        assert not world.writer.has_flushed(last + 5)
+
+
+def test_a_write_for_somebody_who_asks_that_fails_stops_the_log() -> None:
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
+    world.settle()
+    world.disk.capacity = world.disk.used()
+    told: list[str] = []
+    epoch = world.writer.append_records(log, KeyValues([(b"b", bytes(200))]), 1)
+    world.writer.hold(epoch, partial(told.append, "durable"), partial(told.append, "failed"))
+    assert not world.writer.has_flushed(epoch)
+    assert (told, len(world.failures), log.high_watermark) == (["failed"], 1, 1)
+    world.writer.hold(epoch, partial(told.append, "durable"), partial(told.append, "failed, too"))
+    assert told == ["failed", "failed, too"]
+    world.now_ms += 1
+    assert not world.writer.has_flushed(epoch)
+
+
+def test_who_is_told_and_asks_for_more_waits_for_the_next_turn() -> None:
+    """Otherwise holds of a later epoch would come before those that are left of this one."""
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
+    world.settle()
+    told: list[str] = []
+
+    def more() -> None:
+        world.now_ms += 1
+        later = world.writer.append_records(log, KeyValues([(b"k", b"2")]), 1)
+        world.writer.hold(later, partial(told.append, "later"))
+        assert not world.writer.has_flushed(later)
+
+    epoch = world.writer.append_records(log, KeyValues([(b"k", b"1")]), 1)
+    world.writer.hold(epoch, more)
+    world.writer.hold(epoch, partial(told.append, "this one"))
+    assert world.writer.has_flushed(epoch)
+    assert told == ["this one"]
+    world.loop.turn()
+    assert told == ["this one", "later"]
+
+
+def test_who_raises_when_told_does_not_fail_who_asks() -> None:
+    """It is raised in the next turn of the loop, to which all broken callbacks go."""
+    world = World(SimulatedDisk(), flush="never")
+    log = world.log()
+    world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
+    world.settle()
+
+    def broken() -> None:
+        raise AssertionError("a broken answer")
+
+    epoch = world.writer.append_records(log, KeyValues([(b"k", b"1")]), 1)
+    world.writer.hold(epoch, broken)
+    assert world.writer.has_flushed(epoch)
+    with pytest.raises(AssertionError, match="a broken answer"):
+        world.loop.turn()
+
+
 def test_a_write_at_the_end_of_the_turn_that_fails_stops_the_log() -> None:
     world = World(SimulatedDisk(), flush="never")
     log = world.log()

@@ -99,6 +99,7 @@ class World:
             journal_bytes=journal_bytes,
             worker=self.worker,
             background=self.background,
+            now_ms=lambda: self.now_ms,
         )
         self.now_ms = now_ms
         self.cleaner_worker = HandWorker()

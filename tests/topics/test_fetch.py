@@ -211,6 +211,22 @@ def test_an_answer_waits_for_a_record(world: World) -> None:
     assert context.answers == 1
 
 
+def test_without_flushes_a_rare_record_reaches_who_waits_at_once() -> None:
+    """Before its producer has its answer, and without another turn of the loop. More gather until a turn's end."""
+    world = World(log_flush="never")
+    world.create("orders", 3)
+    world.produce("orders", batch(b"a"))
+    world.pass_time(1)
+    waiting = wait(world, at(0, 1))
+    produced = world.send(0, 9, produce("orders", batch(b"b")))
+    assert (shown(waiting.response), produced.answers) == ([(0, 0, 1)], 1)
+    waiting = wait(world, at(0, 2))
+    produced = world.send(0, 9, produce("orders", batch(b"c")))
+    assert (waiting.answers, produced.answers) == (0, 0), "in the same millisecond"
+    world.loop.turn()
+    assert (shown(waiting.response), produced.answers) == ([(0, 0, 1)], 1)
+
+
 def test_or_for_the_time_to_be_up(world: World) -> None:
     context = wait(world, at(0))
     world.pass_time(499)

@@ -9,10 +9,11 @@ import pytest
 from coordinatord.config import Settings
 from coordinatord.net.slices import run_through
 from coordinatord.topics.configs import Configs
-from coordinatord.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, ToCheck, checked_aside, checked_now
+from coordinatord.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, checked_aside, checked_now
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records import produced
+from kafka_wire.records.batch import BatchHeader
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
 from tests.topics.world import START_MS, World, batch
@@ -71,9 +72,17 @@ def test_the_loop_decompresses_no_more_than_its_share(
     assert len(decompressed) == PARTITIONS
 
 
-def test_the_loop_looks_at_no_more_records_than_its_share(world: World, decompressed: list[int]) -> None:
+def test_the_loop_looks_at_no_more_records_than_its_share(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    read = produced.read_into
+
+    def counted(add: Any, section: bytes, header: BatchHeader) -> None:
+        looked_at.append(header.record_count)
+        read(add, section, header)
+
+    monkeypatch.setattr(produced, "read_into", counted)
     context = send(world, *[batch(*[b""] * (LOOP_RECORDS // 2))] * 3)
-    assert len(decompressed) == 2
+    assert looked_at == [LOOP_RECORDS // 2] * 2
     assert not context.waits
     world.settle()
     assert codes(context) == [0, 0, 0]
@@ -122,17 +131,17 @@ def test_a_topic_that_goes_while_its_records_are_checked(world: World) -> None:
 
 def test_what_a_request_may_have_is_limited() -> None:
     """By bytes and by records, of all its batches; producers split a batch that is too large."""
-    batches = [ToCheck(bomb(1_000_000), PLAIN)] * 4
+    batches = [(bomb(1_000_000), PLAIN)] * 4
     assert checked_now(batches, 9, START_MS) is None
     checked = checked_aside(batches, 9, START_MS, size=2_500_000)
     errors = [each.error if isinstance(each, produced.Rejected) else 0 for each in checked]
     assert errors == [0, 0, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE]
-    many = [ToCheck(batch(*[b""] * 100), PLAIN)] * 4
+    many = [(batch(*[b""] * 100), PLAIN)] * 4
     checked = checked_aside(many, 9, START_MS, records=250)
     errors = [each.error if isinstance(each, produced.Rejected) else 0 for each in checked]
     assert errors == [0, 0, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE]
 
 
 def test_what_is_refused_is_decompressed_once(decompressed: list[int]) -> None:
-    checked_aside([ToCheck(bomb(1_000_000), PLAIN)] * 10, 9, START_MS, size=1_500_000)
+    checked_aside([(bomb(1_000_000), PLAIN)] * 10, 9, START_MS, size=1_500_000)
     assert len(decompressed) == 1

@@ -146,7 +146,14 @@ class World:
         self.failures: list[BaseException] = []
         self.data = self.open_data()
         flush: Any = self.settings.log_flush
-        self.writer = LogWriter(self.data, self.loop, self.failures.append, worker=self.worker, flush=flush)
+        self.writer = LogWriter(
+            self.data,
+            self.loop,
+            self.failures.append,
+            worker=self.worker,
+            flush=flush,
+            now_ms=lambda: self.time_ms,
+        )
         nodes = self.nodes()
         self.topics = Topics(
             self.settings,

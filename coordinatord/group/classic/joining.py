@@ -118,11 +118,13 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
             # A pending id's timer becomes the member's, whose id is then the same object.
             _add_member(group, event, timer.key.member_id, now_ms, result, timer.deadline_ms)
         return
-    error = refusal(group, member_id, request.group_instance_id)
-    if error is not None:
-        result.reply = join_error(error, member_id)
-        return
-    member = group.members[member_id]
+    member = group.members.get(member_id)
+    if member is None or request.group_instance_id is not None:
+        error = refusal(group, member_id, request.group_instance_id)
+        if error is not None:
+            result.reply = join_error(error, member_id)
+            return
+        assert member is not None
     protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:

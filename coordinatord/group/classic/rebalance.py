@@ -120,10 +120,9 @@ def cancel_sync_timer(group: Group, result: Result) -> None:
 
 def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
     """The members as the leader needs them to compute the assignment."""
-    assert group.protocol_name is not None
     return [
-        _member_joined(m.member_id, m.group_instance_id, m.metadata(group.protocol_name))
-        for m in group.members.values()
+        _member_joined(member.member_id, member.group_instance_id, metadata)
+        for member, metadata in zip(group.members.values(), group.all_metadata(), strict=True)
     ]
 
 
@@ -146,20 +145,20 @@ def generation_response(group: Group, member: Member) -> JoinGroupResponse:
 def write_metadata(group: Group, result: Result) -> None:
     """Log the group's current state."""
     members = []
-    for member in group.members.values():
-        assert group.protocol_name is not None
-        members.append(
-            _member_logged(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                member.rebalance_timeout_ms,
-                member.session_timeout_ms,
-                member.metadata(group.protocol_name),
-                member.assignment,
+    if group.members:
+        for member, metadata in zip(group.members.values(), group.all_metadata(), strict=True):
+            members.append(
+                _member_logged(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    member.session_timeout_ms,
+                    metadata,
+                    member.assignment,
+                )
             )
-        )
     value = _group_logged(
         group.protocol_type or "",
         group.generation_id,

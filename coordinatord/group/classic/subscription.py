@@ -21,8 +21,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     if group.protocol_name is None:
         return None if group.members else frozenset()
     all_topics: set[frozenset[str]] = set()
-    for member in group.members.values():
-        metadata = member.metadata(group.protocol_name)
+    for metadata in group.all_metadata():
         of_member = _read_before(metadata) if len(metadata) <= SHORT_BYTES else _read(metadata)
         if of_member is None:
             return None

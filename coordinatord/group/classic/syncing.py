@@ -69,9 +69,10 @@ def _refusal(group: Group, event: Sync) -> ErrorCode | None:
         return ErrorCode.INVALID_GROUP_ID
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = refusal(group, request.member_id, request.group_instance_id)
-    if error is not None:
-        return error
+    if request.group_instance_id is not None or request.member_id not in group.members:
+        error = refusal(group, request.member_id, request.group_instance_id)
+        if error is not None:
+            return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     asked, is_so = (request.protocol_type, request.protocol_name), (group.protocol_type, group.protocol_name)

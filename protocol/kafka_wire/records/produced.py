@@ -16,6 +16,7 @@ from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
     CODEC_MASK,
     CONTROL,
+    HEADER_BYTES,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
     NO_PRODUCER_ID,
@@ -160,15 +161,17 @@ def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Al
     if allowance is None:
         return record_bytes(records, 0, header, limits.max_decompressed_bytes)
     codec = header.attributes & CODEC_MASK
-    allowance.take(0 if codec else header.length + LENGTH_OVERHEAD, header.record_count)
+    if not codec:
+        allowance.take(header.length + LENGTH_OVERHEAD, header.record_count)
+        return bytes(memoryview(records)[HEADER_BYTES:])
+    allowance.take(0, header.record_count)
     try:
         section = record_bytes(records, 0, header, min(limits.max_decompressed_bytes, allowance.size))
     except TooLargeError:
         if allowance.size < limits.max_decompressed_bytes:
             raise AllowanceExceededError from None
         raise
-    if codec:
-        allowance.take(len(section), 0)
+    allowance.take(len(section), 0)
     return section
 
 
