@@ -171,22 +171,24 @@ class LogWriter:
         return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
 
     def has_flushed(self, epoch: int) -> bool:
-        """Whether `epoch` is durable. With log.flush=never the log is written for this question, once in a millisecond,
-        and whoever waits for it is called back: ask when all is done that comes before the answer. So the requests of a
-        busy log are written together at the end of a turn, and a rare one neither waits for that, nor for another turn
-        that sends its answer.
+        """Whether `epoch` is durable. With log.flush=never the log is written for this question if nobody else waits,
+        once in a millisecond, and its readers are called: ask when all is done that comes before the answer. So the
+        requests of a busy log are written together at the end of a turn, and a rare one neither waits for that, nor for
+        another turn that sends its answer.
         """
         if epoch <= self.flushed_epoch:
             return True
         if self._flush_policy != "never" or self._now_ms is None or self._is_calling:
             return False
+        if self._in_flight is not None or self._epochs.forming.holds or self.failed or self._closed:
+            return False
         now_ms = self._now_ms()
-        if now_ms <= self._asked_ms or self._in_flight is not None or self.failed or self._closed:
+        if now_ms <= self._asked_ms:
             return False
         self._asked_ms = now_ms
         try:
             self._seal()
-        except Exception as error:  # of somebody who was called back: whoever asks is not to blame
+        except Exception as error:  # of a reader that was called: whoever asks is not to blame
             self._raise_soon(error)
         return epoch <= self.flushed_epoch
 
