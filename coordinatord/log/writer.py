@@ -180,7 +180,8 @@ class LogWriter:
             return True
         if self._flush_policy != "never" or self._now_ms is None or self._is_calling:
             return False
-        if self._in_flight is not None or self._epochs.forming.holds or self.failed or self._closed:
+        forming = self._epochs.forming
+        if epoch > forming.number or forming.holds or self._in_flight is not None or self.failed or self._closed:
             return False
         now_ms = self._now_ms()
         if now_ms <= self._asked_ms:

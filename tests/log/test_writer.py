@@ -133,6 +133,9 @@ def test_what_cannot_be_written_at_once_waits() -> None:
         world.now_ms += 1
         last = world.writer.append_records(log, KeyValues([(b"k", b"3")]), 1)
         assert world.writer.has_flushed(last) == (flush == "never")
+        world.now_ms += 1
+        assert not world.writer.has_flushed(last + 5), "an epoch that does not form yet"
+        assert world.writer.epoch == last + (flush == "never"), "nothing was sealed for that"
         world.close()
         assert not world.writer.has_flushed(last + 5)
 
