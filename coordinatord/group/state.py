@@ -170,11 +170,11 @@ class Group:
     def all_metadata(self) -> list[bytes]:
         """The metadata of each member for the group's protocol, in the order of `members`."""
         name, found = self.protocol_name, []
-        assert name is not None
         protocols: tuple[tuple[str, bytes], ...] = ()
         metadata = b""
         for member in self.members.values():
             if member.protocols is not protocols:  # most members share them: classic/stated.py
+                assert name is not None
                 protocols = member.protocols
                 metadata = member.metadata(name)
             found.append(metadata)

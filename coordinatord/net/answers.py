@@ -179,12 +179,7 @@ class AnswerLine:
 
     def answer(self, context: Received, response: Any) -> None:
         """Send a response, after those queued before it."""
-        if self.parked is context or context.done:
-            is_open = self._settle(context)
-        else:  # nearly always: `_settle` for a request that was not parked
-            context.done = True
-            is_open = not self.stops & CLOSED
-        if not is_open:
+        if not self._settle(context):
             return
         if self.held:
             self._hold(self.held[-1], context, response, None)

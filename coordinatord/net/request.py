@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.net.answers import CLOSED, AnswerLine
+from coordinatord.net.answers import AnswerLine
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import NO_BODY, Body, Received
 from coordinatord.net.slices import Slices
@@ -62,7 +62,7 @@ class RequestContext(Received):
     @property
     def closed(self) -> bool:
         """The peer has disconnected: no response can be sent."""
-        return bool(self.line.stops & CLOSED)
+        return self.line.is_closed
 
     def reply(self, response: Any) -> None:
         """Answer a parked request."""

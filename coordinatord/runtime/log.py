@@ -42,8 +42,8 @@ class Gate(Protocol):
         """This epoch and all before it are durable."""
 
     def has_flushed(self, epoch: int) -> bool:
-        """Whether `epoch` is durable. A store that can write at once may do so now, and call back whoever waits: not to
-        be asked in the middle of a step.
+        """Whether `epoch` is durable. A store that can write at once may do so now, and call those who read there: not
+        to be asked in the middle of a step.
         """
 
     def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.log import DataDirectory, LogConfig, LogFailed, LogWriter, replay
+from coordinatord.log import DataDirectory, LogConfig, LogFailed, LogWriter, PartitionLog, replay
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.flusher import NOW_BYTES
 from coordinatord.log.partition_log import MAX_SHARED_BATCH_BYTES
@@ -89,12 +89,18 @@ def test_without_flushes_what_is_small_is_written_at_the_end_of_the_turn() -> No
     assert world.writer.flushed_epoch == last
 
 
-def test_without_flushes_a_rare_append_is_written_when_somebody_asks() -> None:
-    """Once in a millisecond, if nobody else waits. What comes sooner is written at the end of the turn."""
+def begun() -> tuple[World, PartitionLog]:
+    """Without flushes, a log that has its file."""
     world = World(SimulatedDisk(), flush="never")
     log = world.log()
     world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
     world.settle()
+    return world, log
+
+
+def test_without_flushes_a_rare_append_is_written_when_somebody_asks() -> None:
+    """Once in a millisecond, if nobody else waits. What comes sooner is written at the end of the turn."""
+    world, log = begun()
     epoch = world.writer.append_records(log, KeyValues([(b"k", b"1")]), 1)
     assert world.writer.has_flushed(epoch)
     assert (log.high_watermark, world.writer.flushed_epoch) == (2, epoch)
@@ -141,10 +147,7 @@ def test_what_cannot_be_written_at_once_waits() -> None:
 
 
 def test_a_write_for_somebody_who_asks_that_fails_stops_the_log() -> None:
-    world = World(SimulatedDisk(), flush="never")
-    log = world.log()
-    world.writer.append_records(log, KeyValues([(b"a", b"1")]), 1)
-    world.settle()
+    world, log = begun()
     world.disk.capacity = world.disk.used()
     told: list[str] = []
     epoch = world.writer.append_records(log, KeyValues([(b"b", bytes(200))]), 1)
@@ -158,10 +161,7 @@ def test_a_write_for_somebody_who_asks_that_fails_stops_the_log() -> None:
 
 def test_who_is_told_and_asks_for_more_waits_for_the_next_turn() -> None:
     """Otherwise holds of a later epoch would come before those that are left of this one."""
-    world = World(SimulatedDisk(), flush="never")
-    log = world.log()
-    world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
-    world.settle()
+    world, log = begun()
     told: list[str] = []
 
     def more() -> None:
@@ -181,10 +181,7 @@ def test_who_is_told_and_asks_for_more_waits_for_the_next_turn() -> None:
 
 def test_a_reader_that_raises_does_not_fail_who_asks() -> None:
     """It is raised in the next turn of the loop, to which all broken callbacks go."""
-    world = World(SimulatedDisk(), flush="never")
-    log = world.log()
-    world.writer.append_records(log, KeyValues([(b"k", b"0")]), 1)
-    world.settle()
+    world, log = begun()
 
     def broken() -> None:
         raise AssertionError("a broken reader")

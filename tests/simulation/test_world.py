@@ -78,7 +78,9 @@ def test_everything_holds_while_requests_meet_faults() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", chosen(["consumer", "faulty", "store"], 3))
 def test_many_other_worlds(protocol: str) -> None:
-    """Ten seconds of a core and one long world more, with other seeds for each share: the gate has one of the three."""
+    """Ten seconds of a core, and the world under way is played to its end. The gate has one of the three, and other
+    seeds for each share.
+    """
     first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + (0 if in_full() else turn() % SHARES * WORLDS)
     swept = sweep(first, WORLDS, CONSUMER_SWEEP_S, protocol)
     print(f"{swept.worlds} worlds, {swept.troubles} troubles, {swept.rebalances} rebalances in {swept.seconds:.0f} s")

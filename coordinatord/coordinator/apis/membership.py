@@ -64,10 +64,9 @@ class Membership:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             return refuse(request, version, actor)
-        client_id, host, admitted = context.client_id, context.connection.client_host, context.admitted
-        may_describe = None if admitted is None else admitted.may_describe
+        client_id, host = context.client_id, context.client_host
         has_room = self.coordinator.has_room_for_id()
-        event = Join.of(request, version, context, client_id, host, may_describe, has_room)
+        event = Join.of(request, version, context, client_id, host, context.may_describe, has_room)
         return actor.respond_together(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:

@@ -144,21 +144,19 @@ def generation_response(group: Group, member: Member) -> JoinGroupResponse:
 
 def write_metadata(group: Group, result: Result) -> None:
     """Log the group's current state."""
-    members = []
-    if group.members:
-        for member, metadata in zip(group.members.values(), group.all_metadata(), strict=True):
-            members.append(
-                _member_logged(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    member.rebalance_timeout_ms,
-                    member.session_timeout_ms,
-                    metadata,
-                    member.assignment,
-                )
-            )
+    members = [
+        _member_logged(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            metadata,
+            member.assignment,
+        )
+        for member, metadata in zip(group.members.values(), group.all_metadata(), strict=True)
+    ]
     value = _group_logged(
         group.protocol_type or "",
         group.generation_id,
