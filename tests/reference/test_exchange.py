@@ -25,6 +25,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.conform.raw_client import RawClient
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression
 from tests.clients.waiting import wait_until
@@ -43,7 +44,15 @@ RECORDS = 120
 OFFSETS_PARTITIONS = 5
 SEGMENT_BYTES = 1 << 20
 WAIT_S = 90
+LEAVES = -1
+"""The member epoch of a heartbeat that leaves the group (KIP-848)."""
 
+PATIENT = {
+    # Members of the consumer protocol outlive their processes, as the classic ones do, at each of the three brokers:
+    # how long it takes until they are described depends on the machine.
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+}
 KAFKA = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "transaction.state.log.num.partitions": "2",
@@ -52,22 +61,17 @@ KAFKA = {
     # so that Kafka's cleaner has something to do, and does it soon
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    # members of the consumer protocol outlive their processes, as the classic ones do
-    "group.consumer.max.session.timeout.ms": "600000",
-    "group.consumer.session.timeout.ms": "600000",
+    **PATIENT,
 }
 KAFKA_AFTER = {
     **KAFKA,
-    # and here they keep their partitions until they have been described, which may take a busy machine 20 s
-    "group.consumer.session.timeout.ms": "30000",
-    "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
 }
 ADDRESS = "localhost:9092"
 """On the guide's page."""
 
-OURS = {"group.initial.rebalance.delay.ms": "0"}
+OURS = {"group.initial.rebalance.delay.ms": "0", **PATIENT}
 
 CLASSIC_WITH_MEMBERS = {"classic", "static"}
 CONSUMER_PROTOCOL = {"consumer-empty", "consumer-members", "upgraded"}
@@ -301,6 +305,7 @@ def to_kafka(found: Journey, shell: Shell, daemon: Daemon, second: BrokerDirecto
         assert "codec-gzip" in after
         found.back_on_kafka = describe(broker.tool)
         found.types_back = types(broker)
+        asyncio.run(leave(broker, "consumer-members", found.back_on_kafka))
         found.resumed_on_kafka = {
             "classic-empty": resume(broker.bootstrap, "classic-empty"),
             "consumer-members": member(broker.bootstrap, "consumer-members", "consumer", 5)["read"],
@@ -342,6 +347,15 @@ def resume(bootstrap: str, group: str) -> list[tuple[int, int, str]]:
     consumer.commit({partitions[index]: OffsetAndMetadata(one[1] + 1, "", 0) for index, one in found.items()})
     consumer.close(autocommit=False)
     return sorted(found.values())
+
+
+async def leave(broker: KafkaBroker, group: str, described: Described) -> None:
+    """What the members of the consumer protocol, whose processes were killed long ago, did not say: that they leave."""
+    raw = await RawClient.connect("127.0.0.1", broker.port)
+    for member_id, *_ in described.members.get(group, ()):
+        answer = await raw.ask(ConsumerGroupHeartbeatRequest(group, member_id, LEAVES), 0)
+        assert answer.error_code == 0, answer
+    raw.close()
 
 
 async def end_transaction(broker: KafkaBroker, transaction: Producer) -> tuple[int, int]:
