@@ -2,7 +2,7 @@
 
 There are two queries. One stores what is new and makes the tables, batch by batch, as `run` does; the other judges the
 looks (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and may
-alternate with `pipeline run`.
+alternate with `pipeline run`; and a query that Spark has ended because Python started too slowly is begun again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.run import events
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Job, keep, source_error_of, stream
+from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, begun, keep, source_error_of, stream
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.update import Summary, check_state, read_table, refresh
 from coordinatord.pipeline.tables.inputs import BUCKETS
@@ -52,6 +52,8 @@ class Follower:
     stop: threading.Event = field(default_factory=threading.Event)
     done: Followed = field(default_factory=Followed)
     _busy: threading.Lock = field(default_factory=threading.Lock)
+    _slow: int = 0
+    """How often in a row a query has ended because Python started too slowly."""
 
     def run(self) -> Followed:
         """Run until `stop` is set. Raises SourceError."""
@@ -63,24 +65,42 @@ class Follower:
     def _run(self) -> Followed:
         if self.job.tables:
             self.job = replace(self.job, tables=tuple(dict.fromkeys((*self.job.tables, *events.REQUIRED_TABLES))))
-        every = {"processingTime": f"{self.interval_ms} milliseconds"}
-        judge = events.start(self.spark, self.job.out, self.thresholds, self._event, **every)
-        writer = stream(self.spark, self.job).writeStream.queryName("tables").foreachBatch(self._batch)
-        maker = writer.option("checkpointLocation", str(self.job.out / "checkpoint")).trigger(**every).start()
+        begins = (self._make, self._judge)
+        queries: list[StreamingQuery] = []
         try:
+            for begin in reversed(begins):
+                queries.insert(0, begun(begin))
             while not self.stop.wait(POLL_S):
-                for query in (maker, judge):
-                    self._raise_end(query)
+                for at, begin in enumerate(begins):
+                    if self._has_ended(queries[at]):
+                        queries[at] = begun(begin)
         finally:
-            self._end(maker, judge)
+            self._end(*queries)
         return self.done
 
-    def _raise_end(self, query: StreamingQuery) -> None:
+    def _judge(self) -> StreamingQuery:
+        return events.start(self.spark, self.job.out, self.thresholds, self._event, **self._every)
+
+    def _make(self) -> StreamingQuery:
+        writer = stream(self.spark, self.job).writeStream.queryName("tables").foreachBatch(self._batch)
+        return writer.option("checkpointLocation", str(self.job.out / "checkpoint")).trigger(**self._every).start()
+
+    @property
+    def _every(self) -> dict[str, Any]:
+        return {"processingTime": f"{self.interval_ms} milliseconds"}
+
+    def _has_ended(self, query: StreamingQuery) -> bool:
+        """Whether the query has to be begun again. Raises what it has ended with, unless this machine is only slow."""
         if query.isActive or self.stop.is_set():
-            return
+            return False
         error = query.exception()
-        if isinstance(error, StreamingQueryException):
-            raise source_error_of(error) or error
+        if not isinstance(error, StreamingQueryException):
+            return False
+        self._slow += 1
+        if IS_SLOW in str(error) and self._slow < ATTEMPTS:
+            self.say("Python took too long to start for Spark, which ended a query: it goes on where it was")
+            return True
+        raise source_error_of(error) or error
 
     def _end(self, *queries: StreamingQuery) -> None:
         """Stop the queries, between two batches if that is soon possible."""
@@ -108,6 +128,7 @@ class Follower:
                 self.spark, self.job.out, batch, now_ms, self.thresholds,
                 lambda name: read_table(self.spark, self.job.out, name, self.job.format),
             )  # fmt: skip
+            self._slow = 0
             new = sum(summary.new.values())
             self.done.batches += 1
             self.done.records += new

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.pipeline.decode.kinds import KINDS
 from coordinatord.pipeline.source.end_offsets import is_place
@@ -36,6 +38,12 @@ MERGE_SAMPLES = 64
 KEEP_SAMPLES = 500
 """The last samples of a partition that are kept. Of earlier ones, each merge keeps every other one: so the curve gets
 coarser with age, and never has more than twice as many."""
+
+IS_SLOW = "Python worker failed to connect back"
+"""What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
+setting changes that. Another one goes on where it ended."""
+ATTEMPTS = 3
+"""How often a query is begun until one gets any further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +186,17 @@ def merge_ends(spark: SparkSession, out: Path) -> None:
     for path in parts:
         if not path.name.endswith(".merged") or path.name != f"{parts[-1].name.removesuffix('.merged')}.merged":
             shutil.rmtree(path)
+
+
+def begun(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """A query that `begin` begins, and begins again if Spark gave up waiting for Python, which plans need, too."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return begin()
+        except Exception as error:
+            if IS_SLOW not in str(error):
+                raise
+    return begin()
 
 
 def source_error_of(error: StreamingQueryException) -> SourceError | None:

@@ -33,6 +33,7 @@ from pyspark import InheritableThread
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.pipeline.analysis.consumer_group import METADATA
 from coordinatord.pipeline.decode.kinds import KINDS, QUARANTINE
@@ -40,7 +41,10 @@ from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.amount import amount_of
 from coordinatord.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.pipeline.run.ingest import (
+    ATTEMPTS,
+    IS_SLOW,
     Job,
+    begun,
     keep,
     keep_small,
     merge_ends,
@@ -62,10 +66,6 @@ from coordinatord.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inpu
 from coordinatord.pipeline.tables.lag import LAG_HISTORY
 
 PROGRESS_S = 0.25
-IS_SLOW = "Python worker failed to connect back"
-"""What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
-setting changes that. Another one goes on where it ended."""
-ATTEMPTS = 3
 AT_ONCE = 2
 """Tables of a small log that are made at the same time: while one waits for Python to start, Spark plans another."""
 OF_TIME = LAG_HISTORY.name
@@ -113,14 +113,12 @@ def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progre
     def write(rows: DataFrame, batch: int) -> None:
         summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
 
+    def begin() -> StreamingQuery:
+        writer = stream(spark, job, now_ms).writeStream.foreachBatch(write)
+        return writer.option("checkpointLocation", str(job.out / "checkpoint")).trigger(availableNow=True).start()
+
     for attempt in range(1, ATTEMPTS + 1):
-        query = (
-            stream(spark, job, now_ms)
-            .writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(job.out / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
+        query = begun(begin)
         try:
             while not query.awaitTermination(PROGRESS_S):
                 progress.read(query.lastProgress)

@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
+from coordinatord.pipeline.analysis.changes import Thresholds
+from coordinatord.pipeline.run import follow as follow_module
 from coordinatord.pipeline.run.events import read_events
-from coordinatord.pipeline.run.ingest import Job
+from coordinatord.pipeline.run.follow import Follower
+from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.source.test_end_offsets import write as write_topic
@@ -95,7 +99,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
     assert "the next start resumes here" in told
-    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  batch \d+: .* s")
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  (batch \d+: .* s|Python took too long .*)")
     assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
     assert "WARN" in (out / "spark.log").read_text()
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
@@ -109,3 +113,34 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert seen == dict.fromkeys((1, 2, 3, 4, 5), 1)
     lag = {row["group_id"]: row["lag"] for row in read_table(spark, out, "lag").collect()}
     assert lag == {"stuck": 0, "well": 0}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("times", [ATTEMPTS - 1, ATTEMPTS])
+def test_a_query_goes_on_after_python_has_started_too_slowly(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A machine that is always too slow ends the follower."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+    write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
+    log.commit("group", 50, now_ms())
+    slow = [f"{IS_SLOW}."] * times
+
+    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
+        if slow:
+            raise RuntimeError(slow.pop())
+        follower.stop.set()
+        return keep(rows, batch, where)
+
+    monkeypatch.setattr(follow_module, "keep", kept)
+    said: list[str] = []
+    job = Job(Source(str(data)), out, str(data), tables=("lag",))
+    follower = Follower(spark, job, 200, Thresholds(), say=said.append, say_event=lambda _row: None)
+    if times == ATTEMPTS:
+        with pytest.raises(StreamingQueryException, match=IS_SLOW):
+            follower.run()
+        return
+    done = follower.run()
+    assert (done.batches, done.records) == (1, 1)
+    assert [line.partition(" ")[0] for line in said] == ["Python"] * times + ["batch"]

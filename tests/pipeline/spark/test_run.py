@@ -16,7 +16,7 @@ from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.run import before, ingest, merging
 from coordinatord.pipeline.run import update as run_module
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import Job, keep_small
+from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep_small
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
@@ -205,7 +205,7 @@ def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is anything missing if Spark has given up waiting for Python before."""
-    slow = [f"{run_module.IS_SLOW}."] * (run_module.ATTEMPTS - 1)
+    slow = [f"{IS_SLOW}."] * (ATTEMPTS - 1)
 
     def stored(rows: Any, batch: int, out: Path) -> dict[str, int]:
         if slow:
