@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import gc
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,12 @@ from coordinatord.observe.logger import get_logger
 
 if TYPE_CHECKING:
     from coordinatord.daemon.daemon import Daemon
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+class StoppedEarly(BaseException):
+    """SIGTERM has come before the daemon minds its signals: it starts, or waits for the lease of another node."""
 
 
 @click.command(
@@ -53,6 +60,8 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
 
 def run(settings: Settings, ready: ReadyFile) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
+    # The first process of a container has no default action for SIGTERM: without a handler it would have to be killed.
+    signal.signal(signal.SIGTERM, _stop_early)
     gc.disable()  # nearly all that imports make stays; on again once the groups are loaded, or workers supervised
     try:
         from coordinatord.daemon import process
@@ -62,6 +71,10 @@ def run(settings: Settings, ready: ReadyFile) -> int:
         return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
     finally:
         gc.enable()
+
+
+def _stop_early(_number: int, _frame: Any) -> None:
+    raise StoppedEarly
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
@@ -75,6 +88,9 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
+    except StoppedEarly:
+        get_logger().info("stopped before it served", signal="SIGTERM")
+        return TERMINATED
     except (LogError, AdminError, CannotTell, SecurityError) as error:
         fail(str(error))
     except Exception as error:

@@ -169,6 +169,17 @@ def test_one_node_leads_and_the_other_takes_over(nodes: Callable[..., Node], dat
     asyncio.run(play())
 
 
+def test_a_node_that_waits_stops_when_it_is_told_to(nodes: Callable[..., Node], database: str) -> None:
+    """Also as the first process of a container, for which SIGTERM does nothing without a handler."""
+    first, second = nodes(database, 1), nodes(database, 2)
+    first.start()
+    second.launch()
+    asyncio.run(until(lambda: waits(second), "the second to wait"))
+    assert second.stop() == 128 + signal.SIGTERM
+    assert second.events("stopped before it served")
+    assert not second.events(level="error")
+
+
 async def wake_up_after_another(make: Callable[..., Node], url: str, mutation: str = "") -> None:
     """The first node is stopped (SIGSTOP) until the second leads and has taken a commit; it wakes up with requests in
     its sockets. Nothing that it says then may be old or untrue.
