@@ -60,15 +60,18 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
 
 def run(settings: Settings, ready: ReadyFile) -> int:
     """The daemon's exit status. What keeps it from starting is told in a sentence."""
-    # The first process of a container has no default action for SIGTERM: without a handler it would have to be killed.
-    signal.signal(signal.SIGTERM, _stop_early)
     gc.disable()  # nearly all that imports make stays; on again once the groups are loaded, or workers supervised
     try:
+        # The first process of a container has no default action for SIGTERM: it would have to be killed.
+        signal.signal(signal.SIGTERM, _stop_early)
         from coordinatord.daemon import process
 
         if settings.workers > 1:
             return guarded(settings, lambda: _supervise(settings, ready))
         return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
+    except StoppedEarly:
+        get_logger().info("stopped before it served", signal="SIGTERM")
+        return TERMINATED
     finally:
         gc.enable()
 
@@ -88,9 +91,6 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         # Before the daemon minds its signals.
         return 130
-    except StoppedEarly:
-        get_logger().info("stopped before it served", signal="SIGTERM")
-        return TERMINATED
     except (LogError, AdminError, CannotTell, SecurityError) as error:
         fail(str(error))
     except Exception as error:

@@ -115,6 +115,31 @@ def test_partitions_that_a_directory_keeps_are_told(start: Start) -> None:
     assert [(line["setting"], line["asked"], line["kept"]) for line in told] == [("offsets.topic.num.partitions", 8, 4)]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("module", ["coordinatord.daemon.process", "coordinatord.log.writer"])
+def test_sigterm_ends_a_start(tmp_path: Path, module: str, workers: int) -> None:
+    """Also of the first process of a container, for which the signal does nothing without a handler."""
+    program = f"""
+import os, signal, sys
+
+class Terminator:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+sys.meta_path.insert(0, Terminator())
+from coordinatord.cli import main
+main()
+"""
+    command = [sys.executable, "-c", program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
+    done = subprocess.run(
+        [*command, "--set", f"workers={workers}"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    [line] = done.stderr.splitlines()
+    assert json.loads(line)["event"] == "stopped before it served"
+
+
 def test_two_daemons_do_not_share_a_directory(start: Start, tmp_path: Path) -> None:
     first = start("--listen", "127.0.0.1:0")
     listening(first)
