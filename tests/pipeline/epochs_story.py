@@ -25,6 +25,7 @@ from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 GROUP = "shop"
 SESSION_MS = 10_000
 STEP_S = 120
+ANSWER_S = 15
 OVERRIDES = {
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -135,12 +136,14 @@ class Play:
                 assert message.error() is None or message.error().retriable(), message.error()
 
     def owners(self) -> dict[str, list[list[Any]]]:
-        """Partitions by client id, as the coordinator has them now; none while it is being made."""
+        """Partitions by client id, as the coordinator has them now; none while it is being made, which may take a slow
+        machine longer than one request waits."""
         from confluent_kafka import KafkaException
 
+        asked = self.admin.describe_consumer_groups([GROUP], request_timeout=ANSWER_S)[GROUP]
         try:
-            description = self.admin.describe_consumer_groups([GROUP])[GROUP].result(30)
-        except KafkaException:
+            description = asked.result(2 * ANSWER_S)
+        except (KafkaException, TimeoutError):
             return {}
         return {
             member.client_id: sorted([each.topic, each.partition] for each in member.assignment.topic_partitions)
@@ -178,21 +181,28 @@ class Play:
 def play(broker: Any, kind: type[Play] = Play) -> Story:
     """Everything, one after the other."""
     it = kind(broker)
+    try:
+        _play(it)
+    finally:
+        # One that is left to the garbage collector is waited for there, for ever once its broker has gone.
+        for each in it.here.values():
+            each.close()
+    it.story.topic_ids = topic_ids(broker.data_dir)
+    return it.story
+
+
+def _play(it: Play) -> None:
     it.topic("orders", 4)
     it.topic("payments", 2)
     it.step("the first joins", "new member", "a", lambda: it.start("a", ["orders"]), lambda: it.has("a"))
     static = {"group_instance_id": "till-1"}
     it.step("a static one", "new member", "b", lambda: it.start("b", ["orders"], **static), lambda: it.has("a", "b"))
-    doomed = subprocess.Popen([sys.executable, "-c", MEMBER, broker.bootstrap])
+    doomed = subprocess.Popen([sys.executable, "-c", MEMBER, it.broker.bootstrap])
     try:
         _with_doomed(it, doomed, static)
     finally:
         doomed.kill()
         doomed.wait()
-        for each in it.here.values():
-            each.close()
-    it.story.topic_ids = topic_ids(broker.data_dir)
-    return it.story
 
 
 def _with_doomed(it: Play, doomed: subprocess.Popen[bytes], static: dict[str, str]) -> None:
