@@ -7,9 +7,11 @@ is what installs the rest.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "ci"
 CORES = max(2, os.cpu_count() or 2)
+GATE_S = 80 * 60
+"""What still runs then is killed and has failed, and the others are told: the gate itself is cut off after 90 minutes.
+A test can wait for ever where pytest's timeout does not reach it, in a library's C code."""
 SLOWEST = 5
 """How many tests of each tier are named at the end."""
 
@@ -205,28 +210,43 @@ class Run:
     cpu_s: float = 0
     status: int = 0
     slowest: list[str] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
 
     @property
     def log(self) -> Path:
         return LOGS / f"{self.tier.name}.log"
 
-    def run(self, environment: dict[str, str]) -> None:
+    def run(self, environment: dict[str, str], until_s: float) -> None:
+        """Run the commands, and kill what runs at `until_s` of the monotonic clock."""
         began_s = time.monotonic()
         with self.log.open("wb") as log:
             for command in self.commands:
-                process = subprocess.Popen(
+                self.process = process = subprocess.Popen(
                     ["bash", "-euo", "pipefail", "-c", command],
                     cwd=ROOT,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
+                    process_group=0,
                 )
+                timer = threading.Timer(max(0.0, until_s - time.monotonic()), self.kill)
+                timer.daemon = True
+                timer.start()
                 _, status, used = os.wait4(process.pid, 0)
+                timer.cancel()
                 process.returncode = os.waitstatus_to_exitcode(status)
+                if process.returncode == -signal.SIGKILL:
+                    log.write(b"\nkilled: the gate has no more time\n")
                 self.cpu_s += used.ru_utime + used.ru_stime
                 self.status = self.status or process.returncode
         self.seconds = time.monotonic() - began_s
+
+    def kill(self) -> None:
+        """Kill the command with all that it has started in its process group."""
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     @property
     def is_over(self) -> bool:
@@ -263,7 +283,7 @@ def set_up_for(tiers: Sequence[Tier]) -> list[Tier]:
     return [tier for tier in SET_UP if tier.name in needed]
 
 
-def play(runs: Sequence[Run], environment: dict[str, str]) -> None:
+def play(runs: Sequence[Run], environment: dict[str, str], until_s: float) -> None:
     """Begin each as soon as there are cores for it and what it needs is over; those first that come first."""
     waiting = list(runs)
     running: list[Run] = []
@@ -271,7 +291,7 @@ def play(runs: Sequence[Run], environment: dict[str, str]) -> None:
 
     def go(it: Run) -> None:
         try:
-            it.run(environment)
+            it.run(environment, until_s)
         except Exception as error:
             it.status = 1
             it.log.write_text(f"{error!r}\n")
@@ -332,7 +352,12 @@ def main(names: Sequence[str]) -> int:
     for tier in (*set_up_for(tiers), *tiers):
         commands = (in_full and tier.in_full) or tier.commands
         runs.append(Run(tier, [each.replace("{gate}", gate) for each in commands]))
-    play(runs, environment)
+    try:
+        play(runs, environment, threading.TIMEOUT_MAX if in_full else began_s + GATE_S)
+    except KeyboardInterrupt:
+        for it in runs:
+            it.kill()
+        raise
     print(table(runs, time.monotonic() - began_s))
     failed = [it.tier.name for it in runs if it.status]
     if failed:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import REPOSITORY
+from tests.clients.waiting import wait_until
+from tests.daemon import REPOSITORY, is_running
 
 
 @pytest.fixture
@@ -75,3 +76,20 @@ def test_without_its_set_up_a_tier_is_left_out_and_has_failed(
     assert tiers.main([]) == 1
     assert not (tmp_path / "order").exists()
     assert capsys.readouterr().out.endswith("=== failed: packages good bad alone\n")
+
+
+def test_what_waits_for_ever_is_killed_and_the_others_are_told(
+    tiers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what it has started: a process that is left holds what the next run needs."""
+    waits = "sleep 600 & echo $! >pid; wait"
+    monkeypatch.setattr(tiers, "GATE_S", 3)
+    monkeypatch.setattr(
+        tiers, "TIERS", (tiers.Tier("waits", "hangs", [waits]), tiers.Tier("good", "passes", ["echo well"]))
+    )
+    assert tiers.main([]) == 1
+    out = capsys.readouterr().out
+    assert "killed: the gate has no more time\n=== waits: FAILED" in out
+    assert "=== good: passed" in out
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_running(pid), "the process that it had started to end")
