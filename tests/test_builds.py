@@ -70,7 +70,9 @@ def checkout(tmp_path: Path) -> Path:
     """Sources older than their compiled copy. The daemon says where it is started and with what."""
     sources(tmp_path)
     shutil.copy(REPOSITORY / "builds.py", tmp_path)
-    (tmp_path / "pip.py").touch()  # nothing is looked for in the index
+    # Neither a wheel is looked for in the index nor a compiler installed: this Python is the one that the tests run in.
+    (tmp_path / "instead").mkdir()
+    (tmp_path / "instead" / "pip.py").touch()
     (tmp_path / "coordinatord" / "__main__.py").write_text(SAYS)
     (tmp_path / "coordinatord" / "module.py").touch()
     (tmp_path / "protocol" / "kafka_wire").mkdir()
@@ -94,7 +96,8 @@ def checkout(tmp_path: Path) -> Path:
 def run(checkout: Path, *arguments: str, **more: str) -> str:
     # `make test` hands its own variables to what it runs, and .ci/run says that it is one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "CI"))}
-    environment |= {"PYTHONPATH": str(checkout / "protocol"), "CC": "true", **more}
+    path = os.pathsep.join(str(checkout / name) for name in ("protocol", "instead"))
+    environment |= {"PYTHONPATH": path, "CC": "true", **more}
     done = subprocess.run(
         ["make", "run", *arguments],
         cwd=checkout,

@@ -41,6 +41,8 @@ RECORDS = 3_000
 PARTITIONS = 3
 KILLS = 10
 DEADLINE_S = 500.0
+RECONNECT_MS = 1_000
+"""A killed node is back in seconds. kafka-python itself waits up to 30 s, as long as it looks for ends."""
 
 
 def unavailable(reason: str) -> None:
@@ -171,7 +173,7 @@ def test_each_record_is_counted_once(
 
 
 def write(daemon: Daemon, values: list[bytes]) -> None:
-    producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, reconnect_backoff_max_ms=RECONNECT_MS)
     for number, value in enumerate(values):
         producer.send("in", value, partition=number % PARTITIONS)
     producer.send("out", b"", partition=0)  # creates the topic; it counts for nothing
@@ -182,6 +184,7 @@ def write(daemon: Daemon, values: list[bytes]) -> None:
 def reader(daemon: Daemon) -> KafkaConsumer:
     consumer = KafkaConsumer(
         bootstrap_servers=daemon.bootstrap,
+        reconnect_backoff_max_ms=RECONNECT_MS,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
@@ -201,7 +204,7 @@ def read_committed(daemon: Daemon) -> Counter[bytes]:
     consumer = reader(daemon)
     try:
         partitions = consumer.assignment()
-        ends = consumer.end_offsets(partitions)
+        ends = consumer.end_offsets(partitions, timeout_ms=120_000)
         consumer.seek_to_beginning()
         found: Counter[bytes] = Counter()
         deadline_s = time.monotonic() + 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import socketserver
 import sys
 import threading
@@ -107,7 +108,7 @@ def test_nothing_is_left_on_the_broker(daemon: Daemon) -> None:
 
 
 def test_a_broker_that_is_started_for_the_stories() -> None:
-    serve = f"{sys.executable} -m coordinatord serve --listen 127.0.0.1:{{port}}"
+    serve = f"{shlex.quote(sys.executable)} -m coordinatord serve --listen 127.0.0.1:{{port}}"
     told = conform(*MAX_SIZE, *FAST, "--start", f"{serve} --config {{properties}} --data-dir {{directory}}")
     assert told.exit_code == 0, told.output
     assert any(re.fullmatch(r"all +4 +· +·", line) for line in lines(told)), told.output
