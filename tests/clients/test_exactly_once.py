@@ -152,7 +152,8 @@ def test_each_record_is_counted_once(
             victim = victims[killed] if killed < len(victims) else chance.choice(victims)
             kills[victim] += 1
             if victim == "worker":
-                kill_worker(daemon, chance.randrange(workers))
+                # In turn: the supervisor gives up a worker that dies six times in a row.
+                kill_worker(daemon, kills[victim] % workers)
             elif victim == "daemon":
                 daemon.kill()
                 time.sleep(chance.uniform(0, 0.5))
