@@ -136,9 +136,10 @@ demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing l
 	@$(GENERATE)
 	@exec $(BIN)/python -m tests.demo
 
+# Half of the time the tests wait, for timeouts of groups and for processes: four of them keep two cores busy.
 test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes; TESTS="tests/log" for some
 	@$(GENERATE)
-	@$(IN_TREE) -m pytest -q -n 2 -m "$(QUICK_HERE)" $(TESTS)
+	@$(IN_TREE) -m pytest -q -n 4 -m "$(QUICK_HERE)" $(TESTS)
 
 lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 	@$(GENERATE)

@@ -28,6 +28,9 @@ GATE_S = 80 * 60
 A test can wait for ever where pytest's timeout does not reach it, in a library's C code."""
 SLOWEST = 5
 """How many tests of each tier are named at the end."""
+MOST_ERRORS = 30
+MOST_OF_A_LINE = 300
+"""Lines, and characters of each, that are told again at the end of a tier that has failed."""
 
 PYTEST = f".venv/bin/python -m pytest -q --durations={SLOWEST} --durations-min=0.5"
 TOOLS = r"""
@@ -266,6 +269,13 @@ def slowest(output: str) -> list[str]:
     return [f"{seconds:7.1f} s  {name}" for name, seconds in longest]
 
 
+def errors(output: str) -> list[str]:
+    """What pytest says of failures, as a reader of the end alone needs it; of another program, its last lines."""
+    lines = output.splitlines()
+    told = [line[:MOST_OF_A_LINE] for line in lines if line.startswith(("E   ", "FAILED ", "ERROR tests"))]
+    return told[-MOST_ERRORS:] or lines[-MOST_ERRORS:]
+
+
 def chosen(names: Sequence[str]) -> tuple[list[Tier], bool]:
     """The tiers of these names, and whether in full; exits with a sentence if there is no such tier."""
     known = {tier.name: tier for tier in TIERS}
@@ -359,9 +369,13 @@ def main(names: Sequence[str]) -> int:
             it.kill()
         raise
     print(table(runs, time.monotonic() - began_s))
-    failed = [it.tier.name for it in runs if it.status]
+    failed = [it for it in runs if it.status]
+    for it in failed:
+        if not it.seconds:  # left out: it has said nothing
+            continue
+        print(f"\n=== {it.tier.name} failed:", *errors(it.log.read_text(errors="replace")), sep="\n")
     if failed:
-        print(f"\n=== failed: {' '.join(failed)}")
+        print(f"\n=== failed: {' '.join(it.tier.name for it in failed)}")
     return 1 if failed else 0
 
 

@@ -31,7 +31,9 @@ def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "TIERS",
         (
             module.Tier("good", "passes", ["echo good{gate} >>order; echo '1.25s call  test_a'"], needs=["packages"]),
-            module.Tier("bad", "fails", ["false", "echo bad >>order"], needs=["packages"]),
+            module.Tier(
+                "bad", "fails", ["echo 'E   no such thing'; echo more; false", "echo bad >>order"], needs=["packages"]
+            ),
             module.Tier("alone", "needs the machine", ["echo alone >>order"], cores=2, needs=["packages"]),
         ),
     )
@@ -56,7 +58,7 @@ def test_one_that_fails_fails_the_run_and_the_others_are_run(
     out = capsys.readouterr().out
     assert "=== bad: FAILED in 0 s" in out
     assert "slowest of good:\n    1.2 s  test_a" in out
-    assert out.endswith("=== failed: bad\n")
+    assert out.endswith("\n\n=== bad failed:\nE   no such thing\n\n=== failed: bad\n")
 
 
 def test_one_tier_with_its_set_up(tiers: Any, tmp_path: Path) -> None:
