@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -248,3 +249,21 @@ class ConsumerProcess:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+@contextmanager
+def polling(consumer: KafkaConsumer) -> Iterator[None]:
+    """A thread polls meanwhile. kafka-python joins anew when a poll ends in the middle of a join: so polls are long."""
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.is_set():
+            consumer.poll(PATIENT_POLL_TIMEOUT_MS)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

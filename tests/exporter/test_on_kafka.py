@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from tests.clients.members import polling
 from tests.exporter.scraped import expected, get, of, samples
-from tests.exporter.test_exporter import WAIT_S, exporting, looked, told_by_lag, until
+from tests.exporter.test_exporter import exporting, looked, told_by_lag, until
 from tests.pipeline.epochs_story import OVERRIDES
 from tests.reference.broker import KafkaBroker, running_broker
 
@@ -87,11 +87,11 @@ def classic(broker: KafkaBroker, name: str) -> Iterator[KafkaConsumer]:
 
 
 def poll_until(done: Callable[[], bool], *consumers: Any) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        assert time.monotonic() < deadline
+    """Each by a thread of its own, in polls that outlast a join: see `polling`."""
+    with ExitStack() as together:
         for consumer in consumers:
-            consumer.poll(50)
+            together.enter_context(polling(consumer))
+        until(done, "no assignment")
 
 
 def test_every_value_is_what_kafka_says(kafka_libs: Path, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def check_and_poll(check: Callable[[], None], *consumers: Any) -> None:
     """Heartbeats are of another thread; a check takes less than max.poll.interval.ms."""
     check()
     for consumer in consumers:
-        consumer.poll(50)
+        consumer.poll(2_000)
 
 
 def modern(broker: KafkaBroker, confluent: Any, check: Callable[[], None]) -> None:

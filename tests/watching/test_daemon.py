@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.watching.series import SERIES
+from tests.clients.members import polling
 from tests.daemon import Daemon, free_port, running
 from tests.exporter.scraped import Samples, expected, get, of, samples
 from tests.exporter.test_exporter import commit, told_by_lag, until
@@ -48,24 +47,6 @@ def member(daemon: Daemon, group: str, name: str, **settings: Any) -> KafkaConsu
         "orders", group_id=group, bootstrap_servers=daemon.bootstrap, enable_auto_commit=False, client_id=name,
         auto_offset_reset="earliest", **settings,
     )  # fmt: skip
-
-
-@contextmanager
-def polled(consumer: KafkaConsumer) -> Iterator[None]:
-    """A thread polls meanwhile. kafka-python joins anew when a poll ends in the middle of a join: so polls are long."""
-    ended = threading.Event()
-
-    def poll() -> None:
-        while not ended.is_set():
-            consumer.poll(2_000)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def state(url: str, group: str) -> dict[str, Any]:
@@ -117,7 +98,7 @@ def test_a_crash_loop_and_a_storm_are_urgent(served: tuple[Daemon, str]) -> None
     steady = member(daemon, "looping", "steady", heartbeat_interval_ms=200)
     until(lambda: bool(steady.poll(2_000)) or bool(steady.assignment()), "no assignment")
     steady.commit({TopicPartition("orders", n): OffsetAndMetadata(10, "", -1) for n in range(3)})
-    with polled(steady):
+    with polling(steady):
         for _ in range(4):
             worker = member(daemon, "looping", "worker", heartbeat_interval_ms=200)
             until(lambda worker=worker: bool(worker.poll(2_000)) or bool(worker.assignment()), "no share")
