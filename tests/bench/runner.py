@@ -112,7 +112,9 @@ def put_together(column: Column, samples: Sequence[Sample]) -> Json:
             found[name] = statistics.median(known)
     if latencies:
         found["latency_ms"] = percentiles_ms(latencies)
-    also = {name: statistics.median(each.also[name] for each in samples) for name in samples[0].also}
+    # A client may send some kind of request in one round only, as PushTelemetry is sent at random times.
+    names = dict.fromkeys(name for each in samples for name in each.also)
+    also = {name: statistics.median(each.also.get(name, 0.0) for each in samples) for name in names}
     if also:
         found["also"] = also
     return found

@@ -188,6 +188,11 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_figure_of_some_rounds_only_is_nothing_in_the_others() -> None:
+    samples = [Sample(1.0, also={"a": 3.0}), Sample(1.0, also={"a": 5.0, "b": 2.0}), Sample(1.0, also={"a": 4.0})]
+    assert runner.put_together(OURS, samples)["also"] == {"a": 4.0, "b": 0.0}
+
+
 def test_percentiles_weigh_each_latency_with_its_requests() -> None:
     assert percentiles_ms([(0.003, 10), (0.001, 980), (0.004, 2), (0.002, 8)]) == {
         "p50": 1.0,
