@@ -6,8 +6,8 @@ without a response `list_topics()` fails, and so do subscriptions by a regular e
 
 from __future__ import annotations
 
+import os
 import random
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +175,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
     for what, behind in {"": b"", **BEHIND}.items():
         chance = random.Random(1)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(secrets, "token_bytes", chance.randbytes)
-            patched.setattr(secrets, "token_hex", lambda size, chance=chance: chance.randbytes(size).hex())
+            patched.setattr(os, "urandom", chance.randbytes)
             found[what] = run(ask_all(tmp_path_factory.mktemp("data"), behind))
     return found
 

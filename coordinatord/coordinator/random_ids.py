@@ -1,8 +1,12 @@
-"""Random ids in Java's form."""
+"""Random ids in Java's form.
+
+Randomness is `os.urandom`'s here, and wherever a start comes by. `secrets` asks nothing else, but brings hmac, hashlib
+and random, which take a start 1.5 ms.
+"""
 
 from __future__ import annotations
 
-import secrets
+import os
 
 IDS_AT_A_TIME = 64
 """Ids whose digits one system call fetches: a call per id would be half of an id's cost."""
@@ -25,7 +29,7 @@ class RandomIds:
     def __call__(self) -> str:
         at = self._at
         if at == len(self._digits):
-            self._digits = secrets.token_hex(IDS_AT_A_TIME * _DIGITS // 2)
+            self._digits = os.urandom(IDS_AT_A_TIME * _DIGITS // 2).hex()
             at = 0
         self._at = at + _DIGITS
         raw = self._digits[at : at + _DIGITS]

@@ -7,7 +7,7 @@ shortcuts are as they are, and hardly a module is imported. The first quota, whe
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ class Admission:
             from coordinatord.admission.acls import AclApis
 
             authorizer = self.authorizer if self.is_on else None
-            return AclApis(authorizer, self._metadata, lambda: secrets.token_bytes(16), self._forward)
+            return AclApis(authorizer, self._metadata, lambda: os.urandom(16), self._forward)
 
         def quotas() -> Handlers:
             from coordinatord.admission.quota_apis import QuotaApis

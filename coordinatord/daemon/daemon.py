@@ -8,7 +8,7 @@ for it are answered COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the 
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -167,7 +167,7 @@ class Daemon:
             nodes=self.nodes,
             now_ms=self.now_ms,
             schedule_at=self.timers.wait_alarm,
-            new_uuid=lambda: secrets.token_bytes(16),
+            new_uuid=lambda: os.urandom(16),
             shared=None if shared is None else (shared, self.loop.call_soon),
         )
         self.compaction = self._make_compaction()

@@ -14,6 +14,7 @@ import importlib
 MODULES = (
     "coordinatord.topics.fetch",
     "coordinatord.topics.produce",
+    "kafka_wire.records.compressors",
     "coordinatord.topics.describe",
     "coordinatord.topics.offsets",
     "coordinatord.group.consumer.checks",

@@ -9,7 +9,6 @@ entries are foreign and stay (ownership.py).
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -466,6 +465,6 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
 def random_id() -> str:
     """A random UUID as Kafka makes it: it never begins with a dash, which tools would take for an option."""
     while True:
-        text = checkpoint.uuid_text(secrets.token_bytes(16))
+        text = checkpoint.uuid_text(os.urandom(16))
         if not text.startswith("-"):
             return text

@@ -18,7 +18,7 @@ last, because it shows whose the directory is.
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -240,7 +240,7 @@ def set_aside(disk: Disk, path: str, foreign: Foreign) -> Foreign:
     """Rename an entry with a partition's name, as Kafka does. The caller flushes the data directory."""
     key = names.partition_of(foreign.name)
     assert key is not None, "no other name is in anybody's way"
-    renamed_to = names.aside(*key, secrets.token_hex(16), names.STRAY_SUFFIX)
+    renamed_to = names.aside(*key, os.urandom(16).hex(), names.STRAY_SUFFIX)
     disk.rename(f"{path}/{foreign.name}", f"{path}/{renamed_to}")
     return foreign._replace(renamed_to=renamed_to)
 

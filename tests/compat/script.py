@@ -64,8 +64,7 @@ def seeded() -> Iterator[None]:
     """Ids that are random otherwise are the same in each run."""
     chance = random.Random(SEED)
     with (
-        mock.patch("secrets.token_bytes", chance.randbytes),
-        mock.patch("secrets.token_hex", lambda size: chance.randbytes(size).hex()),
+        mock.patch("os.urandom", chance.randbytes),
     ):
         yield
 

@@ -55,6 +55,7 @@ BY_NEED = {
     "coordinatord.daemon.secured": "listeners with TLS or SASL",
     "coordinatord.metadata.scram": "SCRAM credentials",
     "coordinatord.net.sasl_gate": "SASL",
+    "cramjam": "compressed batches",
     "cryptography": "certificates of tests and of clients",
     "jwt": "OAUTHBEARER",
     "scramp": "SCRAM",
@@ -80,6 +81,7 @@ BY_NEED = {
     "email": "the package crc32c",
     "importlib.metadata": "the package crc32c",
     "kafka_wire.api.write_txn_markers": "a request",
+    "secrets": "SASL and TLS",
     "structlog": "a terminal",
 }
 """Module -> what imports it, later or never."""

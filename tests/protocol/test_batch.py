@@ -27,7 +27,8 @@ from kafka_wire.records.batch import (
     records,
     write_crc,
 )
-from kafka_wire.records.compression import Compression, CompressionError, compress, decompress
+from kafka_wire.records.compression import Compression, CompressionError
+from kafka_wire.records.compressors import compress, decompress
 from kafka_wire.records.control import ControlType, decode_end_marker, decode_key
 from kafka_wire.records.key_values import key_values
 

@@ -331,8 +331,8 @@ class Machine:
     def new_id(self) -> str:
         return f"{self._ids.getrandbits(128):032x}"
 
-    def token_bytes(self, count: int) -> bytes:
-        """Stands for secrets.token_bytes."""
+    def urandom(self, count: int) -> bytes:
+        """Stands for os.urandom."""
         return self._ids.randbytes(count)
 
     def open_storage(self, daemon: SimulatedDaemon) -> DirectoryStorage:
@@ -361,7 +361,7 @@ class Machine:
                 PATH, disk=self.disk, node_id=settings.node_id, cluster_id=CLUSTER_ID,
                 config_for=lambda topic: Topics.log_config(settings, topic), catalogued=catalogue_file.catalogued,
             )  # fmt: skip
-            catalogue = Catalogue(settings, data, Nodes(settings.node_id), lambda: self.token_bytes(16))
+            catalogue = Catalogue(settings, data, Nodes(settings.node_id), lambda: self.urandom(16))
             self.shared = SharedWords(self.count)
             self.shared.begin(catalogue.change)
             shares.hand_out(self.disk, PATH, self.count, Nodes(settings.node_id, workers=self.count).worker_of)
@@ -423,9 +423,9 @@ class Machine:
 @contextlib.contextmanager
 def chance_of(machine: Machine) -> Iterator[None]:
     """Topic ids and cluster ids come from the seed."""
-    before = coordinatord.daemon.daemon.secrets
-    coordinatord.daemon.daemon.secrets = types.SimpleNamespace(token_bytes=machine.token_bytes)  # type: ignore[assignment]
+    before = coordinatord.daemon.daemon.os
+    coordinatord.daemon.daemon.os = types.SimpleNamespace(urandom=machine.urandom)  # type: ignore[assignment]
     try:
         yield
     finally:
-        coordinatord.daemon.daemon.secrets = before
+        coordinatord.daemon.daemon.os = before

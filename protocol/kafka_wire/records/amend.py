@@ -15,7 +15,7 @@ from kafka_wire.records.batch import (
     record_bytes,
     write_crc,
 )
-from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
+from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression
 
 _MAX_TIMESTAMP_AT = 35
 
@@ -42,6 +42,8 @@ def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
 
 def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
     """The same batch compressed with another codec (a topic's compression.type)."""
+    from kafka_wire.records.compressors import compress
+
     header = read_header(batch)
     section = record_bytes(batch, 0, header, max_bytes)
     out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)

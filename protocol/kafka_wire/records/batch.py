@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 
 from kafka_wire.errors import DecodeError, EncodeError, LengthError, TextError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
-from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression
 from kafka_wire.records.control import ControlType, decode_key, encode_end_marker, encode_key
 from kafka_wire.records.crc import crc32c
 from kafka_wire.records.varint import VARINT
@@ -199,7 +199,11 @@ def record_bytes(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = M
     """The records of the batch at `pos`, decompressed. At most `max_bytes`, else CompressionError."""
     section = memoryview(data)[pos + HEADER_BYTES : pos + header.length + LENGTH_OVERHEAD]
     codec = header.attributes & CODEC_MASK
-    return decompress(codec, section, max_bytes) if codec and header.record_count else bytes(section)
+    if not (codec and header.record_count):
+        return bytes(section)
+    from kafka_wire.records.compressors import decompress
+
+    return decompress(codec, section, max_bytes)
 
 
 def records(
@@ -372,6 +376,8 @@ class BatchBuilder:
             raise EncodeError("a record batch holds at least one record")
         out = bytearray().join(self.pieces)
         if compression:
+            from kafka_wire.records.compressors import compress
+
             out = bytearray(HEADER_BYTES) + compress(compression, memoryview(out)[HEADER_BYTES:])
         HEADER.pack_into(
             out,

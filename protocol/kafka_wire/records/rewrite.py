@@ -27,7 +27,8 @@ from kafka_wire.records.batch import (
     check_count,
     write_crc,
 )
-from kafka_wire.records.compression import Compression, compress
+from kafka_wire.records.compression import Compression
+from kafka_wire.records.compressors import compress
 from kafka_wire.records.varint import VARINT
 
 Span = tuple[int, int, int, int, bytes | None, bool]
