@@ -79,4 +79,7 @@ class MemberState(IntEnum):
     @classmethod
     def of(cls, value: int) -> MemberState:
         """Other values come from later versions of Kafka."""
-        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
+        return _MEMBER_STATES.get(value, cls.UNKNOWN)
+
+
+_MEMBER_STATES = {int(each): each for each in MemberState}

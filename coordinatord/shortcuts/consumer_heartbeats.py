@@ -76,9 +76,11 @@ class ConsumerHeartbeats:
         if line.held or surroundings is None:
             return 0
         find = self._known.get
+        buf, start, end = frames[first]
+        if buf[start + BODY_AT : end] not in self._known:  # in a rebalance: the rest would be asked in vain
+            return 0
         now_ms, host, asker = connection.last_active_ms, connection.client_host, connection.identity
         topics_version, limits_version = surroundings.topics.version, surroundings.limits.version
-        buf, start, end = frames[first]
         head = buf[start : start + 4]
         out = line.out
         at = first

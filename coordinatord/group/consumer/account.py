@@ -230,9 +230,15 @@ def renamed(consumer: ConsumerGroup, old_id: str, new_id: str) -> None:
         account.rename(old_id, new_id)
 
 
-def follow(before: ConsumerGroup | None, after: ConsumerGroup | None, now_ms: int, result: Result) -> None:
+def follow(
+    before: ConsumerGroup | None,
+    after: ConsumerGroup | None,
+    state: ConsumerState | None,
+    now_ms: int,
+    result: Result,
+) -> None:
     """At the end of a step that has changed the group: close the account if the epoch is over. `before` is another
-    object than `after` if the group has been deleted or converted, or is no longer served here.
+    object than `after`, whose `state` this is, if the group has been deleted or converted, or is no longer served here.
     """
     if before is not None and before is not after:
         account = open_account(before)
@@ -244,7 +250,6 @@ def follow(before: ConsumerGroup | None, after: ConsumerGroup | None, now_ms: in
     if result.changes and (account is None or account.trigger is not result.trigger):  # else the new account has them
         after.came |= _newcomers(result)
     if account is not None:
-        state = after.state
         if state is ConsumerState.STABLE:
             _close(after, account, Outcome.COMPLETED, now_ms, result)
         elif state is ConsumerState.EMPTY:

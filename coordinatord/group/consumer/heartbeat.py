@@ -25,10 +25,19 @@ from coordinatord.group.consumer.checks import (
 from coordinatord.group.consumer.epochs import Before, refresh_epoch, update_target
 from coordinatord.group.consumer.leaving import leave, replace_static_member
 from coordinatord.group.consumer.patterns import Change, update_expression
-from coordinatord.group.consumer.reconcile import Reconciliation
+from coordinatord.group.consumer.reconcile import Reconciliation, kept_whole
 from coordinatord.group.consumer.records import current_record, member_record
 from coordinatord.group.consumer.sessions import await_revocation, keep_alive, revoked
-from coordinatord.group.consumer.state import ConsumerGroup, ConsumerMember, Epochs, MemberState, Session, Surroundings
+from coordinatord.group.consumer.state import (
+    NEVER,
+    ConsumerGroup,
+    ConsumerMember,
+    Epochs,
+    MemberState,
+    Session,
+    Surroundings,
+    Target,
+)
 from coordinatord.group.consumer.upgrade import become_consumer_group, upgrade_refusal
 from coordinatord.group.events import ConsumerHeartbeat
 from coordinatord.group.replay import write
@@ -44,6 +53,9 @@ from kafka_wire.errors import ErrorCode
 
 NOT_SET = -1
 
+NO_TARGET: Target = {}
+NOTHING_TO_REVOKE: Epochs = {}
+
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     """Answer a heartbeat."""
@@ -52,11 +64,11 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     request = event.request
     found = says_nothing_of_itself(group, surroundings, request, event.client_id, event.client_host)
     if found is not None:
-        answered = _steady(group, surroundings, found, request, now_ms) or _go_on(
-            group, surroundings, found, event, now_ms
+        return (
+            _steady(group, surroundings, found, request, now_ms)
+            or _keep_all(group, surroundings, found, request, now_ms)
+            or _go_on(group, surroundings, found, event, now_ms)
         )
-        if answered is not None:
-            return answered
     result = Result()
     refusal = request_refusal(request, surroundings.limits, member_id_required=event.member_id_required)
     if refusal is None and request.member_epoch < 0:
@@ -155,6 +167,41 @@ def _steady(
     if now_ms + timeout_ms < session.timer_ms:
         return None  # the timeout is shorter than before: the timer has to be set again
     session.timeout_ms, session.deadline_ms = timeout_ms, now_ms + timeout_ms
+    return result
+
+
+def _keep_all(
+    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result | None:
+    """Let a member that owns its target go on to its epoch: most heartbeats of a large group's rebalance. None for any
+    other. It does what `_go_on` would, with two thirds of its calls.
+    """
+    consumer, member, session = found
+    epoch = consumer.assignment_epoch
+    if not (member.epoch == request.member_epoch < epoch == consumer.epoch) or member.state is not MemberState.STABLE:
+        return None
+    group_id = group.group_id
+    deadline_ms = now_ms + surroundings.limits.session_timeout_ms(group_id)
+    if member.revoking or session.revoke_deadline_ms != NEVER or deadline_ms < session.timer_ms:
+        return None
+    names, find_id = member.topics, surroundings.topics.find_id
+
+    def is_subscribed(topic_id: bytes) -> bool:
+        topic = find_id(topic_id)
+        return topic is not None and topic.name in names
+
+    assigned = kept_whole(member.assigned, consumer.target.get(member.member_id, NO_TARGET), is_subscribed)
+    if assigned is None:
+        return None
+    session.timeout_ms, session.deadline_ms = deadline_ms - now_ms, deadline_ms
+    after = member.moved(epoch, member.epoch, MemberState.STABLE, assigned, NOTHING_TO_REVOKE)
+    interval_ms = surroundings.limits.heartbeat_interval_ms(group_id)
+    reply = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
+    )
+    result = Result(reply=reply)
+    write(group, *current_record(group_id, after), result)
+    moved(consumer, member, after, now_ms)
     return result
 
 

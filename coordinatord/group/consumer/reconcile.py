@@ -69,7 +69,7 @@ class Reconciliation:
         revoking: dict[bytes, dict[int, int]] = {}
         awaited: dict[bytes, list[int]] = {}
         has_unreleased = False
-        for topic_id in self._topics():
+        for topic_id in _topics(self._target, member.assigned):
             wanted = self._target.get(topic_id, frozenset()) if self._is_subscribed(topic_id) else frozenset()
             current = member.assigned.get(topic_id, {})
             copy = placed(INTEGERS, current, _copied_size(current))
@@ -96,14 +96,6 @@ class Reconciliation:
             return self._moved(MemberState.UNREVOKED_PARTITIONS, member_epoch, assigned, revoking)
         state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
         return self._moved(state, self._epoch, self._with(assigned, awaited) if awaited else assigned, {})
-
-    def _topics(self) -> list[bytes]:
-        """Topics of the target and of what the member owns, in the order of Kafka's set of them."""
-        target, assigned = self._target, self._member.assigned
-        if len(target) <= 1 and target.keys() == assigned.keys():
-            return list(target)
-        size = table_size(max(roomy(len(target)), SMALLEST_TABLE))
-        return placed(UUIDS, dict.fromkeys([*target, *assigned]), size)
 
     def _with(self, assigned: dict[bytes, dict[int, int]], awaited: dict[bytes, list[int]]) -> Epochs:
         """Add partitions that the member gets in this epoch."""
@@ -148,6 +140,32 @@ class Reconciliation:
         if self._owned is None:
             return True
         return any(not revoking.get(each.topic_id, {}).keys().isdisjoint(each.partitions) for each in self._owned)
+
+
+def kept_whole(assigned: Epochs, target: Target, is_subscribed: Callable[[bytes], bool]) -> Epochs | None:
+    """What a member owns that has nothing to give up, in the order in which `Reconciliation` would have it, if this
+    target gives it nothing else: so it is with most members of a large group in a new epoch. None if it gives or takes
+    something; and where the target has topics that the member does not own.
+    """
+    if len(target) != len(assigned):
+        return None
+    kept = {}
+    for topic_id in _topics(target, assigned):
+        wanted, current = target.get(topic_id), assigned.get(topic_id)
+        if wanted is None or current is None or current.keys() != wanted or not is_subscribed(topic_id):
+            return None
+        if len(current) > 1:
+            current = {each: current[each] for each in placed(INTEGERS, current, _copied_size(current))}
+        kept[topic_id] = current
+    return kept if len(kept) < 2 else {topic_id: kept[topic_id] for topic_id in placed(UUIDS, kept)}
+
+
+def _topics(target: Target, assigned: Epochs) -> list[bytes]:
+    """Topics of the target and of what the member owns, in the order of Kafka's set of them."""
+    if len(target) <= 1 and target.keys() == assigned.keys():
+        return list(target)
+    size = table_size(max(roomy(len(target)), SMALLEST_TABLE))
+    return placed(UUIDS, dict.fromkeys([*target, *assigned]), size)
 
 
 def _copied_size(keys: Sized) -> int:

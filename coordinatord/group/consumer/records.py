@@ -121,13 +121,16 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], expressions: Iter
 def epochs_of(parts: Sequence[TopicPartitions], member_epoch: int) -> Epochs:
     """What a member owns, from its record. Kafka before 4.2 wrote no epochs: then they count as the member's."""
     found: dict[bytes, dict[int, int]] = {}
+    if not parts:
+        return found
     for part in parts:
         epochs = part.assignment_epochs
         if epochs is None or len(epochs) != len(part.partitions):
             epochs = [max(member_epoch, 0)] * len(part.partitions)
         of_topic = dict(zip(part.partitions, epochs, strict=True))
-        order = placed(INTEGERS, of_topic)
-        found[part.topic_id] = of_topic if order == part.partitions else {each: of_topic[each] for each in order}
+        if len(of_topic) > 1 and (order := placed(INTEGERS, of_topic)) != part.partitions:
+            of_topic = {each: of_topic[each] for each in order}
+        found[part.topic_id] = of_topic
     return found if len(found) < 2 else {topic_id: found[topic_id] for topic_id in placed(UUIDS, found)}
 
 

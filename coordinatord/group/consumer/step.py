@@ -38,11 +38,12 @@ def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     after = group.consumer
     if after is consumer and not result.records:
         return result  # nearly always: a state is durable, so that nothing has changed
-    follow(consumer, after, now_ms, result)
-    if after is not None and after.state is not before:
+    state = None if after is None else after.state
+    follow(consumer, after, state, now_ms, result)
+    if after is not None and state is not None and state is not before:
         group.current_state_timestamp_ms = now_ms
         reason = result.trigger.text if result.trigger is not None else ""
-        result.transitions.append(Transition(group.group_id, before, after.state, after.epoch, reason))
+        result.transitions.append(Transition(group.group_id, before, state, after.epoch, reason))
     return result
 
 
