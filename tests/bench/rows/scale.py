@@ -9,6 +9,7 @@ the truth each time.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import time
@@ -41,6 +42,8 @@ def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
         from coordinatord.pipeline.source.frames import start_spark
     except ImportError as missing:
         raise Unavailable(f"Spark is left out: {missing} (pip install 'coordinatord[spark]')") from missing
+    arena.close()  # with a thousand descriptors of other rows, py4j's select() waits for the JVM for ever
+    gc.collect()
     pin(os.getpid(), cores()[0] | cores()[1])  # the JVM and its workers inherit both cores
     spark = start_spark(**{**QUIET, "spark.master": "local[2]", "spark.driver.memory": MEMORY})
     spark.sparkContext.setLogLevel("ERROR")
