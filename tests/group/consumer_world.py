@@ -87,9 +87,10 @@ class Limits:
     strict_commits: bool = False
     version: int = 0
     interval_ms: int = 1_000
+    session_ms: int = 45_000
 
     def session_timeout_ms(self, group_id: str) -> int:
-        return 45_000
+        return self.session_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         return 5_000
@@ -187,7 +188,16 @@ class World:
             self.group = self.new_group()
         else:
             self.check()
+        if isinstance(event, events.ConsumerHeartbeat) and result.reply is not None:
+            self._check_alive(result.reply)
         return result.reply
+
+    def _check_alive(self, answer: Any) -> None:
+        """Whoever gets an answer has the whole session timeout from now."""
+        consumer = self.group.consumer
+        if answer.error_code == ErrorCode.NONE and answer.member_epoch >= 0 and consumer is not None:
+            session = consumer.sessions[answer.member_id]
+            assert session.deadline_ms == self.now_ms + self.limits.session_ms
 
     def _without_memory(self, event: Any) -> Any:
         """What a heartbeat would be answered by a group that remembers nothing of earlier ones."""

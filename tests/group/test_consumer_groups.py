@@ -38,7 +38,7 @@ class Program:
     def run(self, steps: int) -> None:
         what: list[Callable[[], object]] = [
             *[self.heartbeat] * 12, *[self.join] * 3, self.leave, self.die, self.static, self.topics, self.resubscribe,
-            *[self.wait] * 3, self.restart, self.strange,
+            *[self.wait] * 3, self.restart, self.strange, self.limit,
         ]  # fmt: skip
         for _ in range(steps):
             self.chance.choice(what)()
@@ -83,6 +83,11 @@ class Program:
         assert sorted(owned) == sorted(wanted)
 
     # What may happen
+
+    def limit(self) -> None:
+        """Somebody sets consumer.session.timeout.ms."""
+        self.world.limits.session_ms = self.chance.choice((30_000, 45_000))
+        self.world.limits.version += 1
 
     def heartbeat(self) -> None:
         if self.clients:

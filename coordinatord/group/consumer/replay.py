@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinatord.group.consumer.assignors.spec import JavaSet
 from coordinatord.group.consumer.records import epochs_of, state_of
-from coordinatord.group.consumer.state import LEAVING, ConsumerGroup, ConsumerMember, Resolved
+from coordinatord.group.consumer.state import LEAVING, ConsumerGroup, ConsumerMember, MemberState, Resolved
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -86,7 +86,8 @@ def _current(
     known = consumer.members.get(key.member_id)
     if value is None:
         if known is not None:
-            consumer.put(known.moved(LEAVING, LEAVING, known.state, {}, {}))
+            # Kafka keeps the state here. It is set, because a compacted log does not tell what it was.
+            consumer.put(known.moved(LEAVING, LEAVING, MemberState.STABLE, {}, {}))
         return
     epoch = value.member_epoch
     assigned, revoking = value.assigned_partitions, value.partitions_pending_revocation
