@@ -63,9 +63,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 def seeded() -> Iterator[None]:
     """Ids that are random otherwise are the same in each run."""
     chance = random.Random(SEED)
-    with (
-        mock.patch("os.urandom", chance.randbytes),
-    ):
+    with mock.patch("os.urandom", chance.randbytes):
         yield
 
 
