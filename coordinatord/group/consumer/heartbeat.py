@@ -7,6 +7,7 @@ has said all again. Epoch -1 leaves, -2 leaves for now (a static member).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -184,12 +185,7 @@ def _keep_all(
     deadline_ms = now_ms + surroundings.limits.session_timeout_ms(group_id)
     if member.revoking or session.revoke_deadline_ms != NEVER or deadline_ms < session.timer_ms:
         return None
-    names, find_id = member.topics, surroundings.topics.find_id
-
-    def is_subscribed(topic_id: bytes) -> bool:
-        topic = find_id(topic_id)
-        return topic is not None and topic.name in names
-
+    is_subscribed = _subscription(consumer, member, surroundings)
     assigned = kept_whole(member.assigned, consumer.target.get(member.member_id, NO_TARGET), is_subscribed)
     if assigned is None:
         return None
@@ -371,12 +367,7 @@ def reconcile(
     """
     if not changed and member.is_reconciled_to(consumer.assignment_epoch):
         return member
-    names, find_id = consumer.topics_of(member), surroundings.topics.find_id
-
-    def is_subscribed(topic_id: bytes) -> bool:
-        topic = find_id(topic_id)
-        return topic is not None and topic.name in names
-
+    is_subscribed = _subscription(consumer, member, surroundings)
     target = consumer.target.get(member.member_id, {}) if has_target else {}
     reconciliation = Reconciliation(member, consumer.assignment_epoch, target, owned, is_subscribed, consumer.is_owned)
     after = reconciliation.result(subscription_changed=changed)
@@ -391,6 +382,19 @@ def reconcile(
         else:
             revoked(group.group_id, consumer, after.member_id, result)
     return after
+
+
+def _subscription(
+    consumer: ConsumerGroup, member: ConsumerMember, surroundings: Surroundings
+) -> Callable[[bytes], bool]:
+    """Whether the member subscribes to the topic of an id."""
+    names, find_id = consumer.topics_of(member), surroundings.topics.find_id
+
+    def is_subscribed(topic_id: bytes) -> bool:
+        topic = find_id(topic_id)
+        return topic is not None and topic.name in names
+
+    return is_subscribed
 
 
 def _is_of_unknown_state(consumer: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
