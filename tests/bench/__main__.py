@@ -33,11 +33,8 @@ def more_files() -> None:
         )
 
 
-def merged(earlier: Path, run: dict[str, Any]) -> dict[str, Any]:
+def merged(before: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     """The rows of an earlier run, with those of this one in their places."""
-    if not earlier.exists():
-        return run
-    before = json.loads(earlier.read_text())
     kept = {row["name"]: row for row in before["rows"]}
     kept |= {row["name"]: row for row in run["rows"]}
     return {
@@ -112,22 +109,29 @@ def main(
         else:
             console.print(f"{time.monotonic() - began_s:6.1f} s  {text}", highlight=False, soft_wrap=True)
 
-    run = {**runner.heading(rounds, seconds), "rows": []}
+    path = Path(f"{out}.json")
+    before = json.loads(path.read_text()) if merge and path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    heading = runner.heading(rounds, seconds)
+    measured: list[runner.Json] = []
     with preferred(), tempfile.TemporaryDirectory(prefix="coordinatord-bench-") as place, console.status("") as status:
         arena = Arena(Path(place))
         try:
             for row in wanted:
                 columns = [column for column in row.columns if column.kind in chosen]
-                run["rows"].append(runner.run_row(arena, row, columns, rounds, seconds, say))
+                measured.append(runner.run_row(arena, row, columns, rounds, seconds, say))
+                run = {
+                    **heading,
+                    "rows": measured,
+                    "absent": list(arena.absent.values()),
+                    "took_s": round(time.monotonic() - began_s, 1),
+                }
+                if before is not None:
+                    run = merged(before, run)
+                # After each row: all of them take an hour, and a run that is ended early keeps what it has.
+                path.write_text(json.dumps(run, indent=1) + "\n")
         finally:
             arena.close()
-        run["absent"] = list(arena.absent.values())
-    run["took_s"] = round(time.monotonic() - began_s, 1)
-    path = Path(f"{out}.json")
-    if merge:
-        run = merged(path, run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(run, indent=1) + "\n")
     draw(run, path.with_suffix(".png"))
     report.print_table(run)
     print(f"took {run['took_s']} s; written to {path} and {path.with_suffix('.png')}")
