@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -154,6 +155,30 @@ def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: py
     assert loop.now_ms <= 1_005_000 + 2 * TICK_MS, "turns follow each other without a wait"
     loop.run_until(1_060_000)
     assert expired[-1].group_id == "again"
+
+
+def test_what_a_slice_has_made_is_not_left_to_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many objects are dropped as are made, so it would not begin by itself, and have all slices' at last."""
+    loop = FakeLoop()
+    kept: list[list[int]] = [[] for _ in range(4 * BATCH)]
+    young: list[int] = []
+
+    def expire(key: TimerKey) -> None:
+        kept[len(young)] = [len(young)]  # another one instead of the last
+        young.append(len(gc.get_objects(0)) + len(gc.get_objects(1)))
+
+    timers = loop.timers(expire)
+    for number in range(4 * BATCH):
+        timers.schedule(key_of(str(number)), 1_005_000)
+    monkeypatch.setattr(timers_module, "perf_counter", lambda: len(young) * SLICE_S)  # each batch takes a slice
+    gc.collect()
+    gc.disable()
+    try:
+        loop.run_until(1_006_000)
+    finally:
+        gc.enable()
+    assert len(young) == 4 * BATCH
+    assert max(young[BATCH + 1 :]) <= max(young[:BATCH]), "of one slice, not of all"
 
 
 def test_alarms_call_back_unless_they_are_cancelled() -> None:
