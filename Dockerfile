@@ -8,7 +8,7 @@
 # COMPILE=1: the hot modules are C (setup.py), which takes some minutes; the compiler, from the base image or from Debian's
 # packages, stays behind. 0: they are Python. auto: C, unless the wheelhouse holds wheels: then there is no network to get a
 # compiler from. A wheel of coordinatord in the wheelhouse (`make wheel`, with the base image's Python) is taken as it is.
-ARG BASE_IMAGE=python:3.13-slim
+ARG BASE_IMAGE=python:3.14-slim
 
 FROM ${BASE_IMAGE} AS packages
 COPY deploy/wheelhouse /wheelhouse

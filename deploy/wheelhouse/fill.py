@@ -49,7 +49,7 @@ def command(what: list[str], destination: Path, python_version: str, machine: st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--python", default="3.13", metavar="X.Y", help="the base image's Python (default: %(default)s)"
+        "--python", default="3.14", metavar="X.Y", help="the base image's Python (default: %(default)s)"
     )
     parser.add_argument(
         "--machine", default=platform.machine(), help="its processor, as uname -m says (default: %(default)s)"
