@@ -9,10 +9,9 @@ all versions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafka_wire.api.offset_commit import OffsetCommitRequestTopic
-from kafka_wire.api.offset_fetch import OffsetFetchRequestTopics
 from kafka_wire.lengths import ONE_BYTE, write_uvarint
 from kafka_wire.records.offsets import OffsetCommitValue
 
@@ -24,8 +23,12 @@ _pack_length = struct.Struct(">h").pack
 _pack_short = struct.Struct(">iqi4s").pack
 """A fetched partition: index, offset, leader epoch, and `_EMPTY`: compact length of empty metadata, no error, no tags.
 """
+_pack_v5 = struct.Struct(">iqih").pack
+"""Index, offset, leader epoch, length of the metadata; `_pack_v1` has no leader epoch."""
+_pack_v1 = struct.Struct(">iqh").pack
 _EMPTY = b"\1\0\0\0"
 _pack_long = struct.Struct(">iqi").pack
+_NO_ERROR = b"\0\0"
 _NO_ERROR_NO_TAGS = b"\0\0\0"
 _pack_count = struct.Struct(">i").pack
 
@@ -34,7 +37,10 @@ _PLAIN = [struct.Struct(">" + "ixx" * count).pack for count in range(MANY)]
 _FLEXIBLE = [struct.Struct(">" + "ixxx" * count).pack for count in range(MANY)]
 
 COMMIT_THROTTLE_FROM, COMMIT_FLEXIBLE_FROM, COMMIT_IDS_FROM = 3, 8, 10
-FETCH_GROUPS_FROM = 8
+FETCH_ERROR_FROM, FETCH_THROTTLE_FROM, FETCH_EPOCH_FROM, FETCH_FLEXIBLE_FROM, FETCH_GROUPS_FROM = 2, 3, 5, 6, 8
+
+FoundTopic = tuple[str, Iterable[int], Collection[OffsetCommitValue | None]]
+"""A topic of an OffsetFetch: its name, partition indexes, and what is committed for each, None if nothing is."""
 
 
 def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> bytes:
@@ -59,25 +65,28 @@ def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> b
     return b"".join(parts)
 
 
-def all_fetched(
-    group_id: str, topics: Sequence[OffsetFetchRequestTopics], found: Iterable[Sequence[OffsetCommitValue | None]]
-) -> bytes:
-    """The OffsetFetchResponse v8 or v9 for one group, without an error. `found`: per topic, the committed values of the
-    requested partitions.
-    """
-    group = group_id.encode()
-    parts = [NO_THROTTLE, ONE_BYTE[2], _count(len(group)), group, _count(len(topics))]
-    for topic, values in zip(topics, found, strict=True):
-        name = topic.name.encode()
+def all_fetched(group_id: str, found: Sequence[FoundTopic], version: int) -> bytes:
+    """The OffsetFetchResponse v1 to v9 for one group, without an error."""
+    if version < FETCH_FLEXIBLE_FROM:
+        return _all_fetched_fixed(found, version)
+    parts = [NO_THROTTLE]
+    if version >= FETCH_GROUPS_FROM:
+        group = group_id.encode()
+        parts += (ONE_BYTE[2], _count(len(group)), group)
+    parts.append(_count(len(found)))
+    for topic, indexes, values in found:
+        name = topic.encode()
         parts += (_count(len(name)), name, _count(len(values)))
         parts += [
             _pack_short(index, value.offset, value.leader_epoch, _EMPTY)
             if value is not None and not value.metadata
             else _fetched(index, value)
-            for index, value in zip(topic.partition_indexes, values, strict=True)
+            for index, value in zip(indexes, values, strict=True)
         ]
         parts.append(b"\0")
-    parts += (_NO_ERROR_NO_TAGS, b"\0")
+    parts.append(_NO_ERROR_NO_TAGS)
+    if version >= FETCH_GROUPS_FROM:
+        parts.append(b"\0")
     return b"".join(parts)
 
 
@@ -87,6 +96,24 @@ def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
         return _pack_short(index, -1, -1, _EMPTY)
     text = value.metadata.encode()
     return _pack_long(index, value.offset, value.leader_epoch) + _count(len(text)) + text + _NO_ERROR_NO_TAGS
+
+
+def _all_fetched_fixed(found: Sequence[FoundTopic], version: int) -> bytes:
+    """The same, v1 to v5: lengths and counts have a fixed size."""
+    parts = [NO_THROTTLE if version >= FETCH_THROTTLE_FROM else b"", _pack_count(len(found))]
+    has_epoch = version >= FETCH_EPOCH_FROM
+    for topic, indexes, values in found:
+        name = topic.encode()
+        parts += (_pack_length(len(name)), name, _pack_count(len(values)))
+        for index, value in zip(indexes, values, strict=True):
+            offset, epoch, text = -1, -1, b""
+            if value is not None:
+                offset, epoch, text = value.offset, value.leader_epoch, value.metadata.encode()
+            packed = _pack_v5(index, offset, epoch, len(text)) if has_epoch else _pack_v1(index, offset, len(text))
+            parts += (packed, text, _NO_ERROR)
+    if version >= FETCH_ERROR_FROM:
+        parts.append(_NO_ERROR)
+    return b"".join(parts)
 
 
 def _count(value: int) -> bytes:

@@ -17,15 +17,16 @@ from kafka_wire.api.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafka_wire.api.offset_fetch import (
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from kafka_wire.codecs import encode_message, maker
 from kafka_wire.commit_shape import FIRST_VERSION, CommitShape, ShapedRecords
-from kafka_wire.offset_bodies import MANY, all_committed, all_fetched
+from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, MANY, all_committed, all_fetched
 from kafka_wire.records.batch import BatchBuilder, record_body
 from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -221,22 +222,30 @@ found_topics = st.tuples(
 )
 
 
-@given(names | st.just("g" * 300), st.lists(found_topics, max_size=4), st.integers(8, 9))
+@given(names | st.just("g" * 300), st.lists(found_topics, max_size=4), st.integers(1, 9))
 def test_offsets_of_one_group_are_answered_as_the_declaration_says(
     group: str, topics: list[tuple[str, list[tuple[int, OffsetCommitValue | None]]]], version: int
 ) -> None:
-    answered = [
-        OffsetFetchResponseTopics(
+    numbers = [
+        (
             name,
-            partitions=[
-                OffsetFetchResponsePartitions(p, -1, -1, "")
-                if value is None
-                else OffsetFetchResponsePartitions(p, value.offset, value.leader_epoch, value.metadata)
-                for p, value in found
+            [
+                (p, -1, -1, "") if value is None else (p, value.offset, value.leader_epoch, value.metadata)
+                for p, value in each
             ],
         )
-        for name, found in topics
+        for name, each in topics
     ]
-    by_declaration = encode_message(OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group, answered)]), version)
-    asked = [OffsetFetchRequestTopics(name, partition_indexes=[p for p, _ in found]) for name, found in topics]
-    assert all_fetched(group, asked, [[value for _, value in found] for _, found in topics]) == by_declaration
+    if version < FETCH_GROUPS_FROM:
+        old = [
+            OffsetFetchResponseTopic(name, [OffsetFetchResponsePartition(*p) for p in each]) for name, each in numbers
+        ]
+        response = OffsetFetchResponse(topics=old)
+    else:
+        new = [
+            OffsetFetchResponseTopics(name, partitions=[OffsetFetchResponsePartitions(*p) for p in each])
+            for name, each in numbers
+        ]
+        response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group, new)])
+    found = [(name, [p for p, _ in each], [value for _, value in each]) for name, each in topics]
+    assert all_fetched(group, found, version) == encode_message(response, version)

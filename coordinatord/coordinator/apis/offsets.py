@@ -14,7 +14,6 @@ from coordinatord.group.consumer.commits import fetch_refusal
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.offsets.committed import fetch_offsets, find_offsets
-from coordinatord.group.states import DEAD
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps
 from coordinatord.runtime.refusals import refuse
@@ -178,15 +177,13 @@ class Offsets:
     def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         """A read returns what has been applied, so its response waits until all of that is durable."""
         version = context.api_version
-        if FETCH_GROUPS_FROM <= version < TOPIC_IDS_FROM and len(request.groups) == 1:
-            # The common case: one loaded group, some of its topics, by name.
-            asked = request.groups[0]
-            here = self.coordinator.actors.get(asked.group_id)
-            if here is not None and asked.topics is not None:
-                group = here.group
-                if group.pending is None and group.state is not DEAD and group.consumer is None:
-                    topics = asked.topics
-                    return here.respond(context, all_fetched(group.group_id, topics, find_offsets(group, topics)))
+        if version < TOPIC_IDS_FROM and (version < FETCH_GROUPS_FROM or len(request.groups) == 1):
+            # The common case: one group that is loaded, whose offsets any client may read.
+            only = request if version < FETCH_GROUPS_FROM else request.groups[0]
+            here = self.coordinator.actors.get(only.group_id)
+            if here is not None and here.group.pending is None and here.group.consumer is None:
+                found = find_offsets(here.group, only.topics)
+                return here.respond(context, all_fetched(only.group_id, found, version))
         answers = []
         latest: GroupActor | None = None
         for asked in fetch_groups(request, version):
@@ -199,11 +196,11 @@ class Offsets:
                 answers.append(fetch_error(asked, refusal, version))
                 continue
             unknown = self._name_topics(asked) if version >= TOPIC_IDS_FROM and asked.topics is not None else []
-            found = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
+            group = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
             if version >= TOPIC_IDS_FROM and asked.topics is None:
-                self._identify(found)
-            found.topics.extend(unknown)
-            answers.append(found)
+                self._identify(group)
+            group.topics.extend(unknown)
+            answers.append(group)
             if actor is not None and (latest is None or actor.epoch > latest.epoch):
                 latest = actor
         response = fetch_response(answers, version)

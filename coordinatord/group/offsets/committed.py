@@ -12,7 +12,7 @@ reads. A commit of v2-v4 may set its own retention.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Sequence
 
 from coordinatord.group.bury import bury
 from coordinatord.group.classic.members import keep_alive
@@ -38,6 +38,7 @@ from kafka_wire.api.offset_delete import (
 )
 from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
@@ -45,6 +46,7 @@ from kafka_wire.api.offset_fetch import (
 )
 from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
+from kafka_wire.offset_bodies import FoundTopic
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID
 
@@ -129,23 +131,23 @@ def commit_like_before(
             value.topic_id = topic_id
 
 
-def find_offsets(group: Group | None, topics: list[OffsetFetchRequestTopics]) -> list[list[OffsetCommitValue | None]]:
-    """The committed values of the requested partitions, topic by topic; None where nothing is committed.
+def find_offsets(
+    group: Group | None, topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
+) -> list[FoundTopic]:
+    """The committed values of the requested partitions, topic by topic in the request's order; of all partitions that
+    have any if `topics` is None.
 
     A group that does not exist has no offsets; that is no error.
     """
     offsets = {} if group is None or group.state is DEAD else group.offsets
-    answers: list[list[OffsetCommitValue | None]] = []
+    if topics is None:
+        return [(name, by_partition, by_partition.values()) for name, by_partition in offsets.items()]
+    found: list[FoundTopic] = []
     for topic in topics:
         by_partition = offsets.get(topic.name, {})
-        values = [by_partition.get(partition) for partition in topic.partition_indexes]
-        topic_id = topic.topic_id
-        if topic_id != ZERO_UUID:
-            # Skip offsets that were committed for another topic of the same name.
-            known = (topic_id, ZERO_UUID)
-            values = [None if value is None or value.topic_id not in known else value for value in values]
-        answers.append(values)
-    return answers
+        indexes = topic.partition_indexes
+        found.append((topic.name, indexes, [by_partition.get(partition) for partition in indexes]))
+    return found
 
 
 def fetch_offsets(
@@ -160,19 +162,16 @@ def fetch_offsets(
     unstable: Container[tuple[str, int]] = pending or ()
     topics: list[OffsetFetchResponseTopics] = []
 
-    def add(name: str, topic_id: bytes, found: Iterable[tuple[int, OffsetCommitValue | None]]) -> None:
+    ids = None if request.topics is None else [topic.topic_id for topic in request.topics]
+    for number, (name, indexes, values) in enumerate(find_offsets(group, request.topics)):
+        topic_id = ZERO_UUID if ids is None else ids[number]
         partitions = [
-            _unstable(partition) if (name, partition) in unstable else _fetched(partition, value)
-            for partition, value in found
+            _unstable(partition)
+            if (name, partition) in unstable
+            else _fetched(partition, value if _is_of_topic(value, topic_id) else None)
+            for partition, value in zip(indexes, values, strict=True)
         ]
         topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
-
-    if request.topics is not None:
-        for topic, values in zip(request.topics, find_offsets(group, request.topics), strict=True):
-            add(topic.name, topic.topic_id, zip(topic.partition_indexes, values, strict=True))
-    elif group is not None and group.state is not DEAD:
-        for name, by_partition in group.offsets.items():
-            add(name, ZERO_UUID, by_partition.items())
     return OffsetFetchResponseGroup(request.group_id, topics)
 
 
@@ -279,6 +278,11 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
     for partition in gone:
         _write_tombstone(group, event.topic, partition, result)
     return result
+
+
+def _is_of_topic(value: OffsetCommitValue | None, topic_id: bytes) -> bool:
+    """False if the offset was committed for another topic of the same name than the one that is asked for by id."""
+    return value is None or topic_id == ZERO_UUID or value.topic_id in (topic_id, ZERO_UUID)
 
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
