@@ -1,0 +1,125 @@
+"""OffsetFetch answers one group as it answers several: a request for one group goes a shorter way.
+
+The second group is one that nobody has heard of, so a request that names it as well goes the long way. Before v8 a
+request names one group; its answer is compared with v8's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.conform.raw_client import RawClient
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kafka_wire.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kafka_wire.errors import ErrorCode
+from tests.reference.in_process import run, running_in_process
+
+PARTITIONS = 3
+TRANSACTION = 1  # key type of FindCoordinator, which makes the topic of transactions
+EPOCH_FROM, STABLE_FROM, SEVERAL_FROM, MEMBER_FROM = 5, 7, 8, 9
+VERSIONS = range(1, 10)
+GROUPS = ("simple", "in-transaction", "consumer", "unheard-of")
+TOPICS = (None, (), ("t",), ("u", "t", "nowhere"))
+EPOCH = 2
+"""Of the one member of a new consumer group."""
+
+MEMBERS = ((None, -1), ("m", EPOCH), ("m", EPOCH - 1), ("stranger", EPOCH))
+
+
+async def ask(client: RawClient, request: Any, version: int) -> Any:
+    answer = await client.ask(request, version)
+    assert answer is not None
+    return answer
+
+
+async def prepare(client: RawClient) -> None:
+    """Offsets with and without metadata; one that a transaction has pending; a consumer group with a member."""
+    await ask(client, CreateTopicsRequest([CreatableTopic(each, PARTITIONS, 1) for each in "tu"], 60_000), 4)
+    joined = ConsumerGroupHeartbeatRequest("consumer", "m", 0, rebalance_timeout_ms=60_000, topic_partitions=[])
+    joined.subscribed_topic_names = ["t"]
+    assert (await ask(client, joined, 1)).member_epoch == EPOCH
+    for group in GROUPS[:3]:
+        own = ("m", EPOCH) if group == "consumer" else ("", -1)
+        partitions = [OffsetCommitRequestPartition(0, 7, 3, "where é"), OffsetCommitRequestPartition(2, 9, -1, None)]
+        topics = [OffsetCommitRequestTopic(each, partitions=partitions) for each in "tu"]
+        committed = await ask(client, OffsetCommitRequest(group, own[1], own[0], topics=topics), 9)
+        assert {p.error_code for t in committed.topics for p in t.partitions} == {ErrorCode.NONE}
+    await ask(client, FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["tx"]), 4)
+    producer = await ask(client, InitProducerIdRequest("tx", 60_000), 4)
+    pending = TxnOffsetCommitRequest("tx", "in-transaction", producer.producer_id, producer.producer_epoch)
+    pending.topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 8)])]
+    assert (await ask(client, pending, 5)).topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def asked_for(group: str, topics: tuple[str, ...] | None, member: tuple[str | None, int]) -> OffsetFetchRequestGroup:
+    indexes = list(range(PARTITIONS))
+    wanted = None if topics is None else [OffsetFetchRequestTopics(each, partition_indexes=indexes) for each in topics]
+    return OffsetFetchRequestGroup(group, *member, wanted)
+
+
+def rows(topics: Any, version: int) -> list[Any]:
+    """The rows of an answer, as far as `version` has them."""
+    return [
+        (t.name, p.partition_index, p.committed_offset, p.metadata, p.error_code)
+        + ((p.committed_leader_epoch,) if version >= EPOCH_FROM else ())
+        for t in topics
+        for p in t.partitions
+    ]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_is_answered_as_among_others(group: str, tmp_path: Path) -> None:
+    async def main() -> set[int]:
+        async with running_in_process(tmp_path, {}) as ours:
+            client = await ours.connect("client")
+            await prepare(client)
+            seen = set()
+            cases = [(v, t, s) for v in VERSIONS for t in TOPICS for s in (False, True)]
+            for version, topics, stable in cases:
+                if (version == 1 and topics is None) or (stable and version < STABLE_FROM):
+                    continue
+                for member in MEMBERS if version >= MEMBER_FROM else MEMBERS[:1]:
+                    several = [asked_for(group, topics, member), OffsetFetchRequestGroup("nobody", topics=[])]
+                    newer = max(version, SEVERAL_FROM)
+                    long_way = await ask(client, OffsetFetchRequest(groups=several, require_stable=stable), newer)
+                    expected = long_way.groups[0]
+                    if version < SEVERAL_FROM:
+                        old = topics and [OffsetFetchRequestTopic(each, list(range(PARTITIONS))) for each in topics]
+                        request = OffsetFetchRequest(group, None if topics is None else list(old or ()))
+                        request.require_stable = stable
+                        alone = await ask(client, request, version)
+                        assert alone.error_code == expected.error_code
+                        assert rows(alone.topics, version) == rows(expected.topics, version)
+                    else:
+                        request = OffsetFetchRequest(groups=several[:1], require_stable=stable)
+                        alone = await ask(client, request, version)
+                        assert alone.groups == [expected]
+                    seen |= {expected.error_code, *(p.error_code for t in expected.topics for p in t.partitions)}
+            return seen
+
+    assert (
+        run(main())
+        == {
+            "simple": {ErrorCode.NONE},
+            "in-transaction": {ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT},
+            "consumer": {ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID},
+            "unheard-of": {ErrorCode.NONE},
+        }[group]
+    )
