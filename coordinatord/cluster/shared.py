@@ -22,7 +22,7 @@ _WORD_BYTES = 8
 
 
 class Sharing(Protocol):
-    """What the catalogue of topics needs of what several processes share."""
+    """What topics and groups' settings need of what several processes share."""
 
     @property
     def change(self) -> int:
@@ -30,6 +30,9 @@ class Sharing(Protocol):
 
     def changed(self, change: int) -> None:
         """Publish a change of the catalogue; the caller holds the lock."""
+
+    def groups_changed(self) -> None:
+        """Publish a change of groups' settings, which is in their file; the caller holds the lock."""
 
     def follow(self, worker: int, change: int) -> None:
         """Record that a worker has completed all work for changes up to `change`."""
@@ -63,6 +66,10 @@ class Shared:
     def changed(self, change: int) -> None:
         """Publish a change of the catalogue; the caller holds the lock."""
         self._words[_CHANGE] = change
+        self.on_change()
+
+    def groups_changed(self) -> None:
+        """Publish a change of groups' settings, which is in their file."""
         self.on_change()
 
     @property

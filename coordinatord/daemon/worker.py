@@ -102,6 +102,7 @@ async def take_up_line(
         try:
             catalogue.refresh()
             daemon.metadata.refresh()
+            topics.group_configs.refresh()
             if daemon.control is not None:
                 daemon.control.moves.follow()
         except (LogError, OSError) as error:

@@ -127,6 +127,9 @@ class SharedFiles:
         """See Sharing."""
         self.change = max(self.change, change)
 
+    def groups_changed(self) -> None:
+        """See Sharing. The other nodes watch the file."""
+
     def follow(self, worker: int, change: int) -> None:
         """See Sharing. The others hear of it later."""
         if change != self._own_followed:

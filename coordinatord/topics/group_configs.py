@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from coordinatord.cluster.shared import Sharing
 from coordinatord.config import Settings
 from coordinatord.log.disk import Disk, read_text, replace_json
 from coordinatord.log.errors import LogDamaged, other_version
@@ -75,9 +76,9 @@ BOUNDS = {
 class GroupConfigs:
     """Each group's own settings, as text; a group inherits the rest from the broker's settings."""
 
-    def __init__(self, settings: Settings, disk: Disk, directory: str, *, is_shared: bool = False) -> None:
-        """LogDamaged when the file is not valid. `is_shared`: other workers change it, too."""
-        self._is_shared = is_shared
+    def __init__(self, settings: Settings, disk: Disk, directory: str, shared: Sharing | None = None) -> None:
+        """LogDamaged when the file is not valid. `shared` is set when other processes change it, too."""
+        self._shared = shared
         self._settings = settings
         self._disk = disk
         self._path = f"{directory}/{FILE}"
@@ -96,8 +97,8 @@ class GroupConfigs:
         return self._own
 
     def refresh(self) -> None:
-        """Apply changes of other workers."""
-        if self._is_shared:
+        """Apply changes of other processes."""
+        if self._shared is not None:
             self._take(self._read())
 
     def own(self, group_id: str) -> Mapping[str, str]:
@@ -153,6 +154,8 @@ class GroupConfigs:
             if own:
                 self._retention_ms[group_id] = self._retention_of(own)
                 self._numbers[group_id] = _numbers(own)
+        if self._shared is not None:
+            self._shared.groups_changed()
 
     # Describing
 

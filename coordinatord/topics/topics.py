@@ -76,7 +76,7 @@ class Topics:
             self.catalogue = Catalogue(settings, data, nodes, new_uuid)
         else:
             self.catalogue = self._shared(data, nodes, new_uuid, *shared)
-        self.group_configs = GroupConfigs(settings, data.disk, data.path, is_shared=shared is not None)
+        self.group_configs = GroupConfigs(settings, data.disk, data.path, None if shared is None else shared[0])
         self._producers_expired_ms = now_ms()
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.cluster.shared import Shared
 from coordinatord.log import LogDamaged
 from coordinatord.topics.group_configs import NEVER_MS, GroupConfigs
 from kafka_wire.api import alter_configs, incremental_alter_configs
@@ -148,11 +149,19 @@ def test_there_is_a_limit_to_groups_with_settings(world: World) -> None:
 
 
 def test_one_worker_sees_what_another_has_changed(world: World) -> None:
-    other = GroupConfigs(world.settings, world.disk, PATH, is_shared=True)
-    change(world, "g", (RETENTION, SET, "5"))
-    assert other.retention_ms("g") == 100 * MINUTE_MS
+    shared = Shared(2, f"{PATH}/.lock")
+    told: list[None] = []
+    shared.on_change = lambda: told.append(None)
+    one, other = (GroupConfigs(world.settings, world.disk, PATH, shared) for _ in range(2))
+    for write in one.configure({"g": {RETENTION: "5"}}):
+        write()
+        assert not told
+    assert len(told) == 1
+    assert (other.retention_ms("g"), other.changes) == (100 * MINUTE_MS, 0)
     other.refresh()
-    assert other.retention_ms("g") == 5 * MINUTE_MS
+    assert (other.retention_ms("g"), other.changes) == (5 * MINUTE_MS, 1)
+    other.refresh()
+    assert other.changes == 1
 
 
 def test_a_nameless_group_has_none_to_describe(world: World) -> None:
