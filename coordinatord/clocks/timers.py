@@ -233,15 +233,22 @@ class Timers:
                     self._loop.call_soon(self._expire)
                     return
         except BaseException:
-            self._look()  # one that fails takes no others with it but those of its batch
+            self._loop.call_soon(self._look)  # one that fails takes no others with it
             raise
         self._look()
 
     def _expire_some(self) -> bool:
         """A batch of what is due; whether there is more of it."""
+        return all(self._expire_one() for _ in range(BATCH))
+
+    def _expire_one(self) -> bool:
+        """One that is due, if there is any; whether there is more.
+
+        The wheel gives them one by one: what a callback cancels does not go off, and if one fails the others stay.
+        """
         if self._is_closed:
             return False
-        for key in self.wheel.advance(self._due_ms, BATCH):
+        for key in self.wheel.advance(self._due_ms, 1):
             if type(key) is Alarm:
                 key.callback()
             else:
