@@ -418,23 +418,27 @@ class _Fetch:
             self.context.reply_alone(response, perf_counter())
 
     def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
-        """Build the response for `read`, and update the session."""
+        """Build the response for `read`, and update the session, or make one. A client that is throttled gets an empty
+        response, so that its session stays as it is (Kafka's FetchContext.getThrottledResponse).
+        """
         session = self.session
         if session is None:
-            session_id = self._new_session(read) if self.request.session_epoch == INITIAL_EPOCH else NO_SESSION
             endpoints = self._endpoints(read) if self._names_leaders else []
-            return FetchResponse(0, 0, session_id, self._grouped(read), endpoints)
+            response = FetchResponse(0, 0, NO_SESSION, self._grouped(read), endpoints)
+            amended: FetchResponse = self.context.amended(response)
+            if self.request.session_epoch == INITIAL_EPOCH and not amended.throttle_time_ms:
+                amended.session_id = self._new_session(read)
+            return amended
         if session.epoch != self._session_epoch:
             return FetchResponse(0, ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id)
-        news = {}
-        for key, data in read.items():
-            fetched = session.partitions.get(key)
-            if fetched is not None and fetched.has_news(data):
-                news[key] = data
-                if data.records:
-                    session.moved_to_end(key)
+        partitions = session.partitions
+        news = {key: data for key, data in read.items() if key in partitions and partitions[key].has_news(data)}
         endpoints = self._endpoints(news) if self._names_leaders else []
-        return FetchResponse(0, 0, session.session_id, self._grouped(news), endpoints)
+        response = FetchResponse(0, 0, session.session_id, self._grouped(news), endpoints)
+        amended = self.context.amended(response)
+        if not amended.throttle_time_ms:
+            session.told(news)
+        return amended
 
     def _new_session(self, read: dict[PartitionKey, PartitionData]) -> int:
         if self.context.api_version < 7:
@@ -442,8 +446,7 @@ class _Fetch:
         partitions = {}
         for key, data in read.items():
             fetched = self.partitions[key]
-            fetched.high_watermark = data.high_watermark
-            fetched.log_start_offset = data.log_start_offset
+            fetched.told(data)
             partitions[key] = fetched
         fetching = self.fetching
         session = fetching.sessions.create(

@@ -51,19 +51,18 @@ class Fetched:
     log_start_offset: int = -1
 
     def has_news(self, response: PartitionData) -> bool:
-        """Whether an incremental response must include the partition; stores what the response shows."""
-        news = bool(response.records)
-        if self.high_watermark != response.high_watermark:
-            self.high_watermark = response.high_watermark
-            news = True
-        if self.log_start_offset != response.log_start_offset:
-            self.log_start_offset = response.log_start_offset
-            news = True
-        if response.error_code:
-            # When the error is resolved, the partition must be included again.
-            self.high_watermark = -1
-            news = True
-        return news
+        """Whether an incremental response must include the partition."""
+        return bool(
+            response.records
+            or self.high_watermark != response.high_watermark
+            or self.log_start_offset != response.log_start_offset
+            or response.error_code
+        )
+
+    def told(self, response: PartitionData) -> None:
+        """The client is told this. An error comes with a high watermark of -1: when it is resolved, there are news."""
+        self.high_watermark = response.high_watermark
+        self.log_start_offset = response.log_start_offset
 
 
 def next_epoch(epoch: int) -> int:
@@ -102,9 +101,15 @@ class FetchSession:
         for key in forgotten:
             partitions.pop(key, None)
 
-    def moved_to_end(self, key: PartitionKey) -> None:
-        """The partition had data: move it to the end, so that the rest come first next time."""
-        self.partitions[key] = self.partitions.pop(key)
+    def told(self, news: dict[PartitionKey, PartitionData]) -> None:
+        """The client is told this. A partition with records moves to the end: the others come first the next time."""
+        partitions = self.partitions
+        for key, data in news.items():
+            fetched = partitions[key]
+            fetched.told(data)
+            if data.records:
+                del partitions[key]
+                partitions[key] = fetched
 
 
 class FetchSessions:

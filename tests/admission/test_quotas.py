@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,37 @@ def test_a_consumer_over_its_quota_gets_an_empty_response_and_then_the_records(t
                     break
             assert later.responses[0].partitions[0].records
             assert client.now_ms() - began_ms < 14_000
+
+    run(story())
+
+
+def test_a_throttled_fetch_makes_no_session_and_takes_no_news_from_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as daemon:
+            admin, client = Client(daemon, "admin"), Client(daemon, "u")
+            for _ in range(3):
+                await admin.ask(produce(8_000), 11)
+            incremental = fetch(3)
+            incremental.session_epoch = 0
+            incremental.session_id = (await client.ask(incremental, 12)).session_id
+            assert incremental.session_id
+            incremental.topics = []
+            incremental.session_epoch = 1
+            assert (await client.ask(incremental, 12)).responses == [], "no news"
+            await admin.ask(set_to(1000.0, "consumer_byte_rate", user=None), 1)
+            await admin.ask(produce(8_000), 11)
+            in_session, full = replace(incremental, session_epoch=2), replace(fetch(), session_epoch=0)
+            assert (await client.ask(full, 12)).throttle_time_ms == 0
+            throttled = await client.ask(full, 12)
+            assert (throttled.throttle_time_ms > 0, throttled.session_id) == (True, 0)
+            assert len(daemon.topics.fetching.sessions) == 2
+            told = []
+            while not told:
+                told = (await client.ask(in_session, 12)).responses
+                in_session.session_epoch += 1
+            [partition] = told[0].partitions
+            assert (partition.high_watermark, bool(partition.records)) == (4, True)
+            assert in_session.session_epoch > 3, "it was throttled before"
 
     run(story())
 

@@ -83,6 +83,9 @@ class Context:
     def may_change(self, partitions: int) -> bool:
         return True
 
+    def amended(self, response: Any) -> Any:
+        return response
+
     def reply(self, response: Any) -> None:
         self.answers += 1
         self.done = True
