@@ -9,6 +9,7 @@ import asyncio
 
 from coordinatord.control.node import Node
 from coordinatord.control.problems import ControlError, not_now
+from coordinatord.group.offsets.committed import has_no_members
 
 MAX_TURNS = 20_000
 """Turns of the loop in which what is due goes off. It takes four for each round of timers."""
@@ -22,6 +23,7 @@ async def advance(node: Node, by_ms: int) -> int:
         raise ControlError(f"The clock can go ahead by at most a hundred years and never back, not by {by_ms} ms.")
     if node.now_ms is not node.clock:
         raise not_now("This server runs on a clock of somebody else, who has to move it.")
+    peopled = {actor.id for actor in node.coordinator.actors.values() if not has_no_members(actor.group)}
     node.clock.jump(by_ms / 1000)
     node.timers.jumped()
     for _ in range(MAX_TURNS):
@@ -31,7 +33,11 @@ async def advance(node: Node, by_ms: int) -> int:
     # What the daemon does now and then, by the loop's clock, which has not jumped.
     now_ms, topics = node.now_ms(), node.topics
     topics.group_configs.refresh()
-    for _ in node.coordinator.expire_offsets(topics.group_configs.retention_ms):
+    for _ in node.coordinator.expire_offsets(
+        topics.group_configs.retention_ms,
+        # Its members' sessions have ended in this jump. It has been empty for no time: they find it, and join again.
+        spared=lambda group: group.group_id in peopled and has_no_members(group),
+    ):
         pass
     node.transactions.expire_ids()
     topics.enforce_retention(now_ms)

@@ -228,9 +228,15 @@ class Coordinator(Actors[GroupActor]):
         if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
             actor.tell(event)
 
-    def expire_offsets(self, retention_ms: Callable[[str], int]) -> Iterator[None]:
-        """Expire offsets unused for the group's `retention_ms`, group by group, at the caller's pace."""
+    def expire_offsets(
+        self, retention_ms: Callable[[str], int], spared: Callable[[Group], bool] = lambda group: False
+    ) -> Iterator[None]:
+        """Expire offsets unused for the group's `retention_ms`, group by group, at the caller's pace; but not those of
+        groups that are to be spared.
+        """
         for actor in list(self.actors.values()):
+            if spared(actor.group):
+                continue
             # Since the last yield the group may have ended, or its partition may have moved.
             is_here = self.actors.get(actor.group.group_id) is actor
             if is_here and self.availability(actor.partition) is ErrorCode.NONE:

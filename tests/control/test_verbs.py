@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from coordinatord.member.subscription import encode_assignment
+from coordinatord.observe.logger import captured
 from coordinatord.testing import Kafka, KafkaError, NotInTime
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.end_txn import EndTxnRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.errors import ErrorCode
 from tests.control.world import GROUP, SESSION_MS, TOPIC, Client, coordinator
 
@@ -140,6 +144,46 @@ def test_sessions_end_when_the_clock_jumps(kafka: Kafka) -> None:
     kafka.advance(milliseconds=SESSION_MS + 1)
     assert a.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
     assert kafka.group(GROUP).rebalances[-1].trigger == "session expired"
+
+
+def test_a_group_whose_sessions_end_in_a_jump_is_there_when_its_members_find_that(kafka: Kafka) -> None:
+    """Kafka removes an empty group at its next look, up to ten minutes later. A member of the consumer protocol whose
+    group is gone gives up for good.
+    """
+    wire = Client(kafka, "a").wire
+    joining = ConsumerGroupHeartbeatRequest("c", "m", 0, None, None, 60_000, [TOPIC], None, None, [])
+    epoch = wire.ask(joining, 1).member_epoch
+    commit = OffsetCommitRequest("c", epoch, "m", topics=[OffsetCommitRequestTopic(TOPIC)])
+    commit.topics[0].partitions = [OffsetCommitRequestPartition(0, 5)]
+    assert wire.ask(commit, 9).topics[0].partitions[0].error_code == NOTHING
+    kafka.advance(days=8)
+    assert kafka.group("c").state == "Empty"
+    assert kafka.committed("c") == {(TOPIC, 0): 5}
+    assert wire.ask(ConsumerGroupHeartbeatRequest("c", "m", epoch), 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert wire.ask(joining, 1).error_code == NOTHING
+    for _ in range(2):  # in the first its session ends
+        kafka.advance(days=8)
+    assert kafka.group("c").state == "Dead"
+
+
+def test_why_a_member_of_the_consumer_protocol_is_refused_is_logged(kafka: Kafka) -> None:
+    a = Client(kafka, "a")
+    for _ in range(2):
+        joined = a.wire.ask(a.join_request("s"), 9)
+        a.member_id = joined.member_id
+    without_user_data = encode_assignment([(TOPIC, 0)])
+    sticky = without_user_data[:-4] + b"\0\0\0\4data"
+    assigned = SyncGroupRequestAssignment(a.member_id, sticky)
+    synced = SyncGroupRequest("s", joined.generation_id, a.member_id, None, "consumer", "range", [assigned])
+    assert a.wire.ask(synced, 5).error_code == NOTHING
+    joining = ConsumerGroupHeartbeatRequest("s", "m", 0, None, None, 60_000, [TOPIC], None, None, [])
+    with captured() as lines:
+        refused = Client(kafka, "b").wire.ask(joining, 1)
+        assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    [line] = [each for each in lines if each["event"] == "consumer protocol refused"]
+    assert (line["group"], line["client_id"], line["host"]) == ("s", "b", "/127.0.0.1")
+    assert line["reason"] == refused.error_message
+    assert "an unsupported custom assignor is in use" in line["reason"]
 
 
 def test_the_clock_stays_ahead(kafka: Kafka) -> None:

@@ -10,6 +10,7 @@ from coordinatord.group.consumer.describe import describe_consumer
 from coordinatord.group.consumer.state import Surroundings
 from coordinatord.group.events import ConsumerHeartbeat
 from coordinatord.net.request import RequestContext
+from coordinatord.observe.logger import get_logger
 from coordinatord.runtime.actors import later, respond_after
 from coordinatord.runtime.refusals import refuse
 from kafka_wire.api.consumer_group_describe import (
@@ -23,6 +24,8 @@ from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.coordinator.groups import Coordinator
+
+log = get_logger("coordinatord.coordinator")
 
 
 class ConsumerGroups:
@@ -55,6 +58,10 @@ class ConsumerGroups:
         host, may_describe = context.client_host, context.may_describe
         event = ConsumerHeartbeat.of(request, version, context.client_id, host, context, may_describe)
         response = actor.tell(event)
+        if response is not None and response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and not request.member_epoch:
+            # Its client says "the group id does not exist", which helps nobody. Kafka's broker logs it, too.
+            reason, who = response.error_message, context.client_id
+            log.warning("consumer protocol refused", group=request.group_id, client_id=who, host=host, reason=reason)
         return None if response is None else actor.respond_to_heartbeat(context, response)
 
     def describe(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:

@@ -226,7 +226,8 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     member.timer_ms = NEVER
     parked = member.join_reply_to is not None or member.sync_reply_to is not None
     if parked and not member.is_new:
-        # The member waits for the group's answer. That answer gives it a new deadline.
+        # The member waits for the group's answer. That answer gives it a new deadline, unless it comes from a refused
+        # upgrade to the consumer protocol: then, as in Kafka, who is gone stays until the rebalance ends without him.
         return NOTHING
     result = Result()
     # A new member whose client still waits must start over.

@@ -217,10 +217,11 @@ def deletion_refusal(group: Group) -> ErrorCode | None:
     """Why DeleteGroups is refused."""
     if not group.exists or group.state is DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return None if _has_no_members(group) else ErrorCode.NON_EMPTY_GROUP
+    return None if has_no_members(group) else ErrorCode.NON_EMPTY_GROUP
 
 
-def _has_no_members(group: Group) -> bool:
+def has_no_members(group: Group) -> bool:
+    """Whether nobody is a member; of a Dead group that is not said."""
     if group.consumer is not None:
         return not group.consumer.members
     return group.state is EMPTY
@@ -231,7 +232,7 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
     if not group.exists or group.state is DEAD:
         return NOTHING
     expired = expired_offsets(group, event.retention_ms, now_ms)
-    ends = _has_no_members(group) and not group.pending and len(expired) == sum(map(len, group.offsets.values()))
+    ends = has_no_members(group) and not group.pending and len(expired) == sum(map(len, group.offsets.values()))
     if not expired and not ends:
         return NOTHING
     result = Result()
