@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from coordinatord.conform.raw_client import RawClient
+from coordinatord.coordinator.groups import GroupActor
+from coordinatord.group.events import TxnCommit
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
@@ -29,6 +31,7 @@ from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafka_wire.errors import ErrorCode
+from tests.handlers.world import World
 from tests.reference.in_process import run, running_in_process
 
 PARTITIONS = 3
@@ -123,3 +126,25 @@ def test_a_group_alone_is_answered_as_among_others(group: str, tmp_path: Path) -
             "unheard-of": {ErrorCode.NONE},
         }[group]
     )
+
+
+def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable() -> None:
+    world = World()
+    pending = TxnOffsetCommitRequest("tx", "g", 7, 0)
+    pending.topics = [TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 8)])]
+    actor = world.coordinator.actor_for("g")
+    assert isinstance(actor, GroupActor)
+    actor.tell(TxnCommit(pending))
+    world.gate.flushed_epoch = world.epoch
+    marker = world.epoch + 1
+    world.coordinator.end_transaction(actor.partition, 7, committed=True, epoch=marker)
+    wires = [world.wire() for _ in range(2)]
+    for wire, version in zip(wires, (7, 9), strict=True):
+        asked = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("orders", partition_indexes=[0])])
+        old = OffsetFetchRequest("g", [OffsetFetchRequestTopic("orders", [0])])
+        wire.send(old if version < SEVERAL_FROM else OffsetFetchRequest(groups=[asked]), version)
+    assert [wire.answers for wire in wires] == [[], []]
+    world.gate.flush(marker)
+    world.turns.run()
+    topics = [wires[0].answers[0][1].topics, wires[1].answers[0][1].groups[0].topics]
+    assert [each[0].partitions[0].committed_offset for each in topics] == [8, 8]

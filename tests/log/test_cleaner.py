@@ -227,6 +227,16 @@ def test_a_read_never_sees_half() -> None:
     ]
 
 
+def test_the_last_batch_is_found_where_the_cleaner_has_put_it() -> None:
+    """The log remembers where the last batch begins."""
+    world = filled()
+    log = world.log()
+    before = log.read(4, 1000)
+    world.clean()
+    assert len(log.segments) == 2
+    assert bytes(log.read(4, 1000)) == bytes(before)
+
+
 @pytest.mark.parametrize("steps", range(1, 12))
 def test_a_topic_may_be_deleted_at_any_moment_of_a_cleaning(steps: int) -> None:
     world = filled()

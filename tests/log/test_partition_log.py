@@ -161,6 +161,18 @@ def test_readers_at_the_end_read_no_file_twice(monkeypatch: pytest.MonkeyPatch) 
     assert len(reads) == 3
 
 
+def test_a_reader_at_the_end_goes_on_in_the_next_segment() -> None:
+    world = World(SimulatedDisk())
+    log = world.log()
+    for number in range(4):
+        world.writer.append(log, build_batch([(b"key", b"value")], 10))
+        world.settle()
+        assert read_header(log.read(number, 1000)).base_offset == number
+        log.roll()
+        world.settle()
+    assert len(log.segments) == 5
+
+
 def test_offsets_outside() -> None:
     _, log, _ = filled(5)
     for offset in (-1, log.end_offset + 1):

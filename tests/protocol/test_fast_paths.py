@@ -50,7 +50,9 @@ committed_topics = st.builds(
     name=names | st.just("x" * 200),
     topic_id=topic_ids,
     partitions=st.lists(st.builds(OffsetCommitRequestPartition, int32s), max_size=6)
-    | st.integers(MANY - 1, MANY + 100).map(lambda many: [OffsetCommitRequestPartition(p) for p in range(many)]),
+    | st.sampled_from([MANY - 1, MANY, MANY + 1, MANY + 100]).map(
+        lambda many: [OffsetCommitRequestPartition(p) for p in range(many)]
+    ),
 )
 maybe_bytes = st.none() | st.binary(max_size=300)
 
