@@ -87,6 +87,23 @@ ALLOWED = (
         "tests/reference/record.py",
     ),
     Known(
+        "Metadata of a topic that is not there yet",
+        "with auto.create.topics.enable Kafka answers UNKNOWN_TOPIC_OR_PARTITION once, and makes the topic meanwhile; "
+        "we answer when it is there",
+        "coordinatord/topics/describe.py",
+    ),
+    Known(
+        "DeleteTopics of an internal topic",
+        "Kafka deletes `__consumer_offsets` and makes it again; we answer INVALID_REQUEST",
+        "coordinatord/topics/admin.py",
+    ),
+    Known(
+        "IncrementalAlterConfigs of a broker",
+        "Kafka changes the settings that can change while it runs; we answer INVALID_REQUEST: settings are those of "
+        "the start",
+        "coordinatord/topics/config_apis.py",
+    ),
+    Known(
         "when EndTxn is answered",
         "Kafka answers when the decision is durable; until the markers are written it answers further requests "
         "CONCURRENT_TRANSACTIONS, which clients retry after 20 ms or more. We answer one flush later, when the "
