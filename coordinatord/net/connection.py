@@ -60,7 +60,8 @@ class Connection(asyncio.Protocol):
         self.client_host = ""
         #: whom the client has proved to be
         self.principal = ANONYMOUS
-        #: the same object for the same principal and address; None where nobody checks permissions
+        #: the same object for the same principal and address; None where nobody checks permissions, and until a request
+        #: was checked
         self.identity: Any = None
         #: what a SASL listener knows of the client (sasl_gate.py)
         self.session: Any = None

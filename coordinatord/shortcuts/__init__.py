@@ -6,8 +6,10 @@ is one module here, made for one version of an API (`Shortcut` in net/routes.py 
     answer(connection, frames, first, stop)   answers the request, or does nothing: then it takes the full path
     learn(context, request, buf, start, end)  is called after a request of the full path has been handled
 
-A shortcut decides nothing. It remembers an accepted request and the `Group.version` at that moment; while the version
-is unchanged, the same bytes are accepted again. Neither the core nor any handler knows of shortcuts: without them every
+A shortcut remembers a request and the `Group.version` at that moment; while the version is unchanged, the group
+accepts the same bytes again. `learn` is not told how the request was answered: it asks the group's own rules whether
+they would accept it now (`commit_refusal`, `steady`, `refusal`), and in commits of consumer groups a stricter one.
+Neither the core nor any handler knows of shortcuts: without them every
 answer is the same, and the tests replay whole histories both ways.
 
     heartbeats.py           the same bytes except for the correlation id

@@ -43,8 +43,9 @@ thousandth of a core.
 """
 
 WHOSE_AT: Final = 8
-"""Where the bytes begin that say whose commit it is: client id, no tags, group, generation, member. If a length of
-theirs takes two bytes, they are another slice, which equals none or that of a request with the same bytes up to there.
+"""Where the bytes begin that say whose commit it is: client id, no tags, group, generation, member. Where one of their
+lengths takes two bytes, the slice ends too early. It is still the same only for the same bytes, and the rest of the
+request is compared with the shape.
 """
 
 CLIENT_ID_BYTES_AT: Final = 9
