@@ -48,6 +48,7 @@ class Member(Client):
         self.kafka = kafka
         self.group = group
         self.at(worker_of_group(group, WORKERS))
+        kafka.committed(group)  # waits for its worker, which the test before may have killed
         self.join(group)
 
     def at(self, worker: int) -> Member:
