@@ -86,6 +86,9 @@ def test_what_is_revoked_is_refused_from_then_on(tmp_path: Path, workers: int) -
         daemon.start()
         producer.send("orders", b"second").get(30)
         assert next(consumer).value == b"second"
+        # Its metadata are of now: if it asked for them after the topic was taken from it, it would not fetch any more.
+        consumer.topics()
+        consumer.poll(timeout_ms=200)
 
         pattern = ResourcePattern(Type.TOPIC, "orders")
         admin = KafkaAdminClient(**of(daemon, "admin"))

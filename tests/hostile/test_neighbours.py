@@ -2,8 +2,9 @@
 
 The attack is a process of its own, the daemon another. The innocents' p99 is at most `GOOD_S`, or five times that of
 asking a process that does nothing but work for 4 ms and look who has asked, which is what a slice is: on a busy machine
-it waits for its turns as the daemon does. What the daemon holds afterwards is at most `HELD` more than before, so that
-no peer's bytes are without a limit.
+it waits for its turns as the daemon does. Where the system gives out memory slowly, `GOOD_S` is longer by as much: a
+bomb takes hundreds of megabytes. What the daemon holds afterwards is at most `HELD` more than before, so that no peer's
+bytes are without a limit.
 
 Other hostile acts have tests where what withstands them is tested: descriptors (tests/test_descriptors.py), slow peers
 of the admin port (tests/observe/test_admin.py), full disks, kills and removed files (tests/crash,
@@ -35,6 +36,8 @@ SECONDS = 2.5
 QUIET_S = 1.0
 GOOD_S = 0.100
 """A thirtieth of the time between a member's heartbeats."""
+USUAL_BYTES, USUAL_S = 256 << 20, 0.1
+"""So much memory is given out in so long on a usual machine. Some take three times as long."""
 FACTOR = 5
 ATTEMPTS = 3
 BETWEEN_S = 0.005
@@ -135,6 +138,13 @@ def sliced_s() -> float:
             each.communicate()
 
 
+def slowness() -> float:
+    """How many times as long as on a usual machine it takes to be given memory; 1 where it is fast."""
+    began_s = time.thread_time()
+    assert not any(bytearray(USUAL_BYTES)[:1])
+    return max(1.0, (time.thread_time() - began_s) / USUAL_S)
+
+
 def disturbed_s(innocent: Innocent, name: str, port: int) -> tuple[float, int]:
     """Its p99 during the attack, and the attack's strokes."""
     command = [sys.executable, "-m", "tests.hostile.attacks", name, str(port), str(SECONDS)]
@@ -164,7 +174,7 @@ def test_an_innocent_group_beside(name: str, daemon: Daemon) -> None:
         assert strokes, "the attack did nothing"
         usual_s = max(before_s, sliced_s())
         told.append(f"p99 {found_s * 1000:.1f} ms beside {strokes} strokes, {usual_s * 1000:.1f} ms of slices alone")
-        if found_s <= max(FACTOR * usual_s, GOOD_S):
+        if found_s <= max(FACTOR * usual_s, GOOD_S * slowness()):
             break
     else:
         pytest.fail("\n".join(told))
