@@ -9,8 +9,8 @@ is one module here, made for one version of an API (`Shortcut` in net/routes.py 
 A shortcut remembers a request and the `Group.version` at that moment; while the version is unchanged, the group
 accepts the same bytes again. `learn` is not told how the request was answered: it asks the group's own rules whether
 they would accept it now (`commit_refusal`, `steady`, `refusal`), and in commits of consumer groups a stricter one.
-Neither the core nor any handler knows of shortcuts: without them every
-answer is the same, and the tests replay whole histories both ways.
+Neither the core nor any handler knows of shortcuts: without them every answer is the same, and the tests replay whole
+histories both ways.
 
     heartbeats.py           the same bytes except for the correlation id
     consumer_heartbeats.py  the same, in the consumer protocol

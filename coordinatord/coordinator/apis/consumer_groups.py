@@ -9,6 +9,7 @@ from coordinatord.coordinator.apis.admin import ALL_GROUP_OPERATIONS
 from coordinatord.group.consumer.describe import describe_consumer
 from coordinatord.group.consumer.state import Surroundings
 from coordinatord.group.events import ConsumerHeartbeat
+from coordinatord.group.state import MAX_ID_CHARACTERS
 from coordinatord.net.request import RequestContext
 from coordinatord.observe.logger import get_logger
 from coordinatord.runtime.actors import later, respond_after
@@ -60,7 +61,7 @@ class ConsumerGroups:
         response = actor.tell(event)
         if response is not None and response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and not request.member_epoch:
             # Its client says "the group id does not exist", which helps nobody. Kafka's broker logs it, too.
-            reason, who = response.error_message, context.client_id
+            reason, who = response.error_message, (context.client_id or "")[:MAX_ID_CHARACTERS]
             log.warning("consumer protocol refused", group=request.group_id, client_id=who, host=host, reason=reason)
         return None if response is None else actor.respond_to_heartbeat(context, response)
 
