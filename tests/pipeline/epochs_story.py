@@ -26,6 +26,8 @@ GROUP = "shop"
 SESSION_MS = 10_000
 STEP_S = 120
 ANSWER_S = 15
+#: After so many, the log tells how often a member usually commits.
+COMMITS = 3
 OVERRIDES = {
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -100,6 +102,7 @@ class Play:
         )
         self.partitions: dict[str, int] = {}
         self.here: dict[str, Any] = {}
+        self.committed: dict[tuple[str, str, int], set[int]] = {}
         self.story = Story()
 
     def topic(self, name: str, partitions: int) -> None:
@@ -158,6 +161,21 @@ class Play:
             self.partitions["orders"] if partitions is None else partitions
         )
 
+    def commits(self, client: str) -> int:
+        """How many different offsets this has seen committed for a partition that the client has now."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+        asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP]
+        try:
+            found = asked.result(ANSWER_S).topic_partitions
+        except (KafkaException, TimeoutError):
+            found = []
+        owned = [(topic, partition) for topic, partition in self.owners().get(client, [])]
+        for each in found:
+            if (each.topic, each.partition) in owned:
+                self.committed.setdefault((client, each.topic, each.partition), set()).add(each.offset)
+        return max((len(self.committed.get((client, *each), ())) for each in owned), default=0)
+
     def look(self) -> None:
         """What Kafka's own tool says of the members; the group must not change meanwhile."""
         before = self.owners()
@@ -206,7 +224,13 @@ def _play(it: Play) -> None:
 
 
 def _with_doomed(it: Play, doomed: subprocess.Popen[bytes], static: dict[str, str]) -> None:
-    it.step("a third", "new member", "doomed", lambda: None, lambda: it.has("a", "b", "doomed"))
+    it.step(
+        "a third",
+        "new member",
+        "doomed",
+        lambda: None,
+        lambda: it.has("a", "b", "doomed") and it.commits("doomed") >= COMMITS,
+    )
     it.look()
     it.step("it is killed", "session expired", "doomed", doomed.kill, lambda: it.has("a", "b"))
     doomed.wait()

@@ -46,6 +46,8 @@ _LASTING = (
 )
 #: For these, the last failure of a connection says more.
 _NO_REASON = (KafkaTimeoutError, NodeNotReadyError)
+#: kafka-python's words for an attempt to connect that had no time left.
+_TOO_LATE = "Connection timed out"
 #: OpenSSL's words.
 _LASTING_WORDS = ("certificate verify failed", "wrong version number", "alert")
 
@@ -74,7 +76,8 @@ class Connections(KafkaConnectionManager):
         self.has_connected = True
 
     def _failed(self, node_id: Any, error: Exception) -> None:
-        if self.why is None or not isinstance(error, RequestTimedOutError):  # timeouts say least
+        # Timeouts say least: the last attempt of all may have had no time left to be refused.
+        if self.why is None or not (isinstance(error, RequestTimedOutError) or _TOO_LATE in str(error)):
             self.why = error
         if self.is_lasting(error):
             self._lasting[node_id] = error
@@ -239,6 +242,7 @@ _SENTENCES: tuple[tuple[Callable[[Exception, str], bool], str], ...] = (
         "wants TLS does so (SSL or SASL_SSL)",
     ),
     (_says("ECONNREFUSED", "Connection refused"), "no broker answers at {bootstrap}: connection refused"),
+    (_says(_TOO_LATE, "ETIMEDOUT"), "no broker answers at {bootstrap}: the connection timed out"),
     (_says("DNS"), "no broker answers at {bootstrap}: there is no host of that name"),
     (_is(KafkaConfigurationError), "kafka-python has no such setting: {text}"),
 )
