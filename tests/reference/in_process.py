@@ -63,7 +63,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-class _InlineWorker:
+class InlineWorker:
     """Writes on the loop's thread."""
 
     def submit(self, job: Callable[[], None]) -> None:
@@ -158,7 +158,7 @@ async def running_in_process(directory: Path, settings: Mapping[str, str]) -> As
         load(flags=entries).settings,
         loop,
         now_ms=lambda: START_MS + int(loop.time() * 1000),
-        log_worker=_InlineWorker(),
+        log_worker=InlineWorker(),
     )
     await daemon.start()
     while daemon.coordinator.is_loading:  # noqa: ASYNC110  # it says when it is done to health alone

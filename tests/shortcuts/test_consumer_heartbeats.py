@@ -25,9 +25,10 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
-from tests.reference.in_process import InProcess, run, running_in_process
+from tests.reference.in_process import InlineWorker, InProcess, run, running_in_process
 
 pytestmark = pytest.mark.interpreted
 
@@ -211,3 +212,31 @@ def test_permissions_are_those_of_now_and_of_who_asks(tmp_path: Path, monkeypatc
         await scene.steady()
 
     played(tmp_path, monkeypatch, story, AUTHORIZED)
+
+
+def test_it_waits_for_a_record_of_its_group_and_is_not_remembered_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(scene: Scene) -> None:
+        coordinator = scene.ours.daemon.coordinator
+        made = await scene.client.ask(CreateTopicsRequest([CreatableTopic("gone", 1, 1)], 60_000), 7)
+        partitions = [OffsetCommitRequestPartition(0, 5)]
+        topics = [OffsetCommitRequestTopic("gone", partitions=partitions)]
+        committed = await scene.client.ask(OffsetCommitRequest("g", scene.epoch, "one", topics=topics), 9)
+        assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
+        # The topics' version is another one now: heartbeats are remembered anew.
+        hits, jobs = scene.hits, []
+        with monkeypatch.context() as held:
+            held.setattr(InlineWorker, "submit", lambda _self, job: jobs.append(job))
+            coordinator.topic_deleted("gone", made.topics[0].topic_id)  # a tombstone
+            waiting = [asyncio.ensure_future(scene.say(client=await scene.ours.connect("client"))) for _ in range(3)]
+            await asyncio.sleep(0.1)
+            assert [each.done() for each in waiting] == [False] * 3
+        for job in jobs:
+            job()
+        assert [(await each).error_code for each in waiting] == [ErrorCode.NONE] * 3
+        assert scene.hits == hits
+        await scene.say()
+        await scene.steady()
+
+    played(tmp_path, monkeypatch, story, {**SETTINGS, "log.flush": "always"})
