@@ -83,7 +83,7 @@ class Member:
     patience_ms: int = 0  # for how long it may be silent
     timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
 
-    def is_alive(self, now_ms: int) -> None:
+    def keep_alive(self, now_ms: int) -> None:
         """Handle a request that equals the member's last one, if `Group.version` has not changed since. The member's
         timer stays as it is: it fires before the last deadline.
         """

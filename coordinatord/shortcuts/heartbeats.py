@@ -79,7 +79,7 @@ class Heartbeats:
             member, group, version = known
             if group.version != version:
                 break
-            member.is_alive(now_ms)
+            member.keep_alive(now_ms)
             out += size + buf[start + 4 : start + 8] + body
             at += 1
         return at - first

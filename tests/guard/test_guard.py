@@ -57,13 +57,13 @@ def test_a_heartbeat_that_is_decoded_although_it_is_like_the_one_before_is_notic
 
 def test_blocks_that_are_kept_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
-    inner = Member.is_alive
+    inner = Member.keep_alive
 
     def keeping(self: Member, now_ms: int) -> None:
         kept.append((self, [now_ms], {}))
         inner(self, now_ms)
 
-    monkeypatch.setattr(Member, "is_alive", keeping)
+    monkeypatch.setattr(Member, "keep_alive", keeping)
     counted, _ = count(SCRIPTS["heartbeat"])
     wrong = figures.grown("heartbeat", figures.load()["heartbeat"], counted)
     assert [each.split(" per ")[0] for each in wrong] == ["heartbeat: held", "heartbeat: kept"]

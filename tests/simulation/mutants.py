@@ -99,7 +99,7 @@ MUTANTS = (
            "if min(now_ms, member.timer_ms) < member.session_deadline_ms:",
            "if now_ms < member.session_deadline_ms - 1_000:",
            "a session ends a second before its time"),
-    Mutant("heartbeat-counts-for-nothing", GROUP + "state:Member.is_alive",
+    Mutant("heartbeat-counts-for-nothing", GROUP + "state:Member.keep_alive",
            "self.heard_ms = now_ms", "pass",
            "heartbeats do not extend a session, except the first in a generation"),
     Mutant("heartbeats-outlive-the-generation", GROUP + "state:Group.transition_to",

@@ -16,7 +16,7 @@ the shell drops the group.
 
 Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A session
 timer that fires before that deadline is set again. As long as `group.version` does not change, two requests can be
-repeated without a step: a heartbeat (`Member.is_alive`) and a commit (`commit_like_before`). The shell's
+repeated without a step: a heartbeat (`Member.keep_alive`) and a commit (`commit_like_before`). The shell's
 shortcuts do so.
 """
 
@@ -96,7 +96,7 @@ def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
         assert member is not None
     if request.generation_id != group.generation_id:
         return HEARTBEAT_ILLEGAL_GENERATION
-    member.is_alive(now_ms)
+    member.keep_alive(now_ms)
     if now_ms + member.session_timeout_ms < member.timer_ms:
         result = Result(reply=group.heartbeat_result.reply)
         keep_alive(group, member, member.session_timeout_ms, now_ms, result)

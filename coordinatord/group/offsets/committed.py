@@ -115,7 +115,7 @@ def commit_like_before(
     offset and leader epoch of each partition in turn. The caller logs them.
     """
     if member is not None:
-        member.is_alive(now_ms)
+        member.keep_alive(now_ms)
     each = iter(numbers)
     offsets = group.offsets
     for topic, topic_id, texts in topics:
