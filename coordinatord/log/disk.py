@@ -90,14 +90,19 @@ class Disk(Protocol):
 _INDENT = re.compile(rb"\n( +)")
 
 
-def read_text(disk: Disk, path: str, max_bytes: int = 64 * 1024 * 1024) -> str | None:
-    """A small file's text; None if the file does not exist."""
+MOST_JSON_BYTES = 64 * 1024 * 1024
+"""How large a file of `replace_json` may become: peers choose what is in it, and each change replaces all of it."""
+
+
+def read_text(disk: Disk, path: str, max_bytes: int | None = None) -> str | None:
+    """A small file's text, or its first `max_bytes`; None if the file does not exist."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
         return None
     try:
-        return file.pread(min(file.size(), max_bytes), 0).decode("utf-8", "replace")
+        size = file.size()
+        return file.pread(size if max_bytes is None else min(size, max_bytes), 0).decode("utf-8", "replace")
     finally:
         file.close()
 
@@ -109,10 +114,26 @@ def replace_text(disk: Disk, path: str, text: str, *, is_named: bool = True) -> 
 
 def replace_json(disk: Disk, path: str, value: Any) -> None:
     """The same with the JSON of a value, indented by one space a level. With three thousand topics, `json.dumps` would
-    take ten times as long.
+    take ten times as long. OSError if the file would grow beyond MOST_JSON_BYTES.
     """
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    replace_bytes(disk, path, _INDENT.sub(lambda found: found[0][: 1 + len(found[1]) // 2], text))
+    data = _INDENT.sub(lambda found: found[0][: 1 + len(found[1]) // 2], text)
+    if len(data) > max(MOST_JSON_BYTES, _size(disk, path)):
+        name, most = os.path.basename(path), MOST_JSON_BYTES
+        raise OSError(errno.EFBIG, f"{name} would have {len(data)} bytes, {most} is the most")
+    replace_bytes(disk, path, data)
+
+
+def _size(disk: Disk, path: str) -> int:
+    """A file's size; 0 if there is none."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return 0
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) -> None:
