@@ -1,8 +1,9 @@
 """State shared by all workers of a daemon: a few numbers in shared memory, and a lock.
 
 The supervisor creates it before it forks. The numbers are the catalogue's latest change, the end of the cluster's
-metadata log, and for each worker the change up to which it has processed deletions; for a restarted worker that is 0.
-Each number is a machine word with one writer at a time, so reading needs no lock.
+metadata log, how often groups' settings have changed, and for each worker the change up to which it has processed
+deletions; for a restarted worker that is 0. Each number is a machine word with one writer at a time, so reading needs
+no lock.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Protocol
 
 _CHANGE = 0
 _METADATA_END = 1
-_FIRST_WORKER = 2
+_GROUPS_CHANGE = 2
+_FIRST_WORKER = 3
 _WORD_BYTES = 8
 
 
@@ -31,6 +33,10 @@ class Sharing(Protocol):
     def changed(self, change: int) -> None:
         """Publish a change of the catalogue; the caller holds the lock."""
 
+    @property
+    def groups_change(self) -> int:
+        """The number of the latest change of groups' settings."""
+
     def groups_changed(self) -> None:
         """Publish a change of groups' settings, which is in their file; the caller holds the lock."""
 
@@ -43,6 +49,12 @@ class Sharing(Protocol):
 
     def lock(self) -> AbstractContextManager[object]:
         """Excludes other processes. OSError if they cannot be excluded now."""
+
+    def take(self) -> bool:
+        """Take the lock, to be let go of with `give`; False if another process has it. OSError as `lock`."""
+
+    def give(self) -> None:
+        """Let go of the lock."""
 
 
 class Shared:
@@ -68,9 +80,26 @@ class Shared:
         self._words[_CHANGE] = change
         self.on_change()
 
+    @property
+    def groups_change(self) -> int:
+        """The number of the latest change of groups' settings."""
+        return int(self._words[_GROUPS_CHANGE])
+
     def groups_changed(self) -> None:
-        """Publish a change of groups' settings, which is in their file."""
+        """Publish a change of groups' settings, which is in their file; the caller holds the lock."""
+        self._words[_GROUPS_CHANGE] += 1
         self.on_change()
+
+    def worker_started(self, change: int) -> bool:
+        """A worker has read the shared files, the catalogue with this change: publish that, since the worker before it
+        may have died between a write and its publication. False if another process has the lock: ask again.
+        """
+        if not self.take():
+            return False
+        self._words[_CHANGE] = max(self.change, change)
+        self._words[_GROUPS_CHANGE] += 1
+        self.give()
+        return True
 
     @property
     def metadata_end(self) -> int:
@@ -97,16 +126,32 @@ class Shared:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Excludes other processes. It is held only as long as replacing a small file takes."""
+        """Excludes other processes; waits for them. It is held only as long as replacing a small file takes."""
+        self._take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self.give()
+
+    def take(self) -> bool:
+        """Take the lock, to be let go of with `give`; False if another process has it."""
+        try:
+            self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def give(self) -> None:
+        """Let go of the lock."""
+        self._depth -= 1
+        if self._depth == 0:
+            assert self._lock_file is not None
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def _take(self, how: int) -> None:
         if self._lock_file is None:
             # Opened here and not by the supervisor: processes that inherit an open file share its lock.
             self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         if self._depth == 0:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            fcntl.flock(self._lock_file, how)
         self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            if self._depth == 0:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)

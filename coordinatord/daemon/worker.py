@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CHANGED = b"changed"
 LISTENING = b"listening"
 
+PUBLISH_S = 0.1
+"""How long a started worker waits for another one that has the lock, before it looks again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -119,5 +122,11 @@ async def take_up_line(
     part.shared.on_change = lambda: line.say(CHANGED)
     if part.placed is not None:
         part.placed.listens(part.worker, urlsplit(admin_url).port or 0)
+
+    def publish() -> None:
+        if not part.shared.worker_started(catalogue.change):
+            loop.call_later(PUBLISH_S, publish)
+
+    publish()
     follow()
     line.say(LISTENING, admin_url)

@@ -38,7 +38,7 @@ from coordinatord.postgresql.database import Link, translated
 from coordinatord.postgresql.lease import MARGIN, Lease, now_s
 from coordinatord.postgresql.registry import KnownNode
 from coordinatord.postgresql.store import FILE_S, FOLLOWED, SEATS, SHARED, PostgresStore
-from coordinatord.topics import catalogue_file
+from coordinatord.topics import catalogue_file, group_configs
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -100,6 +100,8 @@ class SharedFiles:
 
     def __init__(self, url: str, store: PostgresStore, path: str, seats: int) -> None:
         self.change = 0
+        self.groups_change = 0
+        """How often a file of groups' settings has come from another node."""
         self.nodes: Sequence[KnownNode] = ()
         """The registry as this node's clients are told of it (leading.py)."""
         self.cluster_records = None if share_of(METADATA_TOPIC, 0, seats) == store.seat else ClusterRecords()
@@ -144,16 +146,25 @@ class SharedFiles:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """See Sharing. Raises Away after a second."""
-        if self._depth == 0:
-            self._acquire()
-        self._depth += 1
+        self.take()
         try:
             yield
         finally:
-            self._depth -= 1
-            if self._depth == 0:
-                with contextlib.suppress(RuntimeError):  # this node stops
-                    self._worker.submit(self._end)
+            self.give()
+
+    def take(self) -> bool:
+        """See Sharing. Waits for other nodes, and raises Away after a second."""
+        if self._depth == 0:
+            self._acquire()
+        self._depth += 1
+        return True
+
+    def give(self) -> None:
+        """See Sharing."""
+        self._depth -= 1
+        if self._depth == 0:
+            with contextlib.suppress(RuntimeError):  # this node stops
+                self._worker.submit(self._end)
 
     def _acquire(self) -> None:
         try:
@@ -232,6 +243,8 @@ class SharedFiles:
             self._versions[name] = version
             if name == catalogue_file.FILE:
                 self.changed(catalogue_file.parsed(content, name).change)
+            elif name == group_configs.FILE:
+                self.groups_change += 1
             return True
 
     # Looking

@@ -134,7 +134,7 @@ class Administration:
         failures: dict[str, tuple[ErrorCode, str]] = {}
         new = planned
         try:
-            with self.catalogue.changing():
+            with (yield from self.catalogue.changing_in_steps()):
                 new = []
                 for each in planned:
                     if self.catalogue.has(each[0]):  # since it was checked
@@ -350,7 +350,7 @@ class Administration:
         catalogue = self.catalogue
         if topics:
             try:
-                with catalogue.changing():
+                with (yield from catalogue.changing_in_steps()):
                     logs = yield from catalogue.delete(
                         topic for topic in topics if catalogue.by_name.get(topic.name) is topic
                     )
@@ -398,7 +398,7 @@ class Administration:
         error_code, message = 0, None
         if grown and not request.validate_only:
             try:
-                with self.catalogue.changing():
+                with (yield from self.catalogue.changing_in_steps()):
                     yield from self.catalogue.grow(
                         (topic, count) for topic, count in grown if self._can_grow(topic, count)
                     )

@@ -16,8 +16,9 @@ Lookups are dictionary lookups: the group coordinator makes one for every commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
@@ -128,6 +129,13 @@ class Catalogue:
     def changing(self) -> AbstractContextManager[object]:
         """Hold this around reading the catalogue and the change that depends on it."""
         return nullcontext()
+
+    def changing_in_steps(self) -> Generator[Any, Any, AbstractContextManager[object]]:
+        """The same for steps (net/slices.py): returns what they hold. The event loop goes on while another process
+        changes the catalogue. OSError if that takes too long.
+        """
+        yield from ()
+        return self.changing()
 
     def refresh(self) -> bool:
         """Apply changes of other processes; whether there were any. Here no other process changes the catalogue."""

@@ -254,7 +254,7 @@ class ConfigApis:
             yield None
         if dry_run:
             return
-        with self.catalogue.changing():
+        with (yield from self.catalogue.changing_in_steps()):
             if plan.groups.changes:
                 self.groups.refresh()
             known = self.catalogue.by_name

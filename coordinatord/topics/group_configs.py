@@ -16,8 +16,11 @@ from coordinatord.cluster.shared import Sharing
 from coordinatord.config import Settings
 from coordinatord.log.disk import Disk, read_text, replace_json
 from coordinatord.log.errors import LogDamaged, other_version
+from coordinatord.observe.logger import get_logger
 from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig
 from coordinatord.topics.configs import Synonym, broker_synonyms, parse, text_of
+
+log = get_logger("coordinatord.topics")
 
 FILE = "groups.json"
 VERSION = 1
@@ -70,7 +73,7 @@ BOUNDS = {
     HEARTBEAT_INTERVAL: ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
 }
-"""The broker's settings between which a group's must be."""
+"""The broker's settings between which a group's must be. Those that were set when the bounds were others are capped."""
 
 
 class GroupConfigs:
@@ -79,6 +82,7 @@ class GroupConfigs:
     def __init__(self, settings: Settings, disk: Disk, directory: str, shared: Sharing | None = None) -> None:
         """LogDamaged when the file is not valid. `shared` is set when other processes change it, too."""
         self._shared = shared
+        self._shared_change = 0 if shared is None else shared.groups_change
         self._settings = settings
         self._disk = disk
         self._path = f"{directory}/{FILE}"
@@ -87,6 +91,7 @@ class GroupConfigs:
         self._retention_ms: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}  # settings of the consumer protocol
         self._take(self._read())
+        self._warn_of_capped()
 
     def __len__(self) -> int:
         return len(self._own)
@@ -98,8 +103,11 @@ class GroupConfigs:
 
     def refresh(self) -> None:
         """Apply changes of other processes."""
-        if self._shared is not None:
-            self._take(self._read())
+        if self._shared is None or self._shared.groups_change == self._shared_change:
+            return
+        change = self._shared.groups_change  # before the file: it may be replaced meanwhile
+        self._take(self._read())
+        self._shared_change = change
 
     def own(self, group_id: str) -> Mapping[str, str]:
         """The group's own settings."""
@@ -118,17 +126,14 @@ class GroupConfigs:
     def check(self, own: Mapping[str, str]) -> None:
         """InvalidConfig when these settings are not valid for a group."""
         for name, text in own.items():
-            row = TABLE.get(name)
-            if row is None:
-                raise InvalidConfig(f"Unknown group config name: {name}")
-            parse(row, text)
+            parse(_row(name), text)
         self._check_consumer(own)
 
     def _check_consumer(self, own: Mapping[str, str]) -> None:
         """Kafka's rules for settings of the consumer protocol: within the broker's bounds, a heartbeat in a session."""
         values = {name: int(text) for name, text in own.items() if name in BOUNDS}
         for name, value in values.items():
-            least, most = (getattr(self._settings, bound.replace(".", "_")) for bound in BOUNDS[name])
+            least, most = self._bounds(name)
             if value < least:
                 raise InvalidConfig(f"{name} must be greater than or equal to {BOUNDS[name][0]}")
             if value > most:
@@ -149,13 +154,10 @@ class GroupConfigs:
         self._own = changed
         self.changes += 1
         for group_id, own in changes.items():
-            self._retention_ms.pop(group_id, None)
-            self._numbers.pop(group_id, None)
-            if own:
-                self._retention_ms[group_id] = self._retention_of(own)
-                self._numbers[group_id] = _numbers(own)
+            self._take_one(group_id, own)
         if self._shared is not None:
             self._shared.groups_changed()
+            self._shared_change = self._shared.groups_change
 
     # Describing
 
@@ -174,11 +176,46 @@ class GroupConfigs:
     # Within
 
     def _take(self, own: dict[str, dict[str, str]]) -> None:
-        if own != self._own:
-            self.changes += 1
+        before = self._own
+        if own == before:
+            return
+        self.changes += 1
         self._own = own
-        self._retention_ms = {group_id: self._retention_of(each) for group_id, each in own.items()}
-        self._numbers = {group_id: _numbers(each) for group_id, each in own.items()}
+        for group_id in before.keys() - own.keys():
+            self._take_one(group_id, {})
+        for group_id, each in own.items():
+            if before.get(group_id) != each:
+                self._take_one(group_id, each)
+
+    def _take_one(self, group_id: str, own: Mapping[str, str]) -> None:
+        self._retention_ms.pop(group_id, None)
+        self._numbers.pop(group_id, None)
+        if own:
+            self._retention_ms[group_id] = self._retention_of(own)
+            self._numbers[group_id] = {name: self._capped(name, own[name]) for name in BOUNDS if name in own}
+
+    def _capped(self, name: str, text: str) -> int:
+        """The value within the broker's bounds, which may have been others when it was set (GroupConfig.evaluate)."""
+        least, most = self._bounds(name)
+        return max(least, min(int(text), most))
+
+    def _bounds(self, name: str) -> tuple[int, int]:
+        least, most = (getattr(self._settings, bound.replace(".", "_")) for bound in BOUNDS[name])
+        return least, most
+
+    def _warn_of_capped(self) -> None:
+        capped = [
+            (group_id, name, text, self._numbers[group_id][name])
+            for group_id, own in self._own.items()
+            for name, text in own.items()
+            if name in BOUNDS and self._numbers[group_id][name] != int(text)
+        ]
+        if capped:
+            group_id, name, text, value = capped[0]
+            log.warning(
+                "settings of groups are beyond the broker's bounds, and are capped",
+                settings=len(capped), group=group_id, name=name, value=text, capped_to=value,
+            )  # fmt: skip
 
     def _retention_of(self, own: Mapping[str, str]) -> int:
         if RETENTION not in own:
@@ -195,12 +232,17 @@ class GroupConfigs:
             if content["version"] != VERSION:
                 raise other_version(self._path, content["version"], VERSION)
             groups = {str(group_id): dict(own) for group_id, own in content["groups"].items()}
-            for own in groups.values():
-                self.check(own)
+            for group_id, own in groups.items():
+                if self._own.get(group_id) != own:
+                    for name, text in own.items():
+                        parse(_row(name), text)
         except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
             raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
         return groups
 
 
-def _numbers(own: Mapping[str, str]) -> dict[str, int]:
-    return {name: int(text) for name, text in own.items() if name in BOUNDS}
+def _row(name: str) -> TopicConfig:
+    row = TABLE.get(name)
+    if row is None:
+        raise InvalidConfig(f"Unknown group config name: {name}")
+    return row

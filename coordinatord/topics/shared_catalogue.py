@@ -10,8 +10,9 @@ event loop's next iteration, since a handler may be running.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import errno
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from coordinatord.cluster.nodes import Nodes
@@ -21,10 +22,14 @@ from coordinatord.log.checkpoint import uuid_text
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import LogDamaged
 from coordinatord.log.partition_log import PartitionLog
+from coordinatord.net.slices import Wait
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.catalogue_file import Deletion, Entry
 from kafka_wire.schema import ZERO_UUID
+
+LOOKS, LOOK_MS = 1_000, 10
+"""How often steps look whether another process still has the lock, and how far apart."""
 
 Key = TypeVar("Key")
 
@@ -58,9 +63,12 @@ class SharedCatalogue(Catalogue):
         new_uuid: Callable[[], bytes],
         shared: Sharing,
         call_soon: Callable[..., object],
+        after_ms: Callable[[int, Callable[[], object]], object],
     ) -> None:
+        """`after_ms(ms, callback)` calls back later."""
         self._shared = shared
         self._call_soon = call_soon
+        self._after_ms = after_ms
         self._refreshing = False
         self._gone: list[Topic] = []
         self._is_behind = True
@@ -74,6 +82,21 @@ class SharedCatalogue(Catalogue):
         with self._shared.lock():
             self.refresh()
             yield
+
+    def changing_in_steps(self) -> Generator[Any, Any, AbstractContextManager[object]]:
+        for _ in range(LOOKS):
+            if self._shared.take():
+                return self._taken()
+            yield Wait(lambda go_on: self._after_ms(LOOK_MS, go_on))
+        raise OSError(errno.EBUSY, f"another worker has been changing topics or settings for {LOOKS * LOOK_MS} ms")
+
+    @contextmanager
+    def _taken(self) -> Iterator[None]:
+        try:
+            self.refresh()
+            yield
+        finally:
+            self._shared.give()
 
     def refresh(self) -> bool:
         if self._shared.change == self._content.change or self._refreshing:

@@ -75,7 +75,12 @@ class Topics:
         if shared is None:
             self.catalogue = Catalogue(settings, data, nodes, new_uuid)
         else:
-            self.catalogue = self._shared(data, nodes, new_uuid, *shared)
+            sharing, call_soon = shared
+            self.catalogue = SharedCatalogue(
+                settings, data, nodes, new_uuid, sharing, call_soon,
+                lambda ms, callback: schedule_at(now_ms() + ms, callback),
+            )  # fmt: skip
+            self._follow(self.catalogue)
         self.group_configs = GroupConfigs(settings, data.disk, data.path, None if shared is None else shared[0])
         self._producers_expired_ms = now_ms()
         self._groups_are_loaded = False
@@ -88,15 +93,8 @@ class Topics:
         self._nodes, self._data, self._now_ms = nodes, data, now_ms
         self._new_uuid, self._schedule_at = new_uuid, schedule_at
 
-    def _shared(
-        self,
-        data: DataDirectory,
-        nodes: Nodes,
-        new_uuid: Callable[[], bytes],
-        shared: Sharing,
-        call_soon: Callable[..., object],
-    ) -> SharedCatalogue:
-        catalogue = SharedCatalogue(self.settings, data, nodes, new_uuid, shared, call_soon)
+    def _follow(self, catalogue: SharedCatalogue) -> None:
+        """Do what follows when another process deletes topics."""
 
         def gone(topics: list[tuple[str, bytes]]) -> None:
             for name, topic_id in topics:
@@ -106,7 +104,6 @@ class Topics:
 
         catalogue.on_removed = self.writer.delete
         catalogue.on_gone = gone
-        return catalogue
 
     def follow_deletions(self) -> None:
         """Call after loading: tells groups of topics that were deleted before the groups were loaded."""

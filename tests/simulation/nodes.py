@@ -51,6 +51,7 @@ class SharedWords:
     def __init__(self, workers: int) -> None:
         self.change = 0
         self.metadata_end = 0
+        self.groups_change = 0
         self._followed = [0] * workers
         self.told: list[Callable[[], object]] = []
 
@@ -76,9 +77,24 @@ class SharedWords:
     def followed_by_all(self) -> int:
         return min(self._followed)
 
+    def groups_changed(self) -> None:
+        self.groups_change += 1
+        self._tell()
+
+    def worker_started(self, change: int) -> bool:
+        self.change = max(self.change, change)
+        self.groups_change += 1
+        return True
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         yield
+
+    def take(self) -> bool:
+        return True
+
+    def give(self) -> None:
+        """Nobody else had it."""
 
 
 class SimulatedDaemon(Daemon):

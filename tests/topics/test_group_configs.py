@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinatord.cluster.shared import Shared
-from coordinatord.log import LogDamaged
+from coordinatord.log import LogDamaged, disk
+from coordinatord.observe.logger import captured
 from coordinatord.topics.group_configs import NEVER_MS, GroupConfigs
 from kafka_wire.api import alter_configs, incremental_alter_configs
 from kafka_wire.api.alter_configs import AlterConfigsRequest
@@ -164,6 +168,69 @@ def test_one_worker_sees_what_another_has_changed(world: World) -> None:
     assert other.changes == 1
 
 
+def test_the_file_is_read_again_only_when_it_has_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Shared(2, f"{PATH}/.lock")
+    one, other = (GroupConfigs(world.settings, world.disk, PATH, shared) for _ in range(2))
+    reads = []
+    inner = GroupConfigs._read
+    monkeypatch.setattr(GroupConfigs, "_read", lambda self: reads.append(self) or inner(self))
+    for minutes in ("5", "6"):
+        for write in one.configure({"g": {RETENTION: minutes}, "h": {RETENTION: "7"}}):
+            write()
+        for configs in (one, other, one, other):
+            configs.refresh()
+    assert reads == [other, other]
+    for write in other.configure({"h": {}}):
+        write()
+    one.refresh()
+    assert [one.retention_ms(group) for group in "gh"] == [6 * MINUTE_MS, 100 * MINUTE_MS]
+
+
+def test_a_worker_that_died_before_it_told_the_others_has_told_them_when_it_is_back(
+    world: World, tmp_path: Path
+) -> None:
+    shared = Shared(2, str(tmp_path / "lock"))
+    one, other = (GroupConfigs(world.settings, world.disk, PATH, shared) for _ in range(2))
+    for write in one.configure({"g": {RETENTION: "5"}}):
+        write()
+        break  # SIGKILL
+    other.refresh()
+    assert other.retention_ms("g") == 100 * MINUTE_MS
+    holder = Shared(2, str(tmp_path / "lock"))
+    with holder.lock():
+        assert not shared.worker_started(0)
+    assert shared.worker_started(0)
+    other.refresh()
+    assert other.retention_ms("g") == 5 * MINUTE_MS
+
+
+def test_there_is_a_limit_to_the_files_size(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for group in "ab":
+        assert change(world, group, (RETENTION, SET, "5")) == (0, None)
+    size = len(world.disk.content(f"{PATH}/groups.json"))
+    monkeypatch.setattr(disk, "MOST_JSON_BYTES", size)
+    error, message = change(world, "c", (RETENTION, SET, "5"))
+    assert error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert re.search(rf"groups\.json would have \d+ bytes, {size} is the most", message or "")
+    assert change(world, "a", (RETENTION, SET, "6")) == (0, None)
+    world.stop()
+    world.open()
+    assert [retention_ms(world, group) // MINUTE_MS for group in "abc"] == [6, 5, 100]
+
+
+def test_a_larger_file_of_an_earlier_version_is_read_and_may_become_smaller(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for group in "abc":
+        assert change(world, group, (RETENTION, SET, "5")) == (0, None)
+    monkeypatch.setattr(disk, "MOST_JSON_BYTES", 80)
+    world.stop()
+    world.open()
+    assert change(world, "a", (RETENTION, SET, "10"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert change(world, "a", (RETENTION, DELETE, None)) == (0, None)
+    assert [retention_ms(world, group) // MINUTE_MS for group in "abc"] == [100, 5, 5]
+
+
 def test_a_nameless_group_has_none_to_describe(world: World) -> None:
     result = described(world, "")
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, "Group name must not be empty")
@@ -198,3 +265,23 @@ def test_settings_of_the_consumer_protocol_are_the_groups_own() -> None:
         world.open()
     assert change(world, "g", (session, DELETE, None), (interval, DELETE, None)) == (0, None)
     assert world.topics.group_configs.number("g", session, 7) == 7
+
+
+def test_settings_beyond_later_bounds_are_capped_and_shown_as_they_were_set() -> None:
+    world = World(group_id_max_bytes=10)
+    session = "consumer.session.timeout.ms"
+    assert change(world, "g", (session, SET, "60000")) == (0, None)
+    world.stop()
+    world.settings = dataclasses.replace(world.settings, group_consumer_max_session_timeout_ms=50_000)
+    with captured() as lines:
+        world.open()
+    assert world.topics.group_configs.number("g", session, 7) == 50_000
+    assert described(world, "g", session).configs[0].value == "60000"
+    [line] = [line for line in lines if "capped" in line["event"]]
+    told = {name: line[name] for name in ("settings", "group", "name", "value", "capped_to")}
+    assert told == {"settings": 1, "group": "g", "name": session, "value": "60000", "capped_to": 50_000}
+    assert change(world, "g", (session, SET, "60001"))[0] == ErrorCode.INVALID_CONFIG
+    assert change(world, "g", (RETENTION, SET, "5"))[0] == ErrorCode.INVALID_CONFIG, (
+        "all of them are checked, as in Kafka"
+    )
+    assert change(world, "g", (RETENTION, SET, "5"), (session, DELETE, None)) == (0, None)

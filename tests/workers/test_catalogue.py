@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from coordinatord.cluster.shared import Shared
 from coordinatord.log import DataDirectory
 from coordinatord.log.config import LogConfig
 from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.net.slices import Wait
 from coordinatord.topics.catalogue_file import read
+from coordinatord.topics.shared_catalogue import LOOK_MS, LOOKS
 from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kafka_wire.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -205,3 +209,29 @@ def test_producer_ids_are_unique_over_workers_and_restarts(workers: Workers) -> 
     given += [workers[1].topics.producer_ids.next() for _ in range(1_500)]
     given += [workers[0].topics.producer_ids.next() for _ in range(1_500)]
     assert len(set(given)) == len(given)
+
+
+def test_steps_look_again_while_another_process_has_the_lock(workers: Workers) -> None:
+    catalogue = workers[0].topics.catalogue
+    holder = Shared(1, workers.lock_path)
+    steps = catalogue.changing_in_steps()
+    with holder.lock():
+        for _ in range(3):
+            waits = next(steps)
+            assert isinstance(waits, Wait)
+            went_on: list[bool] = []
+            waits.begin(partial(went_on.append, True))
+            workers[0].pass_time(LOOK_MS)
+            assert went_on == [True]
+        assert not workers.shared.take()
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    with end.value.value:
+        assert not holder.take()
+    assert holder.take()
+
+
+def test_steps_do_not_wait_for_ever(workers: Workers) -> None:
+    holder = Shared(1, workers.lock_path)
+    with holder.lock(), pytest.raises(OSError, match=f"has been changing topics or settings for {LOOKS * LOOK_MS} ms"):
+        list(workers[0].topics.catalogue.changing_in_steps())
