@@ -312,7 +312,7 @@ class World:
             assert decided is HEARTBEAT_OK, f"{member.member_id} was remembered: {decided.reply}"
             deadline_ms = member.session_deadline_ms
             member.heard_ms, member.patience_ms = before
-            member.is_alive(self.now_ms)
+            member.keep_alive(self.now_ms)
             assert (deadline_ms, self.group.members[member.member_id]) == (member.session_deadline_ms, member)
             member.heard_ms, member.patience_ms = before
 
