@@ -193,7 +193,7 @@ def _parts(context: RequestContext, request: Any, split: Split, handler: Callabl
         took_s = perf_counter() - began_s
         many = max(1, min(2 * many, int(many * PART_S / max(took_s, 1e-6))))
         yield None
-    if epoch and not (yield from _is_durable(context, epoch)):
+    if not (yield from is_durable(context, epoch)):
         for index, failure in failures:
             number, pieces[index] = frame.elements_of(failure())
     return frame.around(pieces, count)
@@ -208,8 +208,10 @@ def _once(elements: list[Any]) -> Steps:
     return list(found)
 
 
-def _is_durable(context: RequestContext, epoch: int) -> Steps:
-    """Wait for the log; whether it has not failed."""
+def is_durable(context: RequestContext, epoch: int) -> Steps:
+    """Wait for the log, if something was appended (`epoch` is not 0); whether it has not failed."""
+    if not epoch:
+        return True
     outcome: list[bool] = []
 
     def wait(resume: Callable[[], object]) -> None:

@@ -1,4 +1,5 @@
-"""OffsetFetch answers one group as it answers several: a request for one group goes a shorter way.
+"""OffsetFetch answers one group as it answers several, and in parts as in one go: a request for one group goes a
+shorter way, one for very many partitions a longer one.
 
 The second group is one that nobody has heard of, so a request that names it as well goes the long way. Before v8 a
 request names one group; its answer is compared with v8's.
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from coordinatord.conform.raw_client import RawClient
+from coordinatord.coordinator.apis import offsets
 from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.events import TxnCommit
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -36,7 +38,7 @@ from tests.reference.in_process import run, running_in_process
 
 PARTITIONS = 3
 TRANSACTION = 1  # key type of FindCoordinator, which makes the topic of transactions
-EPOCH_FROM, STABLE_FROM, SEVERAL_FROM, MEMBER_FROM = 5, 7, 8, 9
+EPOCH_FROM, STABLE_FROM, SEVERAL_FROM, MEMBER_FROM, IDS_FROM = 5, 7, 8, 9, 10
 VERSIONS = range(1, 10)
 GROUPS = ("simple", "in-transaction", "consumer", "unheard-of")
 TOPICS = (None, (), ("t",), ("u", "t", "nowhere"))
@@ -52,9 +54,11 @@ async def ask(client: RawClient, request: Any, version: int) -> Any:
     return answer
 
 
-async def prepare(client: RawClient) -> None:
-    """Offsets with and without metadata; one that a transaction has pending; a consumer group with a member."""
-    await ask(client, CreateTopicsRequest([CreatableTopic(each, PARTITIONS, 1) for each in "tu"], 60_000), 4)
+async def prepare(client: RawClient) -> dict[str, bytes]:
+    """Offsets with and without metadata; one that a transaction has pending; a consumer group with a member. Returns
+    the topics' ids.
+    """
+    made = await ask(client, CreateTopicsRequest([CreatableTopic(each, PARTITIONS, 1) for each in "tu"], 60_000), 7)
     joined = ConsumerGroupHeartbeatRequest("consumer", "m", 0, rebalance_timeout_ms=60_000, topic_partitions=[])
     joined.subscribed_topic_names = ["t"]
     assert (await ask(client, joined, 1)).member_epoch == EPOCH
@@ -69,6 +73,14 @@ async def prepare(client: RawClient) -> None:
     pending = TxnOffsetCommitRequest("tx", "in-transaction", producer.producer_id, producer.producer_epoch)
     pending.topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 8)])]
     assert (await ask(client, pending, 5)).topics[0].partitions[0].error_code == ErrorCode.NONE
+    return {topic.name: topic.topic_id for topic in made.topics}
+
+
+def by_ids(topics: tuple[str, ...] | None, known: dict[str, bytes]) -> list[OffsetFetchRequestTopics] | None:
+    """The same topics by their ids."""
+    indexes = list(range(PARTITIONS))
+    ids = [known.get(name, b"?" * 16) for name in topics or ()]
+    return None if topics is None else [OffsetFetchRequestTopics("", each, indexes) for each in ids]
 
 
 def asked_for(group: str, topics: tuple[str, ...] | None, member: tuple[str | None, int]) -> OffsetFetchRequestGroup:
@@ -88,11 +100,18 @@ def rows(topics: Any, version: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_alone_is_answered_as_among_others(group: str, tmp_path: Path) -> None:
+def test_a_group_alone_is_answered_as_among_others_and_in_parts(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def in_parts(client: RawClient, request: Any, version: int) -> Any:
+        with monkeypatch.context() as fewer:
+            fewer.setattr(offsets, "FETCHED_AT_ONCE", 1)
+            return await ask(client, request, version)
+
     async def main() -> set[int]:
         async with running_in_process(tmp_path, {}) as ours:
             client = await ours.connect("client")
-            await prepare(client)
+            topic_ids = await prepare(client)
             seen = set()
             cases = [(v, t, s) for v in VERSIONS for t in TOPICS for s in (False, True)]
             for version, topics, stable in cases:
@@ -110,10 +129,16 @@ def test_a_group_alone_is_answered_as_among_others(group: str, tmp_path: Path) -
                         alone = await ask(client, request, version)
                         assert alone.error_code == expected.error_code
                         assert rows(alone.topics, version) == rows(expected.topics, version)
+                        assert await in_parts(client, request, version) == alone
                     else:
                         request = OffsetFetchRequest(groups=several[:1], require_stable=stable)
                         alone = await ask(client, request, version)
                         assert alone.groups == [expected]
+                        assert await in_parts(client, request, version) == alone
+                        ids = by_ids(topics, topic_ids)
+                        by_id = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, *member, ids)])
+                        by_id.require_stable = stable
+                        assert await in_parts(client, by_id, IDS_FROM) == await ask(client, by_id, IDS_FROM)
                     seen |= {expected.error_code, *(p.error_code for t in expected.topics for p in t.partitions)}
             return seen
 
@@ -128,10 +153,15 @@ def test_a_group_alone_is_answered_as_among_others(group: str, tmp_path: Path) -
     )
 
 
-def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable() -> None:
+@pytest.mark.parametrize("at_once", [offsets.FETCHED_AT_ONCE, 1])
+def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "FETCHED_AT_ONCE", at_once)
     world = World()
     pending = TxnOffsetCommitRequest("tx", "g", 7, 0)
     pending.topics = [TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 8)])]
+    indexes = [0, 1]  # more than one at once
     actor = world.coordinator.actor_for("g")
     assert isinstance(actor, GroupActor)
     actor.tell(TxnCommit(pending))
@@ -140,9 +170,10 @@ def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable() -> None:
     world.coordinator.end_transaction(actor.partition, 7, committed=True, epoch=marker)
     wires = [world.wire() for _ in range(2)]
     for wire, version in zip(wires, (7, 9), strict=True):
-        asked = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("orders", partition_indexes=[0])])
-        old = OffsetFetchRequest("g", [OffsetFetchRequestTopic("orders", [0])])
+        asked = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("orders", partition_indexes=indexes)])
+        old = OffsetFetchRequest("g", [OffsetFetchRequestTopic("orders", indexes)])
         wire.send(old if version < SEVERAL_FROM else OffsetFetchRequest(groups=[asked]), version)
+    world.turns.run()
     assert [wire.answers for wire in wires] == [[], []]
     world.gate.flush(marker)
     world.turns.run()

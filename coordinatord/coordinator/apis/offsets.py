@@ -14,9 +14,11 @@ from coordinatord.group.consumer.commits import fetch_refusal
 from coordinatord.group.events import Commit
 from coordinatord.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.group.offsets.committed import fetch_offsets, find_offsets
+from coordinatord.group.state import Group
 from coordinatord.net.request import RequestContext
-from coordinatord.net.slices import Slices, Steps
-from coordinatord.runtime.refusals import refuse
+from coordinatord.net.slices import Slices, Steps, run_through
+from coordinatord.net.split import is_durable
+from coordinatord.runtime.refusals import refuse, unavailable
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 COMMITTED_AT_ONCE = 2_000
 """Partitions that a group commits in one step, which takes some 7 ms."""
+
+FETCHED_AT_ONCE = 250
+"""Partitions whose offsets are fetched in one go: with the longest metadata that is a megabyte, and some 5 ms."""
 
 MANY_BYTES = 16 * 1024
 """A shorter request does not commit so many."""
@@ -183,28 +188,65 @@ class Offsets:
             here = self.coordinator.actors.get(only.group_id)
             if here is not None and here.group.pending is None and here.group.consumer is None:
                 found = find_offsets(here.group, only.topics)
-                return here.respond(context, all_fetched(only.group_id, found, version))
+                if sum([len(values) for _, _, values in found]) <= FETCHED_AT_ONCE:
+                    return here.respond(context, all_fetched(only.group_id, found, version))
+        groups = fetch_groups(request, version)
+        if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
+            return Slices(self._fetch_in_slices(context, request, groups))
         answers = []
         latest: GroupActor | None = None
-        for asked in fetch_groups(request, version):
+        for asked in groups:
             actor = self.coordinator.find(asked.group_id)
-            if isinstance(actor, ErrorCode):
-                answers.append(fetch_error(asked, actor, version))
-                continue
-            refusal = self._fetch_refusal(actor, asked)
-            if refusal is not None:
-                answers.append(fetch_error(asked, refusal, version))
-                continue
-            unknown = self._name_topics(asked) if version >= TOPIC_IDS_FROM and asked.topics is not None else []
-            group = fetch_offsets(actor.group if actor else None, asked, request.require_stable)
-            if version >= TOPIC_IDS_FROM and asked.topics is None:
-                self._identify(group)
-            group.topics.extend(unknown)
-            answers.append(group)
-            if actor is not None and (latest is None or actor.epoch > latest.epoch):
+            answers.append(run_through(self._fetch_group(actor, asked, version, request.require_stable)))
+            if isinstance(actor, GroupActor) and (latest is None or actor.epoch > latest.epoch):
                 latest = actor
         response = fetch_response(answers, version)
         return response if latest is None else latest.respond(context, response)
+
+    def _fetch_in_slices(
+        self, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
+    ) -> Steps:
+        """The offsets of very many partitions. Commits may come in between: Kafka reads all at one moment, here each
+        `FETCHED_AT_ONCE` are of one.
+        """
+        answers = []
+        epoch = 0
+        for asked in groups:
+            actor = self.coordinator.find(asked.group_id)
+            answers.append((yield from self._fetch_group(actor, asked, context.api_version, request.require_stable)))
+            if isinstance(actor, GroupActor):
+                epoch = max(epoch, actor.epoch)
+        if not (yield from is_durable(context, epoch)):
+            return unavailable(context.codec, context.where)
+        return fetch_response(answers, context.api_version)
+
+    def _partitions_of(self, asked: OffsetFetchRequestGroup) -> int:
+        """How many partitions are asked for."""
+        if asked.topics is not None:
+            return sum([len(topic.partition_indexes) for topic in asked.topics])
+        actor = self.coordinator.actors.get(asked.group_id)
+        return 0 if actor is None else sum(map(len, actor.group.offsets.values()))
+
+    def _fetch_group(
+        self, actor: GroupActor | ErrorCode | None, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
+    ) -> Steps:
+        """The answer for one group, some partitions at a time if there are many."""
+        if isinstance(actor, ErrorCode):
+            return fetch_error(asked, actor, version)
+        refusal = self._fetch_refusal(actor, asked)
+        if refusal is not None:
+            return fetch_error(asked, refusal, version)
+        by_id = version >= TOPIC_IDS_FROM
+        unknown = self._name_topics(asked) if by_id and asked.topics is not None else []
+        group = None if actor is None else actor.group
+        if self._partitions_of(asked) <= FETCHED_AT_ONCE:
+            answer = fetch_offsets(group, asked, require_stable)
+        else:
+            answer = yield from _fetched_in_parts(group, asked, require_stable)
+        if by_id and asked.topics is None:
+            self._identify(answer)
+        answer.topics.extend(unknown)
+        return answer
 
     @staticmethod
     def _fetch_refusal(actor: GroupActor | None, asked: OffsetFetchRequestGroup) -> ErrorCode | None:
@@ -267,6 +309,41 @@ class Offsets:
                 known.append(topic)
         request.topics = known
         return refused
+
+
+def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool) -> Steps:
+    """`fetch_offsets` for very many partitions, some at a time."""
+    wanted = asked.topics
+    if wanted is None:
+        offsets = {} if group is None else group.offsets
+        wanted = [OffsetFetchRequestTopics(name, ZERO_UUID, list(each)) for name, each in offsets.items()]
+    found = Merged[OffsetFetchResponseTopics]()
+    for topics in _indexes_at_a_time(wanted):
+        yield None
+        some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
+        if asked.topics is None:  # without what was deleted meanwhile
+            for topic in some:
+                topic.partitions = [each for each in topic.partitions if each.committed_offset >= 0 or each.error_code]
+            some = [topic for topic in some if topic.partitions]
+        found.merge(some)
+    return OffsetFetchResponseGroup(asked.group_id, topics=found.topics)
+
+
+def _indexes_at_a_time(topics: list[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
+    """The same partitions, `FETCHED_AT_ONCE` at a time."""
+    some: list[OffsetFetchRequestTopics] = []
+    room = FETCHED_AT_ONCE
+    for topic in topics:
+        indexes = topic.partition_indexes
+        for first in range(0, len(indexes) or 1, FETCHED_AT_ONCE):
+            part = indexes[first : first + FETCHED_AT_ONCE]
+            some.append(OffsetFetchRequestTopics(topic.name, topic.topic_id, part))
+            room -= len(part)
+            if room <= 0:
+                yield some
+                some, room = [], FETCHED_AT_ONCE
+    if some:
+        yield some
 
 
 def partition_count(request: OffsetCommitRequest) -> int:
