@@ -204,7 +204,7 @@ class Daemon:
     def _assemble_transactions(self) -> None:
         """The transaction coordinator, and the writer of its markers."""
         settings = self.settings
-        self.markers = PartitionMarkers(self.topics.transactional, self.coordinator)
+        self.markers = PartitionMarkers(self.topics.transactional, self.coordinator, self.loop.call_soon)
         self.transactions = Transactions(
             self.runtime,
             self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),

@@ -95,7 +95,7 @@ class World(TopicsWorld):
             new_id=lambda: "id",
         )
         topics.on_deleted(self.coordinator.topic_deleted)
-        self.markers = PartitionMarkers(topics.transactional, self.coordinator)
+        self.markers = PartitionMarkers(topics.transactional, self.coordinator, self.loop.call_soon)
         self.transactions = Transactions(
             runtime,
             TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
 from coordinatord.net.request import RequestContext
+from coordinatord.net.slices import PAUSE, Slices, Steps, run_through
 from coordinatord.runtime.actors import later, respond_after
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.markers import Marker
@@ -18,6 +19,7 @@ from coordinatord.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
+from coordinatord.transactions.markers import AT_ONCE
 from coordinatord.transactions.pattern import Pattern, PatternError
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from coordinatord.transactions.steps import verify
@@ -221,6 +223,11 @@ class TransactionApis:
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
         """Sent by another broker's transaction coordinator, and by admins to end hanging transactions."""
+        partitions = sum([len(topic.partition_indexes) for asked in request.markers for topic in asked.topics])
+        steps = self._write_markers(context, request)
+        return Slices(steps, is_change=True) if partitions > AT_ONCE else run_through(steps)
+
+    def _write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Steps:
         from_worker = context.listener == LISTENER
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
@@ -233,18 +240,21 @@ class TransactionApis:
                 None if from_worker and asked.coordinator_epoch == NO_EPOCH else asked.coordinator_epoch,
             )
             result = results.setdefault(asked.producer_id, WritableTxnMarkerResult(asked.producer_id))
-            epoch = max(epoch, self._write_one(asked, marker, result))
+            epoch = max(epoch, (yield from self._write_one(asked, marker, result)))
         response = WriteTxnMarkersResponse(markers=list(results.values()))
         if epoch <= self.transactions.gate.flushed_epoch:
             return response
         context.answer_at(epoch, response, lambda: refuse(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR))
         return None
 
-    def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> int:
+    def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> Steps:
+        """Returns the log's epoch."""
         epoch = 0
         for topic in asked.topics:
-            answered = []
+            answered: list[WritableTxnMarkerPartitionResult] = []
             for partition in topic.partition_indexes:
+                if len(answered) % PAUSE == PAUSE - 1:
+                    yield None
                 written = self._write_to((topic.name, partition), marker)
                 error = written if isinstance(written, ErrorCode) else ErrorCode.NONE
                 epoch = max(epoch, 0 if error else written)
