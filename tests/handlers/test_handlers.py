@@ -480,6 +480,22 @@ def test_delete_offsets() -> None:
     assert world.log[-1][2] is None
 
 
+def test_a_topic_without_a_name_is_unknown() -> None:
+    world = World()
+    world.ask(commit_request(("orders", [0])), 8)
+    nameless = [OffsetDeleteRequestTopic("", [OffsetDeleteRequestPartition(0)])]
+    orders = OffsetDeleteRequestTopic("orders", [OffsetDeleteRequestPartition(0)])
+    response = world.ask(OffsetDeleteRequest("g", [*nameless, orders, *nameless]), 0)
+    answered = [(t.name, [p.error_code for p in t.partitions]) for t in response.topics]
+    assert answered == [("", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2), ("orders", [ErrorCode.NONE])]
+    for version in (2, 9):
+        committed = world.ask(commit_request(("", [0]), ("orders", [0]), ("", [1])), version)
+        assert [(t.name, [p.error_code for p in t.partitions]) for t in committed.topics] == [
+            ("", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2),
+            ("orders", [ErrorCode.NONE]),
+        ]
+
+
 # Admin
 
 

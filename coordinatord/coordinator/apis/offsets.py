@@ -77,9 +77,11 @@ class Merged(Generic[T]):
         self._known: dict[Any, Any] = {}
 
     def merge(self, more: Iterable[Any]) -> None:
-        """Add response topics, which have a name or a topic id, and partitions."""
+        """Add response topics and their partitions. One without a name has an id where the API has ids. OffsetDelete
+        has none, and a peer may send it a topic called "".
+        """
         for topic in more:
-            key = topic.name or topic.topic_id
+            key = topic.name or getattr(topic, "topic_id", ZERO_UUID)
             if key in self._known:
                 self._known[key].partitions.extend(topic.partitions)
             else:
