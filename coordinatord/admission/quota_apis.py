@@ -21,6 +21,7 @@ from coordinatord.admission.quotas import (
     USER,
     ClientQuotas,
     Entity,
+    entity_of,
     record_of,
 )
 from coordinatord.log.errors import LogFailed
@@ -128,16 +129,17 @@ class QuotaApis:
             if len(entry.entity) > MOST_PARTS:
                 results[number] = alter_api.EntryResult(ErrorCode.INVALID_REQUEST, TOO_MANY_PARTS, entry.entity)
                 continue
-            who = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
+            who = entity_of(entry.entity)
+            named = [alter_api.EntityData(kind, name) for kind, name in sorted(who)]
             try:
                 if who in results:
                     raise _Invalid(f"Ignoring duplicate entity {_shown(who)}")
                 made = self._changes(who, entry, fresh)
                 records += made
                 fresh += bool(made) and who not in self._quotas.by_entity
-                results[who] = alter_api.EntryResult(0, None, entry.entity)
+                results[who] = alter_api.EntryResult(0, None, named)
             except _Invalid as invalid:
-                results[who] = alter_api.EntryResult(invalid.error, str(invalid), entry.entity)
+                results[who] = alter_api.EntryResult(invalid.error, str(invalid), named)
             if number % CHUNK == CHUNK - 1:
                 yield None
         response = alter_api.AlterClientQuotasResponse(entries=list(results.values()))
@@ -162,7 +164,7 @@ class QuotaApis:
             if operation.key in changes:
                 raise _Invalid(f"Duplicate quota key {operation.key} not updating quota for this entity {_shown(who)}")
             changes[operation.key] = None if operation.remove else operation.value
-        keys = _keys_of(who, entry)
+        keys = _keys_of(who)
         current = self._quotas.by_entity.get(who, {})
         for key, value in changes.items():
             if value is not None:
@@ -210,16 +212,16 @@ def _components(request: describe_api.DescribeClientQuotasRequest) -> tuple[dict
     return exact, typed
 
 
-def _keys_of(who: Entity, entry: alter_api.EntryData) -> dict[str, tuple[str, float] | None]:
+def _keys_of(who: Entity) -> dict[str, tuple[str, float] | None]:
     """The keys that quotas of this entity may have."""
     if not who:
         raise _Invalid("Invalid empty client quota entity")
-    for each in entry.entity:
-        if each.entity_type not in (USER, CLIENT_ID, IP):
-            raise _Invalid(f"Unhandled client quota entity type: {each.entity_type}")
-        if each.entity_name == "":
-            raise _Invalid(f"Empty {each.entity_type} not supported")
-    names = dict(who)
+    names = dict(sorted(who))
+    for kind, name in names.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _Invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _Invalid(f"Empty {kind} not supported")
     if IP not in names:
         return CLIENT_KEYS
     if len(names) > 1:

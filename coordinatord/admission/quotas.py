@@ -8,7 +8,7 @@ a user is shared by the user's clients; a default quota gives each user, or each
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from coordinatord.admission.rates import Rate, TokenBucket
@@ -32,6 +32,13 @@ def entity(**names: str | None) -> Entity:
     return frozenset((kind.replace("_", "-"), name) for kind, name in names.items())
 
 
+def entity_of(parts: Iterable[Any]) -> Entity:
+    """The entity of a request or record. Of a type that it names twice the last name counts: Kafka puts them into a map
+    (AlterClientQuotasRequest.entries, ClientQuotasDelta.replay).
+    """
+    return frozenset({each.entity_type: each.entity_name for each in parts}.items())
+
+
 class ClientQuotas:
     """The image. `on_change` is called after each change."""
 
@@ -42,7 +49,7 @@ class ClientQuotas:
 
     def replay(self, record: Any) -> None:
         """Apply a ClientQuotaRecord."""
-        who = frozenset((each.entity_type, each.entity_name) for each in record.entity)
+        who = entity_of(record.entity)
         values = self.by_entity.setdefault(who, {})
         if record.key in values:
             self._counts[record.key] -= 1

@@ -334,6 +334,33 @@ def test_what_is_no_quota_is_refused(tmp_path: Path, request_: AlterClientQuotas
     run(story())
 
 
+def test_of_a_type_that_an_entity_names_twice_the_last_name_counts(tmp_path: Path) -> None:
+    """Asked of Kafka 4.3, which answers with the last name alone."""
+
+    def entry(*names: str | None, value: float = 1.0) -> EntryData:
+        return EntryData([EntityData("client-id", name) for name in names], [OpData(PRODUCED, value, False)])
+
+    async def story() -> None:
+        async with serving(tmp_path) as daemon:
+            client = Client(daemon, "admin")
+
+            async def alter(*entries: EntryData) -> list[tuple[int, list[str | None]]]:
+                answer = await client.ask(AlterClientQuotasRequest(list(entries)), 1)
+                return [(each.error_code, [part.entity_name for part in each.entity]) for each in answer.entries]
+
+            assert await alter(entry("a", None)) == [(0, [None])]
+            assert await alter(entry(None, "a"), entry("a", "b", value=2.0)) == [(0, ["a"]), (0, ["b"])]
+            assert await alter(entry("a", None), entry("b", None)) == [(ErrorCode.INVALID_REQUEST, [None])]
+            assert await alter(entry("a", "")) == [(ErrorCode.INVALID_REQUEST, [""])]
+            assert await alter(entry("", "c")) == [(0, ["c"])]
+            described = (await client.ask(DescribeClientQuotasRequest(), 1)).entries
+            assert [(each.entity[0].entity_name, each.values[0].value) for each in described] == [
+                (None, 1.0), ("a", 1.0), ("b", 2.0), ("c", 1.0),
+            ]  # fmt: skip
+
+    run(story())
+
+
 def test_so_many_entities_may_have_quotas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that have some may get others, and lose them."""
     monkeypatch.setattr(quota_apis, "MAX_ENTITIES", 5)
