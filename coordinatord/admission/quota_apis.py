@@ -133,7 +133,7 @@ class QuotaApis:
             named = [alter_api.EntityData(kind, name) for kind, name in sorted(who)]
             try:
                 if who in results:
-                    raise _Invalid(f"Ignoring duplicate entity {_shown(who)}")
+                    raise _duplicate(who)
                 made = self._changes(who, entry, fresh)
                 records += made
                 fresh += bool(made) and who not in self._quotas.by_entity
@@ -162,7 +162,8 @@ class QuotaApis:
         changes: dict[str, float | None] = {}
         for operation in entry.ops:
             if operation.key in changes:
-                raise _Invalid(f"Duplicate quota key {operation.key} not updating quota for this entity {_shown(who)}")
+                # ClientQuotaControlManager finds its own refusal of the key, and takes it for that of an earlier entry.
+                raise _duplicate(who)
             changes[operation.key] = None if operation.remove else operation.value
         keys = _keys_of(who)
         current = self._quotas.by_entity.get(who, {})
@@ -257,6 +258,7 @@ def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) ->
             raise _Invalid(f"{key} cannot be a fractional value.")
 
 
-def _shown(who: Entity) -> str:
-    """Kafka's ClientQuotaEntity.toString."""
-    return f"ClientQuotaEntity(entries={{{', '.join(f'{kind}={name}' for kind, name in sorted(who))}}})"
+def _duplicate(who: Entity) -> _Invalid:
+    """The refusal of an entity that is named again, which shows Kafka's ClientQuotaEntity.toString."""
+    parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in sorted(who))
+    return _Invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts}}})")

@@ -321,6 +321,10 @@ def test_quotas_survive_a_restart(tmp_path: Path) -> None:
             set_to(1.0, "connection_creation_rate", ip="10.0.0.1", user="u"),
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
         ),
+        (
+            AlterClientQuotasRequest([EntryData([EntityData("user", None)], [OpData(PRODUCED, 1.0, False)] * 2)]),
+            "Ignoring duplicate entity ClientQuotaEntity(entries={user=null})",
+        ),
     ],
 )
 def test_what_is_no_quota_is_refused(tmp_path: Path, request_: AlterClientQuotasRequest, message: str) -> None:
