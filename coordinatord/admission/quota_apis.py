@@ -175,7 +175,7 @@ class QuotaApis:
                 raise _Invalid(f"The names of a client quota entity may have {MOST_CHARACTERS} characters.")
             if len(self._quotas.by_entity) + more >= MAX_ENTITIES:
                 raise _Invalid(f"{MAX_ENTITIES} entities have quotas already.", ErrorCode.POLICY_VIOLATION)
-        return [record_of(who, key, value) for key, value in changes.items() if current.get(key) != value]
+        return [record_of(who, key, value) for key, value in changes.items() if not _same(current.get(key), value)]
 
 
 def _components(request: describe_api.DescribeClientQuotasRequest) -> tuple[dict[str, str | None], set[str]]:
@@ -247,7 +247,7 @@ def _is_host(address: str) -> bool:
 def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) -> None:
     if key not in keys:
         raise _Invalid(f"Invalid configuration key {key}")
-    if not value > 0.0:
+    if value <= 0.0:  # ClientQuotaControlManager.validateQuotaKeyValue takes NaN
         raise _Invalid(f"Quota {key} must be greater than 0")
     integral = keys[key]
     if integral is not None:
@@ -256,6 +256,11 @@ def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) ->
             raise _Invalid(f"Proposed value for {key} is too large for {'an' if name == 'INT' else 'a'} {name}.")
         if abs(value % 1.0) > 1e-6:
             raise _Invalid(f"{key} cannot be a fractional value.")
+
+
+def _same(value: float | None, other: float | None) -> bool:
+    """Java's Double.equals, with which NaN is NaN."""
+    return value == other or (value != value and other != other)
 
 
 def _duplicate(who: Entity) -> _Invalid:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from math import isnan
 from typing import Any, Final
 
 from coordinatord.admission.rates import Rate, TokenBucket
@@ -95,12 +96,12 @@ class ClientQuotas:
                 return bound, shared
         return None
 
-    def of_address(self, address: str) -> float | None:
-        """The rate at which an address may connect; None if it has no quota."""
+    def of_address(self, address: str) -> int | None:
+        """The rate at which an address connects, an int as in ClientQuotaMetadataManager, None if it has no quota."""
         for who in (entity(ip=address), entity(ip=None)):
             bound = self.by_entity.get(who, {}).get(CONNECTIONS)
             if bound is not None:
-                return bound
+                return 0 if isnan(bound) else int(bound)
         return None
 
 
@@ -144,8 +145,11 @@ class Quotas:
     def most(self, key: str, user: str, client_id: str) -> float | None:
         """The most that one request may use: the quota over all windows but one. None for no limit."""
         found = self.quotas.of(key, user, client_id)
+        if found is None:
+            return None
+        bound, _ = found
         samples, window_ms = self._windows
-        return None if found is None else found[0] * (samples - 1) * window_ms / 1000
+        return 0.0 if isnan(bound) else bound * (samples - 1) * window_ms / 1000
 
     def mutate(self, user: str, client_id: str, count: float, now_ms: int, *, is_strict: bool) -> int:
         """Take tokens for changes of partitions. Returns for how long to throttle, in ms; if `is_strict`, nothing was
@@ -162,13 +166,13 @@ class Quotas:
         return 0 if is_strict else bucket.throttle_ms(bound, now_ms)
 
     def connected(self, address: str, now_ms: int) -> int:
-        """An address has connected. Returns for how long it should not have, in ms."""
+        """An address has connected. Returns for how many ms it should not have: at most a window (ConnectionQuotas)."""
         bound = self.quotas.of_address(address)
         if bound is None:
             return 0
         rate = self._rate(CONNECTIONS, (address, ""))
         rate.record(1, now_ms)
-        return rate.throttle_ms(bound, now_ms)
+        return min(rate.throttle_ms(bound, now_ms), self.window_ms)
 
     def not_connected(self, address: str, now_ms: int) -> None:
         """It is refused, and does not count."""

@@ -3,9 +3,18 @@
 A `Rate` keeps samples of one window each. Its value is the sum of all samples by the time since the oldest one began,
 but at least by all windows less one: a burst at the beginning counts as if it had come over the whole time. A sample
 that nothing was added to for as long as all windows together last begins again.
+
+A bound is any double that Kafka takes for a quota: also 5e-324, by which times become infinite; infinity; NaN, by which
+nobody is throttled; and 0, the integer part of a small rate of connections.
 """
 
 from __future__ import annotations
+
+from math import inf, isnan
+from typing import Final
+
+MOST_MS: Final = 2**31 - 1
+"""No throttle time is longer: responses have it as an int32. Kafka's overflow, and may throttle nobody."""
 
 
 class _Sample:
@@ -67,7 +76,7 @@ class Rate:
         rate = self.measure(now_ms)
         if rate <= bound:
             return 0
-        return _rounded((rate - bound) / bound * self.window_size_ms(now_ms))
+        return _rounded((rate - bound) / bound * self.window_size_ms(now_ms) if bound else inf)
 
 
 class TokenBucket:
@@ -98,5 +107,5 @@ class TokenBucket:
 
 
 def _rounded(value: float) -> int:
-    """Java's Math.round."""
-    return int(value + 0.5)
+    """Java's Math.round, up to `MOST_MS`."""
+    return 0 if isnan(value) else int(min(value, MOST_MS) + 0.5)

@@ -142,7 +142,7 @@ class _Measured:
     def _bound_fetch(self) -> None:
         most = self._throttling._quotas.most(FETCHED, *_who(self._context))
         if most is not None and not self._is_replica:
-            self._request.max_bytes = min(self._request.max_bytes, int(most))
+            self._request.max_bytes = int(min(self._request.max_bytes, most))
 
     @property
     def _is_replica(self) -> bool:
@@ -168,7 +168,7 @@ class _Measured:
             fetched = _encoded_size(context, response)
             found[FETCHED] = quotas.used(FETCHED, *who, fetched, now_ms)
         kind = max(found, key=lambda each: found[each])
-        throttle_ms = min(found[kind], 2**31 - 1)
+        throttle_ms = found[kind]
         if not throttle_ms:
             return response
         throttling.throttled[kind] = throttling.throttled.get(kind, 0) + 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coordinatord.admission import quota_apis
-from coordinatord.admission.quotas import PRODUCED, ClientQuotas, Quotas, entity, record_of
+from coordinatord.admission.quotas import CONNECTIONS, FETCHED, PRODUCED, ClientQuotas, Quotas, entity, record_of
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.daemon.daemon import Daemon
 from coordinatord.net.answers import THROTTLED
@@ -334,6 +334,53 @@ def test_what_is_no_quota_is_refused(tmp_path: Path, request_: AlterClientQuotas
             (result,) = (await client.ask(request_, 1)).entries
             assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
             assert (await client.ask(DescribeClientQuotasRequest(), 1)).entries == []
+
+    run(story())
+
+
+FRACTIONS = ("request_percentage", "controller_mutation_rate")
+
+
+@pytest.mark.parametrize("key", [PRODUCED, FETCHED, *FRACTIONS, CONNECTIONS])
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e308, float("inf"), float("nan")])
+def test_every_double_that_kafka_takes_is_a_quota_to_live_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str, value: float
+) -> None:
+    """Asked of Kafka 4.3, which looks for integers by the remainder, and refuses what is 0 or less."""
+    written = []
+
+    def record(*arguments: Any) -> Any:
+        written.append(arguments)
+        return record_of(*arguments)
+
+    monkeypatch.setattr(quota_apis, "record_of", record)
+
+    async def story() -> None:
+        async with serving(tmp_path) as daemon:
+            admin = Client(daemon, "admin")
+            who = {"ip": "127.0.0.1"} if key == CONNECTIONS else {"user": "u"}
+            (result,) = (await admin.ask(set_to(value, key, **who), 1)).entries
+            is_taken = key in FRACTIONS or not value > 1
+            assert result.error_code == (0 if is_taken else ErrorCode.INVALID_REQUEST)
+            await admin.ask(set_to(value, key, **who), 1)
+            assert len(written) == is_taken, "the same value once more is no change"
+            described = (await admin.ask(DescribeClientQuotasRequest(), 1)).entries
+            assert [repr(each.values[0].value) for each in described] == [repr(value)] * is_taken
+            if key == CONNECTIONS and is_taken:
+                client, began_ms = Client(daemon, "u"), admin.now_ms()
+                with pytest.raises(ConnectionError):
+                    await client.ask(HeartbeatRequest("g", 1, "m"), 4)
+                assert admin.now_ms() - began_ms <= 1_100, "an address waits for a window at most"
+                return
+            for number, version in enumerate((6, 5, 6)):
+                requests = [
+                    (produce(100), 11),
+                    (fetch(), 12),
+                    (CreateTopicsRequest([CreatableTopic(f"t{number}", 1, 1)], 1000), version),
+                ]
+                for request, version_ in requests:
+                    throttle_ms = (await Client(daemon, "u").ask(request, version_)).throttle_time_ms
+                    assert 0 <= throttle_ms <= (0 if value > 1 or value != value else 2**31 - 1)
 
     run(story())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.admission.rates import Rate, TokenBucket
+from coordinatord.admission.rates import MOST_MS, Rate, TokenBucket
 from tests.admission.record_rates import recorded_series
 
 
@@ -43,6 +43,23 @@ def test_throttle_times_are_kafkas_to_the_millisecond(series: dict[str, Any]) ->
         rate.record(value, now_ms)
         bucket.take(value, bound, now_ms)
         assert (rate.throttle_ms(bound, now_ms), bucket.throttle_ms(bound, now_ms)) == (of_rate, of_bucket)
+
+
+@pytest.mark.parametrize("bound", [0, 5e-324, 1e-300, 1e-9, 1.0, 1e308, float("inf"), float("nan")])
+def test_any_bound_gives_a_time_that_a_response_can_have(bound: float) -> None:
+    """NaN throttles nobody, as in Kafka."""
+    rate, bucket = Rate(11, 1000), TokenBucket(11, 1000)
+    for now_ms in (0, 0, 1, 2**41, 2**41):
+        rate.record(100, now_ms)
+        bucket.take(100, bound or 1e-300, now_ms)
+        times = rate.throttle_ms(bound, now_ms), bucket.throttle_ms(bound or 1e-300, now_ms)
+        assert all(type(time) is int for time in times)
+        if bound < 1e-6:
+            assert times == (MOST_MS, MOST_MS)
+        elif bound != 1.0:
+            assert times == (0, 0)
+    bucket.take(1, 1.0, 2**42)
+    assert bucket.tokens(1.0, 2**42) == 10, "a later quota finds a bucket that it can use"
 
 
 def test_a_bucket_owes_what_was_taken_beyond_it() -> None:
