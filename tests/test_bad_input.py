@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinatord.net.request import RequestContext
 from coordinatord.observe.logger import captured
+from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.api_versions import ApiVersionsRequest
-from kafka_wire.api.join_group import JoinGroupResponse
+from kafka_wire.api.fetch import FetchRequest
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
+from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.api.list_transactions import ListTransactionsRequest
+from kafka_wire.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kafka_wire.errors import ErrorCode
+from tests.reference.in_process import run, running_in_process
 from tests.scene import HEARTBEAT, JOIN, Scene, answer_kinds
 from tests.shell import Turns, Wire, make_door, request_frame, with_behind
 
@@ -102,6 +114,39 @@ def test_a_truncated_body_closes_the_connection() -> None:
     wire.connection.data_received(len(body).to_bytes(4, "big") + body)
     assert wire.transport.closed
     assert scene.seen == []
+
+
+TOO_LONG = "z" * 32_768
+COMMITTED = OffsetCommitRequestTopic("t", bytes(16), [OffsetCommitRequestPartition(0, 5, -1, TOO_LONG)])
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "field"),
+    [
+        (InitProducerIdRequest(TOO_LONG, 3000), 4, "transactional_id"),
+        (AddOffsetsToTxnRequest("t", 1, 0, TOO_LONG), 3, "group_id"),
+        (JoinGroupRequest("g", 30_000, protocol_type="consumer", reason=TOO_LONG), 9, "reason"),
+        (OffsetCommitRequest("g", topics=[COMMITTED]), 8, "committed_metadata"),
+        (FetchRequest(TOO_LONG), 12, "cluster_id"),  # a tagged field
+    ],
+)
+def test_a_string_that_no_record_can_have_closes_the_connection_and_leaves_nothing(
+    tmp_path: Path, request_: Any, version: int, field: str
+) -> None:
+    """What a record's key has 16 bits for must not come in through a request that has more."""
+
+    async def story() -> None:
+        async with running_in_process(tmp_path, {"offset.metadata.max.bytes": "100000"}) as process:
+            with captured() as lines, pytest.raises(ConnectionError):
+                await (await process.connect("bad")).ask(request_, version)
+            assert [(line["log_level"], line["reason"]) for line in lines] == [
+                ("warning", f"LengthError: length 32768 of {field}, beyond 32767")
+            ]
+            client = await process.connect("good")
+            assert (await client.ask(ListTransactionsRequest(), 1)).transaction_states == []
+            assert (await client.ask(ListGroupsRequest(), 5)).groups == []
+
+    run(story())
 
 
 def test_what_is_behind_a_body_is_left_unread_and_the_next_request_is_found() -> None:

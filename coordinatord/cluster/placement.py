@@ -14,16 +14,11 @@ REMEMBERED_IDS, REMEMBERED_CHARACTERS = 4_096, 64
 """Maximum number and length of ids whose partition is cached: half a megabyte at most."""
 
 
-LONGEST_ID = 32_767
-"""Characters of an id that count. No longer one can be stored, since its length in a record's key is an int16; the hash
-of two mebibytes, which a request may have, would take 90 ms."""
-
-
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that a group belongs to."""
     if len(group_id) <= REMEMBERED_CHARACTERS:
         return _remembered(group_id, partitions)  # looked up again when the group is created and when it is written
-    return _partition_for(group_id[:LONGEST_ID], partitions)
+    return _partition_for(group_id, partitions)
 
 
 def _partition_for(group_id: str, partitions: int) -> int:

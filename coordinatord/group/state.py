@@ -40,8 +40,8 @@ NEVER: Final = 1 << 62
 NO_TIMESTAMP: Final = -1
 
 MAX_ID_CHARACTERS: Final = 8_000
-"""Ids and names that are logged may have 32,767 bytes in the log and in older responses, and more in newer requests. A
-longer one would break every write and response that contains it, for all members of the group.
+"""Ids and names may have 32,767 bytes in requests, in the log and in responses. A member id is made of a client id and
+more; a longer one would break every write and response that contains it, for all members of the group.
 """
 
 

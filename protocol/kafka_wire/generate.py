@@ -198,7 +198,7 @@ def versions_text() -> str:
         schema
         for module in fresh.declared_modules()
         for schema in map(schema_of, messages_of(module))
-        if schema.api_key is not None and schema.name.endswith("Request")
+        if schema.request
     ]
     rows = sorted((each.api_key or 0, each.versions.first, each.versions.last) for each in requests)
     written = [f"{api_key}: ({first}, {last})" for api_key, first, last in rows]

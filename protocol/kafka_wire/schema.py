@@ -102,6 +102,7 @@ class Schema(FrozenValue):
     versions: Versions
     flexible: Versions
     api_key: int | None
+    request: bool
     surplus: bool
     """Whether bytes may follow the message, which are ignored (see `codecs`)."""
 
@@ -252,6 +253,7 @@ def message(
         content["__hash__"] = None
         content["__slots__"] = content["__match_args__"] = tuple(declared)
         content["__dataclass_fields__"] = _Later(lambda made: _whole(made, declared).__dataclass_fields__)
+        is_request = api_key is not None and cls.__name__.endswith("Request")
         content["__schema__"] = _Later(
             lambda made: Schema(
                 name=made.__name__,
@@ -259,7 +261,8 @@ def message(
                 versions=Versions.parse(versions),
                 flexible=Versions.parse(flexible),
                 api_key=api_key,
-                surplus=surplus or (api_key is not None and made.__name__.endswith("Request")),
+                request=is_request,
+                surplus=surplus or is_request,
             )
         )
         made: type[T] = type(cls.__name__, cls.__bases__, content)

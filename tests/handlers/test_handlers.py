@@ -86,9 +86,6 @@ def test_the_hash_without_an_absolute_value_is_partition_0() -> None:
     assert absolute(MIN_VALUE) == 0
     assert partition_for("polygenelubricants", 50) == 0
     assert partition_for("a", 50) == 47
-    longest = "g" * 32_767
-    assert partition_for(longest, 50) == absolute(string_hash(longest)) % 50
-    assert partition_for(longest + "h", 50) == partition_for(longest, 50), "no such id can be stored"
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -175,9 +172,9 @@ def test_asking_for_a_group_that_is_not_there_makes_none() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "client_id"),
-    [({"group_instance_id": "i" * 40_000}, "test"), ({}, "c" * 32_767)],
+    [({"group_instance_id": "i" * 8_001}, "test"), ({}, "c" * 32_767)],
 )
-def test_a_member_whose_id_no_log_can_hold_is_refused_and_its_group_goes_on(
+def test_a_member_whose_id_has_too_many_characters_is_refused_and_its_group_goes_on(
     fields: dict[str, Any], client_id: str
 ) -> None:
     world = World()
@@ -193,15 +190,15 @@ def test_a_member_whose_id_no_log_can_hold_is_refused_and_its_group_goes_on(
     assert wire.answers[-1][1].error_code == ErrorCode.NONE
 
 
-def test_a_protocol_type_that_no_log_can_hold_is_refused() -> None:
-    response = World().ask(join_request(protocol_type="t" * 40_000), 9)
+def test_a_protocol_type_of_too_many_characters_is_refused() -> None:
+    response = World().ask(join_request(protocol_type="t" * 8_001), 9)
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_group_whose_id_no_log_can_hold_commits_nothing() -> None:
+def test_a_group_whose_id_has_too_many_characters_commits_nothing() -> None:
     world = World()
     commit = commit_request(("orders", [0]))
-    commit.group_id = "g" * 40_000
+    commit.group_id = "g" * 8_001
     assert world.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
     assert world.coordinator.actors == {}
 

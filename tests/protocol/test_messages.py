@@ -17,7 +17,7 @@ from kafka_wire.codecs import decoder, encode_message
 from kafka_wire.errors import DecodeError, LengthError, TrailingBytesError
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_wire.schema import schema_of
-from tests.protocol.arbitrary import messages, seeded_messages
+from tests.protocol.arbitrary import arbitrary, messages, seeded_messages
 from tests.protocol.messages import all_messages, every_version, name_of
 
 CASES = every_version()
@@ -148,6 +148,45 @@ def test_tags_that_nobody_knows_are_stepped_over(case: tuple[type[Any], int]) ->
     }
     for why, tags in refused.items():
         assert read(cls, version, body + tags) is DecodeError, why
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1] in schema_of(case[0]).flexible], ids=name_of)
+def test_a_string_of_a_request_has_no_more_bytes_than_a_plain_one_can_have(case: tuple[type[Any], int]) -> None:
+    """As Kafka's generated decoders see to. Records and answers are ours, and are read as they were written."""
+    cls, version = case
+    longest = OneLong(32_767, -1)
+    arbitrary(cls, version, longest)
+    for number in range(longest.count):
+        at_most, beyond = (arbitrary(cls, version, OneLong(size, number)) for size in (32_767, 32_768))
+        assert read(cls, version, encode_message(at_most, version)) == at_most
+        data = encode_message(beyond, version)
+        assert read(cls, version, data) == (DecodeError if cls in REQUESTS else beyond)
+        if cls in REQUESTS:
+            for refuse in (decoder(cls, version), lambda data, *_: reference.decode(cls, version, data)):
+                with pytest.raises(LengthError, match="32768"):
+                    refuse(data, 0, len(data))
+
+
+class OneLong:
+    """Choices of something in every field; the string with this number is long, in bytes."""
+
+    def __init__(self, size: int, number: int) -> None:
+        self.size = size
+        self.number = number
+        self.count = 0
+
+    def integer(self, low: int, high: int) -> int:
+        return min(1, high)
+
+    def one_in(self, n: int) -> bool:
+        return False
+
+    def text(self) -> str:
+        self.count += 1
+        return "é" * (self.size // 2) + "x" * (self.size % 2) if self.count == self.number + 1 else "a"
+
+    def binary(self, size: int | None = None) -> bytes:
+        return bytes(1 if size is None else size)
 
 
 def shortest_of(cls: type[Any], version: int, count: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from construct import Construct, stream_read, stream_write
 
 from kafka_wire import errors
-from kafka_wire.layout.lengths import COMPACT, LONG, SHORT, Length, PlainLength
+from kafka_wire.layout.lengths import COMPACT, COMPACT_TEXT, LONG, SHORT, CompactLength, Length, PlainLength
 from kafka_wire.layout.source import DecodeSource, EncodeSource
 from kafka_wire.layout.wire import Place, Wire, rest
 from kafka_wire.schema import Type
@@ -78,7 +78,7 @@ class Blob(Wire):
         name = value.rpartition(".")[2]
         data, size = out.fresh(f"{name}_bytes"), out.fresh(f"{name}_size")
         nullable = self.nullable and value not in out.present
-        if self.length is COMPACT:
+        if isinstance(self.length, CompactLength):
             self._emit_compact(out, value, data, size, nullable)
             self.emit_content(out, data)
         elif not nullable:
@@ -126,6 +126,11 @@ class String(Blob):
 
     kind, annotation, plain = "string", "str", SHORT
     empty, decoded, encoded = '""', ".decode()", ".encode()"
+
+    @classmethod
+    def declared(cls, type_: Type, place: Place) -> Construct:
+        compact = COMPACT_TEXT if place.request else COMPACT
+        return cls(compact if place.flexible else cls.plain, place.nullable)
 
     def value_of(self, data: bytes) -> str:
         try:

@@ -13,6 +13,8 @@ from kafka_wire.layout.numbers import Int16, Int32, Number
 from kafka_wire.layout.source import DecodeSource, EncodeSource
 from kafka_wire.layout.wire import Wire
 
+MAX_TEXT_BYTES = 0x7FFF
+
 
 class UnsignedVarint(Wire):
     """A non-negative int32, seven bits per byte, least significant group first, at most five bytes."""
@@ -41,6 +43,10 @@ class UnsignedVarint(Wire):
         out.fixed("B", target)
         with out.block(f"if {target} > 127:"):
             out.emit(f"{target}, pos = {out.needs.take('kafka_wire.lengths', 'read_uvarint')}(buf, pos, {target})")
+            self.emit_check(out, target, name)
+
+    def emit_check(self, out: DecodeSource, target: str, name: str) -> None:
+        """Write what refuses a value of several bytes, if anything does."""
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         """`value` is a variable. A byte is packed together with the fixed-size values before it."""
@@ -53,6 +59,27 @@ class UnsignedVarint(Wire):
         with out.block("else:"):
             out.run = run
             out.emit(f"{out.sink} += {out.needs.take('kafka_wire.lengths', 'write_uvarint')}({value})")
+
+
+class TextVarint(UnsignedVarint):
+    """The length plus one of a compact string in a request, or 0. It has no more bytes than a plain string can have.
+
+    Kafka's generated decoders refuse longer strings (MessageDataGenerator): the same string may go on to a place where
+    its length has two bytes, such as the key of a record, or a response to another version. One byte is not checked.
+    """
+
+    def _parse(self, stream: Any, context: Any, path: str) -> int:
+        stored = super()._parse(stream, context, path)
+        if stored > MAX_TEXT_BYTES + 1:
+            raise errors.LengthError(f"length {stored - 1} at {path}")
+        return stored
+
+    def emit_check(self, out: DecodeSource, target: str, name: str) -> None:
+        out.refuse(
+            f"{target} > {MAX_TEXT_BYTES + 1}",
+            "LengthError",
+            f'f"length {{{target} - 1}} of {name}, beyond {MAX_TEXT_BYTES}"',
+        )
 
 
 class Length(Wire):
@@ -127,9 +154,9 @@ class PlainLength(Length):
 class CompactLength(Length):
     """The length of a compact value: an unsigned varint of the length plus one, so that 0 is null."""
 
-    def __init__(self) -> None:
+    def __init__(self, varint: UnsignedVarint) -> None:
         super().__init__()
-        self.varint = UnsignedVarint()
+        self.varint = varint
 
     def told(self) -> str:
         return "compact"
@@ -172,4 +199,5 @@ class CompactLength(Length):
             yield
 
 
-SHORT, LONG, COMPACT = PlainLength(Int16()), PlainLength(Int32()), CompactLength()
+SHORT, LONG, COMPACT = PlainLength(Int16()), PlainLength(Int32()), CompactLength(UnsignedVarint())
+COMPACT_TEXT = CompactLength(TextVarint())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from construct import Adapter, Construct, Container, Struct, stream_read, stream_write
@@ -97,7 +98,7 @@ def record_in(wire: Wire) -> Record | None:
 
 def _place_of(field: Field, place: Place) -> Place:
     version = place.version
-    return Place(version, place.flexible, nullable=version in field.nullable, tagged=version in field.tagged)
+    return replace(place, nullable=version in field.nullable, tagged=version in field.tagged)
 
 
 def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:

@@ -23,7 +23,7 @@ def layout_of(cls: type[Any], version: int) -> structs.Record:
         raise errors.UnknownApiError(f"{schema.name} has versions {schema.versions}, not {version}")
     key = (cls, version)
     if key not in _made:
-        _made[key] = structs.Record(cls, Place(version, version in schema.flexible))
+        _made[key] = structs.Record(cls, Place(version, version in schema.flexible, schema.request))
     return _made[key]
 
 

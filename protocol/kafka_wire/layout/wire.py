@@ -15,10 +15,13 @@ from kafka_wire.schema import Type
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: in which version of a message, whether null is allowed, whether it is a tagged field."""
+    """Where a value stands: in which version of a message, whether null is allowed, whether it is a tagged field.
+    `request`: whether the message is a request, which peers write.
+    """
 
     version: int
     flexible: bool
+    request: bool
     nullable: bool = False
     tagged: bool = False
 
