@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from coordinatord.net.request import RequestContext
 from coordinatord.observe.logger import captured
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from kafka_wire.api.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kafka_wire.api.fetch import FetchRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -145,6 +149,35 @@ def test_a_string_that_no_record_can_have_closes_the_connection_and_leaves_nothi
             client = await process.connect("good")
             assert (await client.ask(ListTransactionsRequest(), 1)).transaction_states == []
             assert (await client.ask(ListGroupsRequest(), 5)).groups == []
+
+    run(story())
+
+
+LONGEST = TOO_LONG[1:]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (ElectLeadersRequest(topic_partitions=[TopicPartitions(LONGEST, [0])]), "No such topic as zzz"),
+        (
+            AlterClientQuotasRequest([EntryData([EntityData(LONGEST, None)], [OpData("x", 1.0, False)])]),
+            "Unhandled client quota entity type: zzz",
+        ),
+        (DescribeClientQuotasRequest([ComponentData(LONGEST, 0, "x")]), "Unsupported entity type zzz"),
+    ],
+)
+def test_an_error_message_that_no_answer_can_have_is_cut(tmp_path: Path, request_: Any, message: str) -> None:
+    """It quotes a string of the request, which has as many bytes as a string can have."""
+
+    async def story() -> None:
+        async with running_in_process(tmp_path, {}) as process:
+            with captured() as lines:
+                answer = await (await process.connect("bad")).ask(request_, 0)
+            assert lines == []
+            (told,) = re.findall(r"error_message='([^']*)'", str(answer))
+            assert told.startswith(message)
+            assert len(told) == 1_001
 
     run(story())
 

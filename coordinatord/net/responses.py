@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
 
 from coordinatord.net.received import Received
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.parts import Parts
+from kafka_wire.registry import Codec
+
+MAX_TEXT_BYTES: Final = 0x7FFF
+CUT_CHARACTERS: Final = 1_000
+"""The most bytes of a string whose length is an int16, and what remains of an error message that has more."""
 
 _frame_head = struct.Struct(">ii").pack
 """A response frame's first eight bytes: the size of what follows, and the correlation id."""
@@ -33,11 +38,40 @@ def encode_response(to: Received, response: Any, out: bytearray, metrics: Metric
     if codec.response_header_flexible:
         out.append(0)
     try:
-        codec.encode_response(response, out)
+        encode_body(codec, response, out)
     except Exception:
         del out[start:]  # the frames before it are complete and are sent
         raise
     _pack_size(out, start, len(out) - start - 4)
+
+
+def encode_body(codec: Codec, response: Any, out: bytearray) -> None:
+    """Append a response's body. An error message that quotes what the peer sent may have more bytes than a plain string
+    can have: it is cut. In Kafka the answer is UNKNOWN_SERVER_ERROR then, since addSize of the response throws.
+    """
+    start = len(out)
+    try:
+        codec.encode_response(response, out)
+    except struct.error:
+        del out[start:]
+        if not _cut_messages(response):
+            raise
+        codec.encode_response(response, out)
+
+
+def _cut_messages(message: Any) -> bool:
+    """Cut the error messages that cannot be encoded; returns whether there is one."""
+    found = False
+    for name in type(message).__slots__:
+        value = getattr(message, name)
+        if type(value) is list:
+            for each in value:
+                if hasattr(each, "__slots__"):
+                    found = _cut_messages(each) or found
+        elif name == "error_message" and value is not None and len(value.encode()) > MAX_TEXT_BYTES:
+            setattr(message, name, value[:CUT_CHARACTERS] + "…")
+            found = True
+    return found
 
 
 def encode_head(to: Received, size: int, out: bytearray) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from coordinatord.net.limits import IN_SLICES, MAX_ANSWER_BYTES, MAX_ELEMENTS
 from coordinatord.net.received import NO_BODY
 from coordinatord.net.request import RequestContext
+from coordinatord.net.responses import encode_body
 from coordinatord.net.slices import Slices, Steps, Wait, let_go
 from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import read_uvarint, write_uvarint
@@ -154,7 +155,7 @@ def elements_of(message: Any) -> int:
 
 def _encoded(codec: Codec, response: Any) -> bytes:
     out = bytearray()
-    codec.encode_response(response, out)
+    encode_body(codec, response, out)
     return bytes(out)
 
 
