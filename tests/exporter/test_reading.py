@@ -19,8 +19,11 @@ from coordinatord.pipeline.lag.fold import KINDS
 from coordinatord.pipeline.lag.looks import Looks
 from coordinatord.pipeline.source.options import read_options
 from coordinatord.watching.view import Limits
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+from tests.pipeline.directories import write_segment
 from tests.pipeline.epochs_story import SESSION_MS
-from tests.pipeline.logs import START_MS
+from tests.pipeline.logs import START_MS, encoded
 from tests.pipeline.test_kafka_epochs import GOLDEN as GOLDEN_LOG
 from tests.pipeline.test_kafka_epochs import Log, golden_story
 from tests.pipeline.truth.compare import differences
@@ -112,6 +115,22 @@ def test_lag_is_that_of_the_command(world: tuple[World, Path]) -> None:
     assert {name: group.members for name, group in view.groups.items() if group.members is not None} == look.members
     assert any(group.rebalances for group in view.groups.values())
     assert not any(group.causes or group.commits for group in view.groups.values()), "of before the start"
+
+
+def test_a_topic_that_was_made_anew_while_its_group_commits_the_old_offset(tmp_path: Path) -> None:
+    """The series of its lag is missing then, as the documents say: it is not zero."""
+    records = [
+        encoded(1, 3, OffsetCommitKey("g", "reborn", 0), OffsetCommitValue(50, 0, "", START_MS + second * 1000))
+        for second in range(70)
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, START_MS)])
+    found = reading()
+    fill(found, tmp_path, 1 << 20)
+    for second, lag, status in ((30, 0, "ok"), (69, None, "unknown")):
+        now_ms = START_MS + second * 1000
+        found.ended({("reborn", 0): (0, 12)}, now_ms)
+        [row] = found.view(now_ms).groups["g"].rows
+        assert (row.committed_offset, row.end_offset, row.lag, row.status) == (50, 12, lag, status)
 
 
 def test_epochs_record_by_record() -> None:

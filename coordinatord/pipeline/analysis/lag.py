@@ -39,11 +39,12 @@ class Ends:
     end_offset: int
     sampled_ms: int
 
-    def is_of_another_log(self, commit: Commit) -> bool:
-        """Whether the commit's offset is beyond a later end of the partition: the topic was recreated, or records were
-        lost.
+    def is_of_another_log(self, offset: int, since_ms: int) -> bool:
+        """Whether an offset that a group has had since then is beyond a later end of the partition: the topic was
+        recreated, or records were lost. Not since its last commit: a member that reads nothing commits it again and
+        again.
         """
-        return commit.offset > self.end_offset and self.sampled_ms - commit.time_ms > CLOCKS_MS
+        return offset > self.end_offset and self.sampled_ms - since_ms > CLOCKS_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,16 @@ def lag_now(
     now_ms: int,
     window_ms: int,
     record_ms: int | None = None,
+    moved_ms: int | None = None,
 ) -> Lag:
-    """`commits` are the group's last ones, oldest first, at least one; `points` as returned by analysis.curve."""
+    """`commits` are the group's last ones, oldest first, at least one; `points` as returned by analysis.curve.
+    `moved_ms` is when the group came to its offset, if that was before its last commit.
+    """
     committed = commits[-1].offset
+    moved_ms = commits[-1].time_ms if moved_ms is None else moved_ms
     produced = rate_per_s(points, now_ms - window_ms)
     consumed = _consumed_per_s(commits, now_ms - window_ms)
-    if ends is not None and ends.is_of_another_log(commits[-1]):
+    if ends is not None and ends.is_of_another_log(committed, moved_ms):
         return Lag(None, None, UNKNOWN, None, None, None, consumed, produced, None, _is_idle(produced))
     if ends is None:
         told = time_lag(committed, committed + 1, now_ms, points, record_ms)

@@ -85,10 +85,10 @@ def standing(
     record_ms = None
     if ends is not None and ends.log_start_offset is not None and last.offset < ends.end_offset:
         record_ms = record_time(partition.topic, partition.number, max(last.offset, ends.log_start_offset))
-    lag = lag_now(window, ends, points, now_ms, rules.window_ms, record_ms)
+    lag = lag_now(window, ends, points, now_ms, rules.window_ms, record_ms, trail.moved_ms)
     marks = with_lags(window, points) if lag.lag else window  # no rule asks for earlier lags where there is none now
     found = status.partition_status(trail, marks, lag.lag, lag.waited_ms, now_ms, members=members, rules=rules)
-    if ends is not None and ends.is_of_another_log(last):
+    if ends is not None and ends.is_of_another_log(last.offset, trail.moved_ms):
         why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
         found = status.Status(status.UNKNOWN, why)
     since_ms, until_ms = _stood(trail, partition, now_ms, rules)

@@ -54,8 +54,8 @@ LAG_COLUMNS = (
         "lag",
         "bigint",
         "existing unread records; never negative; null if nothing is committed, if the end is unknown, or is before an "
-        "offset that was committed at least a minute earlier: the topic was deleted and created again, or has lost "
-        "records",
+        "offset to which the group came at least a minute earlier (moved_ms): the topic was deleted and created again, "
+        "or has lost records",
     ),
     Column("time_lag_ms", "bigint", "milliseconds since the oldest unread record was appended"),
     Column(

@@ -52,6 +52,18 @@ def test_an_assigned_partition_without_a_committed_offset_is_a_row() -> None:
     assert (group.max_time_lag_ms, group.max_time_lag_method, group.burrow) == (None, "unknown", None)
 
 
+def test_a_topic_that_was_made_anew_while_its_member_commits_the_old_offset() -> None:
+    """Its member reads nothing, and commits its position each second, as if it had read everything."""
+    commits = [(90, 40), *((each, 50) for each in range(61, -1, -1))]
+    found = row(commits, [(80, 3), (0, 12)])
+    assert (found.committed_ms, ago(found.moved_ms)) == (NOW_MS, 61)
+    assert (found.lag, found.time_lag_ms, found.time_lag_method, found.lost_records) == (None, None, "unknown", None)
+    assert (found.status, found.alarming) == ("unknown", False)
+    assert found.why == "offset 50 is beyond the end, 12: the topic was made anew, or lost records"
+    just_now = row([*commits[:1], *commits[2:]], [(80, 3), (0, 12)])
+    assert (just_now.lag, just_now.status) == (0, "ok"), "the end may have been read before the commit"
+
+
 def test_a_groups_longest_time_lag_says_what_it_is() -> None:
     ends = [(100, 5), (90, 10), (0, 20)]
     exact, caught_up = row([(50, 7)], ends), row([(50, 20)], ends)
