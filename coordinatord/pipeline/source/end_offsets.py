@@ -32,6 +32,9 @@ MAX_POINTS = 1_000
 
 PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
+#: Where partitions begin that DeleteRecords has cut within a segment. Workers of coordinatord have a file each.
+START_CHECKPOINT = re.compile(r"log-start-offset-checkpoint(\.worker-\d+)?")
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -63,16 +66,47 @@ def from_directories(
             continue
         if not os.path.isdir(path):
             raise SourceError(f"{path} is not a directory: --end-offsets wants a broker's log directory or HOST:PORT")
-        for name in sorted(os.listdir(path)):
+        names = sorted(os.listdir(path))
+        starts = _starts_in(path, names)
+        for name in names:
             match = PARTITION_DIRECTORY.fullmatch(name)
             directory = os.path.join(path, name)
             if match is None or not os.path.isdir(directory):
                 continue
             if _is_wanted(match[1], topics):
                 with suppress(FileNotFoundError):  # deleted meanwhile: the topic, or segments by retention
-                    ending = _ending(Log(name, directory, int(match[2])), match[1], now_ms, with_points)
+                    log, start = Log(name, directory, int(match[2])), starts.get((match[1], int(match[2])), 0)
+                    ending = _ending(log, match[1], now_ms, start, with_points)
                     found += [] if ending is None else [ending]
     return found
+
+
+def _starts_in(path: str, names: Sequence[str]) -> dict[TopicPartition, int]:
+    """What the checkpoints of a broker's directory say. Of several the highest, as coordinatord takes it when it starts
+    after a crash.
+    """
+    found: dict[TopicPartition, int] = {}
+    for name in names:
+        if START_CHECKPOINT.fullmatch(name):
+            for where, start in _checkpoint(os.path.join(path, name)).items():
+                found[where] = max(start, found.get(where, 0))
+    return found
+
+
+def _checkpoint(path: str) -> dict[TopicPartition, int]:
+    r"""The offsets in a file like `0\n1\norders 0 30`; none if it is gone or damaged. Then segments must do, the first
+    of which may begin too early.
+    """
+    found: dict[TopicPartition, int] = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            version, count, *lines = file.read().splitlines()
+        for line in lines:
+            topic, number, offset = line.split(" ")
+            found[topic, int(number)] = int(offset)
+        return found if (int(version), int(count)) == (0, len(found)) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def _is_wanted(topic: str, topics: frozenset[str] | None) -> bool:
@@ -105,7 +139,8 @@ def points_of(path: str, ending: Ending) -> list[Point]:
     return []
 
 
-def _ending(log: Log, topic: str, now_ms: int, with_points: bool) -> Ending | None:
+def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) -> Ending | None:
+    """`start` is the first offset by a checkpoint. One beyond the end is of a former topic of that name."""
     segments = log.segments()
     assert log.partition is not None
     if not segments:
@@ -119,7 +154,8 @@ def _ending(log: Log, topic: str, now_ms: int, with_points: bool) -> Ending | No
             if batch.sound:
                 end = max(end, batch.last_offset + 1)
     points = tuple(_earlier(segments)) if with_points else ()
-    return Ending(topic, log.partition, now_ms, segments[0].base_offset, end, points)
+    first = segments[0].base_offset
+    return Ending(topic, log.partition, now_ms, max(first, start) if start <= end else first, end, points)
 
 
 def _earlier(segments: Sequence[Segment]) -> list[Point]:

@@ -49,6 +49,29 @@ def test_of_a_directory(tmp_path: Path) -> None:
     assert record_time("orders", 9, 0) is None
 
 
+def test_records_that_were_deleted_within_a_segment(tmp_path: Path) -> None:
+    """DeleteRecords moves the first offset, and leaves the segment as it is. A worker of coordinatord has a file of its
+    own.
+    """
+    for topic in ("cut", "whole", "anew", "of-a-worker"):
+        write(tmp_path / f"{topic}-0", 10, [(10, 40, 1_000)], [])
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n3\ncut 0 30\nanew 0 51\nwhole 1 30\n")
+    checkpoint.with_name(f"{checkpoint.name}.worker-1").write_text("0\n2\ncut 0 20\nof-a-worker 0 50\n")
+    checkpoint.with_name(f"{checkpoint.name}.tmp").write_text("0\n1\nwhole 0 50\n")
+
+    def starts() -> dict[str, int]:
+        return {each.topic: each.log_start_offset for each in from_directories([str(tmp_path)], 9_000)}
+
+    assert starts() == {"anew": 10, "cut": 30, "of-a-worker": 50, "whole": 10}
+    for damaged in (b"", b"0\n", b"1\n1\ncut 0 30\n", b"0\n2\ncut 0 30\n", b"0\n1\ncut 0 \xff\n", b"0\n1\ncut 30\n"):
+        checkpoint.write_bytes(damaged)
+        assert starts()["cut"] == 20, damaged
+    checkpoint.unlink()
+    checkpoint.mkdir()
+    assert starts()["cut"] == 20
+
+
 def test_earlier_ends_are_read_later(tmp_path: Path) -> None:
     """What was written meanwhile does not count: the end offset is that of the look."""
     write(tmp_path / "orders-3", 10, [(10, 5, 1_000), (15, 5, 2_000)], [(1_000, 14), (2_000, 19)])
