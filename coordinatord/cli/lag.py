@@ -15,7 +15,7 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
+from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
 from coordinatord.cli.tables import lines, number
 
 SMALL_BYTES = 2 << 20
@@ -53,6 +53,8 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     try:
         looks = _looks(groups, given)
         found = looks.look(_now_ms(), last=form != "watch")
+        if form != "watch":
+            _tell_damage(found)
         _check_known(groups, found)
         if form == "watch":
             _watch(looks, found, bool(groups), interval)
@@ -88,6 +90,7 @@ def _log_bytes(source: str) -> int:
 
 def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.pipeline.analysis.status import Rules
+    from coordinatord.pipeline.decode.kinds import QUARANTINE
     from coordinatord.pipeline.lag.fold import KINDS
     from coordinatord.pipeline.lag.looks import Looks
     from coordinatord.pipeline.source.end_offsets import is_place
@@ -100,7 +103,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     if bootstrap:
         check_address("--bootstrap", bootstrap)
     broker = broker_of(given)
-    options = {"kinds": ",".join(sorted(KINDS)), "groups": json.dumps(list(groups))}
+    options = {"kinds": ",".join(sorted({*KINDS, QUARANTINE})), "groups": json.dumps(list(groups))}
     if bootstrap:
         options |= {"bootstrap": bootstrap} | {f"kafka.{name}": value for name, value in broker.items()}
     else:
@@ -111,6 +114,11 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Looks(read_options(options), ends, broker_settings(broker), rules, min(workers, MOST_WORKERS))
+
+
+def _tell_damage(found: Any) -> None:
+    if found.undecoded:
+        click.echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
 
 
 def _check_known(groups: Sequence[str], found: Any) -> None:
@@ -128,6 +136,7 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
             for line in _tell(found, with_partitions=with_partitions):
                 click.echo(line)
             click.echo()
+            _tell_damage(found)
             time.sleep(interval)
             found = looks.look(_now_ms())
     except KeyboardInterrupt:

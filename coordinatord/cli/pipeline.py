@@ -16,7 +16,14 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.pipeline_options import OutDirectory, check_followers, job_of, run_options, spark_settings
+from coordinatord.cli.pipeline_options import (
+    OutDirectory,
+    check_followers,
+    job_of,
+    run_options,
+    spark_settings,
+    undecoded,
+)
 from coordinatord.cli.progress import Shown
 
 QUIET = {
@@ -111,9 +118,7 @@ def run(**given: Any) -> None:
             click.echo(line)
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
-        click.echo(
-            f"{quarantined:,} pieces of the log could not be decoded: see {job.out / 'facts' / 'quarantine'}", err=True
-        )
+        click.echo(f"{undecoded(quarantined)}: see {job.out / 'facts' / 'quarantine'}", err=True)
 
 
 def _few_records(settings: dict[str, str]) -> dict[str, str]:

@@ -19,6 +19,11 @@ MOST = 2**31 - 1
 """Kafka's own settings of this sort are of 32 bits."""
 
 
+def undecoded(count: int) -> str:
+    """What is said of damage in the log, which stops no read."""
+    return f"{count:,} piece{'' if count == 1 else 's'} of the log could not be decoded"
+
+
 class OutDirectory(click.Path):
     """A directory for tables. A URL of another file system is refused: it would become a directory with that name."""
 

@@ -185,6 +185,23 @@ def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
     assert "\x1b" not in told
 
 
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_damage_is_told(damaged: int, tmp_path: Path) -> None:
+    """One flipped bit in the only commit of a group: the group is not there, and nothing else would tell."""
+    batches = []
+    for number, group in enumerate(["kept", "gone", "gone-too", "also-kept"]):
+        commit = encoded(1, 3, OffsetCommitKey(group, "t", 0), OffsetCommitValue(1, 0, "", 5))
+        batches.append(build_batch([commit], 5, number))
+    for number in range(1, 1 + damaged):
+        batches[number][-1] ^= 1
+    write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
+    told = CliRunner().invoke(cli, ["lag", "--source", str(tmp_path), "--csv"])
+    pieces = "1 piece" if damaged == 1 else "2 pieces"
+    assert told.stderr == f"{pieces} of the log could not be decoded: what groups wrote there is missing here\n"
+    assert (told.exit_code, told.stdout.count("kept"), "gone," in told.stdout) == (0, 2, False)
+    assert lag("gone", "--source", str(tmp_path), status=1).startswith(pieces)
+
+
 def test_from_a_broker(tmp_path: Path) -> None:
     """A first look does not know for how long records have been unread, and says so."""
     with running(tmp_path) as daemon:

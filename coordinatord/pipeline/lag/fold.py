@@ -20,7 +20,7 @@ from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.status import Members
 from coordinatord.pipeline.analysis.trail import Trail
-from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS, TRANSACTION_MARKERS
+from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS, QUARANTINE, TRANSACTION_MARKERS
 
 KINDS = frozenset(
     {
@@ -96,6 +96,8 @@ class Fold:
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
         self.records = 0
+        self.undecoded = 0
+        """Pieces of the log that could not be decoded, if the quarantine is read."""
         self.trails: dict[Key, Trail] = {}
         self.groups: dict[str, Known] = {}
         self.names: dict[str, str] = {}
@@ -113,6 +115,8 @@ class Fold:
 
     def take(self, chunk: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         """Fold record batches by kind, whose offsets may overlap."""
+        self.undecoded += sum(batch.num_rows for kind, batch in chunk if kind == QUARANTINE)
+        chunk = [each for each in chunk if each[0] != QUARANTINE]
         commits = [batch for kind, batch in chunk if kind == OFFSET_COMMITS]
         markers = [row for kind, batch in chunk if kind == TRANSACTION_MARKERS for row in batch.to_pylist()]
         self.records += sum(batch.num_rows for _, batch in chunk)

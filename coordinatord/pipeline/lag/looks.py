@@ -45,6 +45,8 @@ class Look:
     groups: list[GroupNow]
     """The most urgent first."""
     members: dict[str, int]
+    undecoded: int
+    """Pieces of the log that could not be decoded, of all that was read so far."""
 
 
 class Verdict(NamedTuple):
@@ -55,6 +57,7 @@ class Verdict(NamedTuple):
     members: dict[str, int]
     names: dict[str, str]
     """Topic names by id, as far as its records have them."""
+    undecoded: int
 
 
 @dataclass(slots=True)
@@ -98,7 +101,8 @@ class Scene:
                     members=members, rules=self.rules, record_time=self._record_time,
                 )
             )  # fmt: skip
-        return Verdict(fold.records, rows, {group: each.count for group, each in fold.groups.items()}, fold.names)
+        members_of = {group: each.count for group, each in fold.groups.items()}
+        return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded)
 
     def _partition(self, topic: str, number: int) -> Partition:
         """Read once, however many groups read it."""
@@ -155,7 +159,8 @@ class Looks:
             by_group.setdefault(row.group_id, []).append(row)
         groups = sorted((group_now(each) for each in by_group.values()), key=urgency)
         known = {group: count for verdict in verdicts for group, count in verdict.members.items()}
-        return Look(now_ms, sum(verdict.records for verdict in verdicts), rows, groups, known)
+        records, undecoded = (sum(getattr(each, name) for each in verdicts) for name in ("records", "undecoded"))
+        return Look(now_ms, records, rows, groups, known, undecoded)
 
     def _read(self, judge: Callable[[Fold], T]) -> dict[str, T]:
         """What is made of each log that there is something new of, by its name."""
