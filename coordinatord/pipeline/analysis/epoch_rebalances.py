@@ -32,6 +32,8 @@ ASSIGNOR_CHANGED = "assignor changed"
 
 CONSUMER_HEARTBEAT_MS = 5_000
 """group.consumer.heartbeat.interval.ms by default."""
+AS_USUAL = 1.1
+"""Commits of a member come this many times later than usual without anything having happened."""
 FIRST_EPOCH = 2
 """The first logged epoch of a new group: it starts with 1, and its first member increments that."""
 
@@ -250,10 +252,10 @@ def _left_or_expired(before: Generation, state: MemberState, at_ms: int, commits
     if last_ms < line:
         sure = 0.97 if last_ms <= COMMIT_MS + CONSUMER_HEARTBEAT_MS else 0.9
         return Finding(Why.MEMBER_LEFT, member, told, sure)
-    near = last_ms <= session_ms + COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS
+    near = session_ms <= 2 * last_ms and last_ms <= session_ms + min(session_ms, COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS)
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
-    if gaps and min(gaps) >= line:  # it never gave signs of life more often
+    if gaps and last_ms <= AS_USUAL * min(gaps):  # it has hardly been more silent than ever
         return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
     if not gaps:  # it had nothing to commit for, or did not
         if near:
@@ -262,6 +264,5 @@ def _left_or_expired(before: Generation, state: MemberState, at_ms: int, commits
         return Finding(Why.SESSION_EXPIRED, member, f"{told}; nothing else tells how it went", 0.5)
     if stopped_polling(member, last_ms, commits, at_ms):
         return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)
-    return Finding(
-        Why.SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", 0.95 if near else 0.8
-    )
+    sure = 0.95 if near and last_ms >= 2 * min(gaps) else 0.8  # one commit may be missing for another reason
+    return Finding(Why.SESSION_EXPIRED, member, f"{told}, and its session lasts {session_ms / 1000:.0f} s", sure)

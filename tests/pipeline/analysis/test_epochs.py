@@ -74,6 +74,13 @@ def _of(numbers: list[int]) -> list[dict[str, Any]]:
     return [{"topic_id": "T", "partitions": numbers}] if numbers else []
 
 
+def went(group: Group, session_ms: int, commits: Commits) -> tuple[str | None, float | None, str | None]:
+    """How it is told of a member that is gone now; and how its life ended."""
+    told = list(epoch_rebalances(epochs(group.rows, NAMES, session_ms), commits))[-1]
+    found = [each.end for each in lives(list(generations(epochs(group.rows, NAMES, session_ms))), commits)]
+    return told.trigger, told.confidence, next(end for end in found if end is not None)
+
+
 def two_members() -> Group:
     """Epoch 3, two partitions each, ten minutes old."""
     group = Group()
@@ -159,6 +166,42 @@ def test_who_commits_less_often_than_its_session_lasts_may_have_gone_either_way(
     group.gone("b")
     group.bump()
     assert group.told(Commits({("t", 2): times}))[-1].confidence == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rhythm_ms", "silence_ms", "trigger", "sure"),
+    [
+        pytest.param(1_200, 6_700, Why.SESSION_EXPIRED, 0.95, id="killed"),
+        pytest.param(1_200, 1_300, Why.MEMBER_LEFT, 0.5, id="not longer than usual"),
+        pytest.param(5_000, 5_400, Why.MEMBER_LEFT, 0.5, id="not longer than usual, and almost a session"),
+        pytest.param(5_000, 6_700, Why.SESSION_EXPIRED, 0.8, id="a third longer than usual"),
+        pytest.param(9_000, 8_000, Why.MEMBER_LEFT, 0.5, id="a rhythm longer than its session"),
+        pytest.param(9_000, 24_000, Why.SESSION_EXPIRED, 0.8, id="two commits are missing"),
+        pytest.param(1_200, 900, Why.MEMBER_LEFT, 0.97, id="a moment ago"),
+    ],
+)
+def test_short_sessions(rhythm_ms: int, silence_ms: int, trigger: str, sure: float) -> None:
+    """Whether a member was as silent as usual depends on how silent it was, not on how long a session lasts."""
+    group = two_members()
+    last_ms = group.now_ms - silence_ms
+    group.gone("b")
+    group.bump()
+    commits = Commits({("t", 2): [last_ms - rhythm_ms * back for back in range(20, -1, -1)]})
+    told = went(group, 6_000, commits)
+    assert told[:2] == (trigger, sure)
+    if sure > 0.9:
+        assert told[2] == {Why.SESSION_EXPIRED: "expired", Why.MEMBER_LEFT: "left"}[trigger]
+
+
+def test_who_never_commits_and_was_silent_for_a_part_of_a_short_session() -> None:
+    """It has just been given what it has; that is not about as long as its session lasts."""
+    for silence_s, sure in ((2, 0.5), (7, 0.7), (13, 0.5)):
+        group = two_members()
+        group.has("b", [2, 3])
+        group.wait(silence_s)
+        group.gone("b")
+        group.bump()
+        assert went(group, 6_000, NO_COMMITS)[:2] == (Why.SESSION_EXPIRED, sure)
 
 
 def test_one_that_did_not_give_up_its_partitions() -> None:
