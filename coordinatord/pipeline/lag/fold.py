@@ -96,6 +96,8 @@ class Fold:
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
         self.records = 0
+        self.has_read_on = False
+        """Whether some of them were written after the read was planned."""
         self.undecoded = 0
         """Pieces of the log that could not be decoded, if the quarantine is read."""
         self.trails: dict[Key, Trail] = {}

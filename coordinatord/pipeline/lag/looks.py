@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from coordinatord.pipeline.analysis.curve import Point
@@ -14,7 +16,7 @@ from coordinatord.pipeline.analysis.now import Now, Partition, RecordTime, no_re
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.decode.wanted import Wanted
-from coordinatord.pipeline.lag.fold import Fold, Known
+from coordinatord.pipeline.lag.fold import Fold, Key, Known
 from coordinatord.pipeline.lag.share import fold_all
 from coordinatord.pipeline.source.end_offsets import (
     Ending,
@@ -24,12 +26,13 @@ from coordinatord.pipeline.source.end_offsets import (
     is_place,
     points_of,
 )
-from coordinatord.pipeline.source.logs import Part, Tail, begins, name_of, tail_of
+from coordinatord.pipeline.source.logs import Part, Tail, begins, name_of, reading_on, tail_of
 from coordinatord.pipeline.source.options import Options
 from coordinatord.pipeline.source.tail import Position, check_kept
 from coordinatord.pipeline.source.topic_names import names_from_broker, names_in_directories
 
 T = TypeVar("T")
+LookUp = Callable[[int, Collection[TopicPartition] | None], list[Ending]]
 
 KEEP_SAMPLES = 500
 """The last looks at a partition's end that are kept."""
@@ -63,7 +66,7 @@ class Verdict(NamedTuple):
 @dataclass(slots=True)
 class Scene:
     """What a log is judged by at one moment. `samples` are the ends that looks have found, also this one; `directory`
-    has the records of partitions, if one is known.
+    has the records of partitions, if one is known; `look_up` asks for ends again.
     """
 
     wanted: Wanted
@@ -72,6 +75,8 @@ class Scene:
     now_ms: int
     rules: Rules
     directory: str | None
+    look_up: LookUp
+    began_s: float = field(default_factory=time.monotonic)
     _record_time: RecordTime = no_record_time
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
 
@@ -91,6 +96,19 @@ class Scene:
             if self.wanted.has_group(group):
                 for topic, number in known.assigned(names):
                     trails.setdefault((group, topic, number), nothing)
+        if fold.has_read_on:
+            return self._later({(topic, number) for _, topic, number in trails})._verdict(fold, trails)
+        return self._verdict(fold, trails)
+
+    def _later(self, places: Collection[TopicPartition]) -> Scene:
+        """The scene of now, for a log that was read on: its last commits are later than the ends that are known."""
+        now_ms = self.now_ms + round((time.monotonic() - self.began_s) * 1000)
+        found = {(each.topic, each.partition): each for each in self.look_up(now_ms, places)}
+        points = {where: [Point(each.end_offset, each.sampled_ms)] for where, each in found.items()}
+        samples = {where: [*self.samples.get(where, ()), *points[where]] for where in found}
+        return replace(self, endings=found, samples=samples, now_ms=now_ms, _partitions={})
+
+    def _verdict(self, fold: Fold, trails: Mapping[Key, Trail]) -> Verdict:
         rows = []
         for (group, topic, number), trail in sorted(trails.items(), key=lambda each: each[0]):
             partition = self._partition(topic, number)
@@ -115,6 +133,22 @@ class Scene:
                 known = Partition.of(topic, number, ends, [*earlier, *self.samples[topic, number]])
             self._partitions[topic, number] = known
         return known
+
+
+def _endings(
+    ends: str | None,
+    directory: str | None,
+    broker: Mapping[str, Any],
+    now_ms: int,
+    places: Collection[TopicPartition] | None,
+) -> list[Ending]:
+    """The present ends of these partitions, or of all: a LookUp, with what it asks."""
+    if ends is None:
+        return []
+    if directory is not None:
+        topics = None if places is None else frozenset(topic for topic, _ in places)
+        return from_directories([directory], now_ms, topics, with_points=False)
+    return from_broker(ends, now_ms, places, broker)
 
 
 def itself(fold: Fold) -> Fold:
@@ -144,10 +178,12 @@ class Looks:
         """Read what is new. With `last`, nobody looks again: what was read is judged where it was read, and dropped.
         Raises SourceError.
         """
-        endings = {(each.topic, each.partition): each for each in self._endings(now_ms)}
+        look_up = partial(_endings, self.ends, self._directory, self.broker)
+        endings = {(each.topic, each.partition): each for each in look_up(now_ms, None)}
         self._sample(endings)
-        scene = Scene(self.options.wanted, endings, self._samples, now_ms, self.rules, self._directory)
-        found: dict[str, Fold | Verdict] = {**self._folds, **self._read(scene.alone if last else itself)}
+        scene = Scene(self.options.wanted, endings, self._samples, now_ms, self.rules, self._directory, look_up)
+        new = self._read(scene.alone, reading_on) if last else self._read(itself, list)
+        found: dict[str, Fold | Verdict] = {**self._folds, **new}
         self._folds |= {name: each for name, each in found.items() if isinstance(each, Fold)}
         names: dict[str, str] = {}
         if self._folds:
@@ -162,7 +198,7 @@ class Looks:
         records, undecoded = (sum(getattr(each, name) for each in verdicts) for name in ("records", "undecoded"))
         return Look(now_ms, records, rows, groups, known, undecoded)
 
-    def _read(self, judge: Callable[[Fold], T]) -> dict[str, T]:
+    def _read(self, judge: Callable[[Fold], T], planned: Callable[[list[Part]], list[Part]]) -> dict[str, T]:
         """What is made of each log that there is something new of, by its name."""
         if self._tail is None:
             self._tail = tail_of(self.options)
@@ -174,7 +210,7 @@ class Looks:
         for part in tail.plan(start, ends):
             by_log.setdefault(name_of(part), []).append(part)
         tasks = [
-            (self._folds.get(name) or Fold(self.rules.window_ms), parts, self.options.wanted)
+            (self._folds.get(name) or Fold(self.rules.window_ms), planned(parts), self.options.wanted)
             for name, parts in by_log.items()
         ]
         found = dict(zip(by_log, fold_all(tasks, self.workers, judge), strict=True))
@@ -184,13 +220,6 @@ class Looks:
     @property
     def _directory(self) -> str | None:
         return self.ends if self.ends is not None and is_place(self.ends) else None
-
-    def _endings(self, now_ms: int) -> list[Ending]:
-        if self.ends is None:
-            return []
-        if self._directory is not None:
-            return from_directories([self._directory], now_ms, with_points=False)
-        return from_broker(self.ends, now_ms, None, self.broker)
 
     def _sample(self, endings: Mapping[TopicPartition, Ending]) -> None:
         for where, ending in endings.items():

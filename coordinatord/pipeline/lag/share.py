@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import Fold
 from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
-from coordinatord.pipeline.source.logs import Part, read_part
+from coordinatord.pipeline.source.logs import Part, read_part, reads_on_from
 from coordinatord.pipeline.source.ranges import KindBatch
 
 T = TypeVar("T")
@@ -73,9 +74,17 @@ def no_collections() -> Iterator[None]:
 def _folded(task: Task) -> Fold:
     fold, parts, wanted = task
     for part in parts:
+        later = reads_on_from(part)
         for chunk in chunks(read_part(part, wanted)):
             fold.take(chunk)
+            if later is not None:
+                fold.has_read_on |= any(_reaches(batch, later) for _, batch in chunk)
     return fold
+
+
+def _reaches(batch: pa.RecordBatch, offset: int) -> bool:
+    last = pc.max(batch.column("log_offset")).as_py()
+    return last is not None and last >= offset
 
 
 def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:

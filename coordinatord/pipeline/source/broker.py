@@ -9,7 +9,7 @@ as they are in the log, and markers tell its outcome.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +34,8 @@ AGAIN_S = 0.2
 FETCH_VERSION = 12
 #: Estimates a range's size before it is read.
 BYTES_PER_RECORD = 100
+#: How often a read goes on to the end of now, if the cleaner is at work all the time.
+READS_ON = 5
 
 _AGAIN = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -49,12 +51,15 @@ _AGAIN = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets of one partition to fetch."""
+    """Offsets of one partition to fetch. With `reads_on`, later ones follow as long as they may have the only record of
+    a key: that before `next_offset` is gone if the log was cleaned before it was fetched.
+    """
 
     options: Options
     partition: int
     first_offset: int
     next_offset: int
+    reads_on: bool = False
 
     @property
     def bytes(self) -> int:
@@ -146,43 +151,57 @@ class BrokerTail:
 
 def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
     """The record batches of a range."""
+    from kafka import TopicPartition
+
+    place = TopicPartition(part.options.topic, part.partition)
+    with connected(part.options) as consumer:
+        consumer.assign([place])  # so that its metadata has the leader
+        yield from _fetched(consumer, part, wanted)
+        for _ in range(READS_ON if part.reads_on else 0):
+            end = consumer.end_offsets([place])[place]
+            if end <= part.next_offset:
+                return
+            part = replace(part, first_offset=part.next_offset, next_offset=end)
+            # What was removed before has its successor here, unless that was removed as well: that would leave a gap.
+            if (yield from _fetched(consumer, part, wanted)):
+                return
+
+
+def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[KindBatch, None, bool]:
+    """The record batches of a range; returns whether none of its offsets was missing."""
     options = part.options
     wanted = replace(
         wanted, log_partition=part.partition, first_offset=part.first_offset, next_offset=part.next_offset,
         source=options.bootstrap,
     )  # fmt: skip
-    from kafka import TopicPartition
-
-    with connected(options) as consumer:
-        consumer.assign([TopicPartition(options.topic, part.partition)])  # so that its metadata has the leader
-        offset = part.first_offset
-        while offset < part.next_offset:
-            data, log_start = fetch(consumer, options, part.partition, offset)
-            if data is None:  # records before log_start were deleted
-                if options.fail_on_data_loss and part.first_offset:
-                    raise DataLoss(
-                        f"{options.topic}-{part.partition} begins at offset {log_start} now, and {offset} was next: go "
-                        "on with the option failOnDataLoss=false"
-                    )
-                offset = log_start
-                continue
-            after = offset
-            for _, header in iterate_batches(data, partial=True):
-                after = max(after, header.next_offset)
-            if after == offset:
+    offset, is_whole = part.first_offset, True
+    while offset < part.next_offset:
+        data, log_start = fetch(consumer, options, part.partition, offset)
+        if data is None:  # records before log_start were deleted
+            if options.fail_on_data_loss and part.first_offset:
                 raise DataLoss(
-                    f"{options.topic}-{part.partition} ends at offset {offset}, {part.next_offset} was expected"
+                    f"{options.topic}-{part.partition} begins at offset {log_start} now, and {offset} was next: go "
+                    "on with the option failOnDataLoss=false"
                 )
-            at, buffer = 0, np.frombuffer(bytearray(data), np.uint8)
-            while at < len(buffer):
-                decoded = decode(buffer, at, len(buffer), 0, wanted)
-                for kind, batches in decoded.tables.items():
-                    for batch in batches:
-                        yield kind, batch
-                if decoded.at == at:  # the response cut off a batch
-                    break
-                at = decoded.at
-            offset = after
+            offset, is_whole = log_start, False
+            continue
+        after = offset
+        for _, header in iterate_batches(data, partial=True):
+            is_whole &= header.base_offset <= after and header.record_count == header.next_offset - header.base_offset
+            after = max(after, header.next_offset)
+        if after == offset:
+            raise DataLoss(f"{options.topic}-{part.partition} ends at offset {offset}, {part.next_offset} was expected")
+        at, buffer = 0, np.frombuffer(bytearray(data), np.uint8)
+        while at < len(buffer):
+            decoded = decode(buffer, at, len(buffer), 0, wanted)
+            for kind, batches in decoded.tables.items():
+                for batch in batches:
+                    yield kind, batch
+            if decoded.at == at:  # the response cut off a batch
+                break
+            at = decoded.at
+        offset = after
+    return is_whole
 
 
 def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:

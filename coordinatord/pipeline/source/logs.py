@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.source.broker import BrokerRange, BrokerTail, read_fetched
@@ -32,6 +33,18 @@ def read_part(part: Part, wanted: Wanted, on_replaced: str = "reread") -> Iterat
     if isinstance(part, BrokerRange):
         return read_fetched(part, wanted)
     return read_stored(part, wanted) if isinstance(part, StoreRange) else read(part, wanted, on_replaced)
+
+
+def reading_on(parts: Sequence[Part]) -> list[Part]:
+    """The parts of one log, for who wants the last record of each key and reads only once: of a broker's log the last
+    part goes on to the end of now if need be.
+    """
+    return [replace(part, reads_on=part is parts[-1]) if isinstance(part, BrokerRange) else part for part in parts]
+
+
+def reads_on_from(part: Part) -> int | None:
+    """From which offset on records come that were not planned; None if none do."""
+    return part.next_offset if isinstance(part, BrokerRange) and part.reads_on else None
 
 
 def name_of(part: Part) -> str:
