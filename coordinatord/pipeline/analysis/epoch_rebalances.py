@@ -19,6 +19,7 @@ from coordinatord.pipeline.analysis.rebalances import (
     SAME_MS,
     Finding,
     Rebalance,
+    came_and_went,
     inferred,
     moved,
     names_of,
@@ -55,7 +56,9 @@ def epoch_rebalances(
             before = Generation(epoch.number - 1, epoch.began_ms, None, None, None, {})
         row = _row(before, epoch, commits)
         record = told.take(epoch)
-        yield row if record is None else replace(row, **_observed(record, before))
+        if record is not None:
+            row = replace(row, **_observed(record, before), **came_and_went(before, epoch.first, record))
+        yield row
         before = epoch.last
     for record in told.left():
         clients = _clients(record)
@@ -102,8 +105,6 @@ def _clients(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance:
     after = epoch.first
-    old = frozenset() if before is None else frozenset(before.members)
-    new = frozenset(after.members)
     return Rebalance(
         generation_before=None if before is None else before.number,
         generation=epoch.number,
@@ -116,14 +117,12 @@ def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance
         initial=before is not None and not before.members,
         protocol=after.protocol,
         leader=None,
-        members_before=None if before is None else len(old),
-        members=len(new),
-        added=len(new - old),
-        removed=len(old - new),
-        kept=len(new & old),
+        members_before=None if before is None else len(before.members),
+        members=len(after.members),
         skipped_generations=0 if before is None else epoch.number - before.number - 1,
         missed_commit_ms=_missed_commit_ms(before, epoch, commits),
-        **moved(before if epoch.target_ms is not None or not new else None, after),
+        **came_and_went(before, after),
+        **moved(before if epoch.target_ms is not None or not after.members else None, after),
         **inferred(infer(before, epoch, commits)),
         group_type="consumer",
     )

@@ -53,9 +53,9 @@ class Rebalance:
     leader: str | None
     members_before: int | None
     members: int
-    added: int
-    removed: int
-    kept: int
+    added: int | None
+    removed: int | None
+    kept: int | None
     skipped_generations: int
     partitions_before: int | None
     partitions_moved: int | None
@@ -114,8 +114,6 @@ class _Ledger:
 
 
 def _row(before: Generation | None, after: Generation, commits: Commits, record: Mapping[str, Any] | None) -> Rebalance:
-    ids_before = frozenset(before.members) if before is not None else frozenset()
-    ids = frozenset(after.members)
     ended_ms = after.at_ms
     joined_ms = after.joined_ms
     initial = before is not None and not before.members
@@ -141,16 +139,29 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
         initial=initial,
         protocol=after.protocol,
         leader=after.leader,
-        members_before=None if before is None else len(ids_before),
-        members=len(ids),
-        added=len(ids - ids_before),
-        removed=len(ids_before - ids),
-        kept=len(ids & ids_before),
+        members_before=None if before is None else len(before.members),
+        members=len(after.members),
         skipped_generations=0 if before is None else after.number - before.number - 1,
         missed_commit_ms=_missed_commit_ms(before, after, commits),
+        **came_and_went(before, after, record),
         **moved(before, after),
         **what,
     )
+
+
+def came_and_went(
+    before: Generation | None, after: Generation, record: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The columns added, removed, kept. Without the generation before, only the ledger's record knows who is new, but
+    for a group's first one.
+    """
+    if before is None and record is not None:
+        added = record["added"]
+        return {"added": added, "removed": record["removed"], "kept": record["members_after"] - added}
+    if before is None and after.number > 1:
+        return dict.fromkeys(("added", "removed", "kept"))
+    old, new = frozenset(() if before is None else before.members), frozenset(after.members)
+    return {"added": len(new - old), "removed": len(old - new), "kept": len(new & old)}
 
 
 def observed(record: Mapping[str, Any]) -> dict[str, Any]:

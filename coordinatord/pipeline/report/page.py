@@ -303,7 +303,8 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
     is_known = row["began_ms"] is not None and row["ended_ms"] is not None
     yield _duration(row["ended_ms"] - row["began_ms"] if is_known else None), "n"
     yield html.escape(row["cause"] or row["trigger"] or ""), "t"
-    yield f"{row['members']} (+{row['added'] or 0} −{row['removed'] or 0})", "n"
+    added, removed = ("?" if row[name] is None else row[name] for name in ("added", "removed"))
+    yield f"{row['members']} (+{added} −{removed})", "n"
     yield _number(row["partitions_moved"]), "n"
     yield _duration(row["missed_commit_ms"]), "n"
     sure = "observed" if row["how"] == "observed" else "unknown"

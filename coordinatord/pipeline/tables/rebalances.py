@@ -36,9 +36,14 @@ COLUMNS = (
     Column("leader", "string", "the member that made the assignment; in epochs the coordinator does"),
     Column("members_before", "int", ""),
     Column("members", "int", "members after it"),
-    Column("added", "int", "new members; a restarted static member counts as added and as removed"),
-    Column("removed", "int", "departed members"),
-    Column("kept", "int", "members that stayed"),
+    Column(
+        "added",
+        "int",
+        "new members; a restarted static member counts as added and as removed; null if the log no longer has the "
+        "generation before",
+    ),
+    Column("removed", "int", "departed members; null as `added` is"),
+    Column("kept", "int", "members that stayed; null as `added` is"),
     Column(
         "skipped_generations",
         "int",

@@ -258,6 +258,7 @@ def test_nothing_is_said_of_an_epoch_of_which_nothing_is_known() -> None:
     cleaned.bump()
     (told,) = cleaned.told()
     assert (told.trigger, told.generation_before) == (None, None)
+    assert (told.added, told.removed, told.kept, told.members) == (None, None, None, 1), "a may have been there"
 
 
 def test_a_member_whose_first_subscription_the_cleaner_took_is_not_new() -> None:

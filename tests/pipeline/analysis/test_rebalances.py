@@ -55,6 +55,16 @@ def test_a_new_member() -> None:
     assert told.stickiness == 0.75
 
 
+def test_who_is_new_is_unknown_where_the_cleaner_took_the_generation_before() -> None:
+    """Its members may have been there for years. Those of the first generation were not."""
+    after = generation(2, 60, member("a", 0), member("b", 2, 3))
+    [told] = rebalances([after], NO_COMMITS)
+    assert (told.generation_before, told.members_before, told.partitions_moved) == (None, None, None)
+    assert (told.added, told.removed, told.kept, told.members) == (None, None, None, 2)
+    [first] = rebalances([BOTH], NO_COMMITS)
+    assert (first.generation_before, first.added, first.removed, first.kept) == (None, 2, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("silent_since", "cause"),
     [pytest.param(58, Why.MEMBER_LEFT, id="a moment ago"), pytest.param(12, Why.SESSION_EXPIRED, id="a session ago")],
@@ -177,5 +187,7 @@ def test_the_ledger_is_believed() -> None:
     assert (told.trigger, told.how, told.confidence) == (Why.SESSION_EXPIRED, "observed", 1.0)
     assert told.began_ms == told.began_after_ms == told.began_before_ms == START_MS + 40_000
     assert (other.outcome, other.partitions_moved) == ("superseded", None)
+    [alone, _] = rebalances([after], NO_COMMITS, [superseded, superseded | record])
+    assert (alone.how, alone.added, alone.removed, alone.kept) == ("observed", 0, 0, 2), "the ledger knows"
     late = superseded | record | {"ended_ms": START_MS + 9_000_000}
     assert [row.how for row in rebalances([BOTH, after], NO_COMMITS, [late])] == ["inferred", "inferred", "observed"]

@@ -17,7 +17,7 @@ from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.generations import NO_COMMITS, Generation, Member
 from coordinatord.pipeline.analysis.rebalances import rebalances
 from coordinatord.pipeline.report import figures
-from coordinatord.pipeline.report.page import page
+from coordinatord.pipeline.report.page import _rebalance_row, page
 from coordinatord.pipeline.report.read import Held, read
 from coordinatord.pipeline.run.state import STATE_VERSION
 from coordinatord.pipeline.source.segments import SourceError
@@ -358,3 +358,10 @@ def test_a_file_in_the_place_of_the_tables_is_told_in_a_sentence(command: list[s
     result = CliRunner().invoke(cli, ["pipeline", *command, "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert f"'{tmp_path / 'file'}' is a file" in result.output
+
+
+def test_who_came_and_went_where_the_log_has_lost_it() -> None:
+    unknown = {"generation_before": None, "added": None, "removed": None}
+    cells = [text for text, _ in _rebalance_row({**rebalance("pay", 3, "new member"), **unknown})]
+    assert cells[1] == "? → 4"
+    assert "3 (+? −?)" in cells
