@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from coordinatord.cli.install import how_to_install
-from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -60,7 +60,7 @@ def client_settings(file: Path | None) -> dict[str, str]:
     try:
         settings, unused = read_client_config(file)
     except ClientConfigError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     if unused:
         click.echo(f"--command-config {file}: not used here: {', '.join(unused)}", err=True)
     return settings
@@ -80,11 +80,11 @@ def reached(bootstrap: str, command_config: Path | None, patience_s: float | Non
         with cluster(bootstrap, settings, patience_s or CONNECT_S) as found:
             yield found
     except SourceError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     except ResetError as error:
-        fail(f"{error}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     except AdminError as error:
-        fail(f"{error}".rstrip("?.") + ("?" if f"{error}".endswith("?") else "."))
+        fail(sentence(error))
 
 
 def chosen(names: Sequence[str], known: Callable[[], list[str]], what: str) -> list[str]:

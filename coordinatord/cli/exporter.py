@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from coordinatord.cli.install import how_to_install
-from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 from coordinatord.cli.pipeline_options import MOST, SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
 from coordinatord.watching.view import MAX_GROUPS, MAX_PARTITIONS
 
@@ -123,7 +123,7 @@ def _serve(given: dict[str, Any]) -> None:
     except Unacceptable as error:
         fail(f"--listen {error}.", status=BAD_SETTINGS)
     except (SourceError, AdminError) as error:
-        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     watcher.start()
     get_logger("coordinatord.exporter").info("listening", url=server.url, bootstrap=given["bootstrap"])
     stop = threading.Event()

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from coordinatord.cli.install import how_to_install
-from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
+from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
 from coordinatord.cli.tables import lines, number
 
@@ -62,7 +62,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     except SourceError as error:
-        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     if form == "json":
         click.echo(json.dumps([row._asdict() for row in found.rows], indent=1))
     elif form == "csv":

@@ -84,6 +84,12 @@ def utf8(_context: click.Context, _parameter: click.Parameter, value: Any) -> An
     return value
 
 
+def sentence(error: object) -> str:
+    """An error's text with one mark at its end: a question keeps its own."""
+    text = str(error).rstrip(".")
+    return text if text.endswith("?") else f"{text}."
+
+
 def fail(*sentences: str, status: int = 1) -> NoReturn:
     """Say why on standard error, and exit."""
     for sentence in sentences:

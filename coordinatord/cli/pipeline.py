@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from coordinatord.cli.install import how_to_install
-from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
+from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import (
     OutDirectory,
     check_followers,
@@ -107,7 +107,7 @@ def run(**given: Any) -> None:
             _follow(spark, job, given)
             return
     except SourceError as error:
-        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     count = len(summary.rows)
     click.echo(
         f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "
@@ -248,7 +248,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
                 progress.stage("reading the group's records", number, len(times))
                 found.append(moments.moment(spark, out, group, at_ms))
     except SourceError as error:
-        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     for line in moments.tell(group, found[0]):
         click.echo(line)
     if compare is not None:
@@ -305,7 +305,7 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
             progress.stage("drawing", 0, max(1, len(tables.shown)))
             text = page(tables, progress)
     except SourceError as error:
-        fail(f"{str(error).rstrip('.')}.", status=BAD_SETTINGS)
+        fail(sentence(error), status=BAD_SETTINGS)
     try:
         html_path.write_text(text, "utf-8")
     except OSError as error:

@@ -216,6 +216,11 @@ _SENTENCES: tuple[tuple[Callable[[Exception, str], bool], str], ...] = (
     ),
     (_is(UnsupportedSaslMechanismError), "{bootstrap} does not offer kafka.sasl_mechanism={mechanism} ({text})"),
     (
+        _is(IllegalSaslStateError),
+        "{bootstrap} does not take SASL, which kafka.security_protocol={protocol} wants: a port without users answers "
+        "so (PLAINTEXT or SSL)",
+    ),
+    (
         _says("IP address mismatch", "Hostname mismatch", "doesn't match"),
         "the certificate of {bootstrap} is for another name ({text}): connect to a name that it has",
     ),
