@@ -16,7 +16,7 @@ import click
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
-from coordinatord.cli.tables import lines, number
+from coordinatord.cli.tables import lines, number, printable
 
 SMALL_BYTES = 2 << 20
 """A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
@@ -144,12 +144,15 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
 
 
 def _csv(rows: Sequence[Any]) -> str:
+    """What a terminal would obey is escaped, wherever this goes. A name that a spreadsheet takes for a formula stays as
+    it is: other programs look for it.
+    """
     from coordinatord.pipeline.analysis.now import Now
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(Now._fields)
-    writer.writerows(rows)
+    writer.writerows([printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -183,6 +183,21 @@ def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
     assert "bad\\x1b[2J" in told
     assert "t\\n" in told
     assert "\x1b" not in told
+    table = lag("--source", str(tmp_path), "--csv")
+    assert "\x1b" not in table
+    assert table.count("\n") == 2
+    [row] = csv.DictReader(io.StringIO(table))
+    assert (row["group_id"], row["topic"]) == ("bad\\x1b[2J", "t\\n")
+    [row] = json.loads(lag("--source", str(tmp_path), "--json"))
+    assert (row["group_id"], row["topic"]) == ("bad\x1b[2J", "t\n"), "the names as they are"
+
+
+def test_a_name_that_a_spreadsheet_takes_for_a_formula_stays_as_it_is(tmp_path: Path) -> None:
+    """Who looks for the group finds it: the documents say how to import the file."""
+    key, value = OffsetCommitKey("=cmd|calc", "t", 0), OffsetCommitValue(1, 0, "", 5)
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch([encoded(1, 3, key, value)], 5)])
+    [row] = csv.DictReader(io.StringIO(lag("--source", str(tmp_path), "--csv")))
+    assert row["group_id"] == "=cmd|calc"
 
 
 @pytest.mark.parametrize("damaged", [1, 2])
