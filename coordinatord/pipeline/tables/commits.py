@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from coordinatord.pipeline.analysis.consumer_group import CONSUMER_KINDS
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS
 from coordinatord.pipeline.tables.inputs import Inputs
@@ -17,6 +18,9 @@ NOT_LIVE = -1
 """Stands for the bytes of a tombstone, and of a commit of an aborted transaction."""
 ABORTED = -(2**62)
 """What makes the offset of an aborted commit less than all others: those decide, if there are any."""
+
+OTHER = "_other"
+"""The kind of a record that is neither a commit nor a generation, and the rest of its key; null for those."""
 
 MOST = float(2**63 - 1024)
 """The greatest double that fits into a bigint."""
@@ -39,7 +43,11 @@ COLUMNS = (
 LOAD_COLUMNS = (
     Column("group_id", "string", ""),
     Column("log_partition", "int", "of __consumer_offsets"),
-    Column("records", "bigint", "commits, generations and tombstones of the group that were in the log when read"),
+    Column(
+        "records",
+        "bigint",
+        "of the group that were in the log when read, tombstones too: commits, and what is written of members",
+    ),
     Column("bytes", "bigint", "their keys and values"),
     Column(
         "live_records",
@@ -49,7 +57,7 @@ LOAD_COLUMNS = (
     Column("live_bytes", "bigint", ""),
     Column("debt_bytes", "bigint", "bytes that cleaning would free"),
     Column("commits_per_s", "double", "of the group, from its first commit to its last"),
-    Column("partition_records", "bigint", "of all groups in that partition"),
+    Column("partition_records", "bigint", "of all groups in that partition but share groups and streams groups"),
     Column("partition_bytes", "bigint", ""),
     Column("times_average", "double", "the partition's records, divided by the average of partitions that have any"),
     Column("hot", "boolean", "more than twice the average, and not the only partition with records"),
@@ -92,6 +100,12 @@ def _commits(inputs: Inputs) -> DataFrame:
     )
 
 
+def _other(facts: DataFrame, kind: str) -> DataFrame:
+    """Records of the consumer protocol, with what tells a group's keys apart."""
+    parts = [name for name in ("member_id", "regular_expression") if name in facts.columns]
+    return facts.withColumn(OTHER, F.to_json(F.array(F.lit(kind), *parts))).withColumn("_aborted", F.lit(False))
+
+
 def _load(inputs: Inputs) -> DataFrame:
     what = ["group_id", "log_partition", "log_offset", "tombstone", "record_bytes"]
     time = F.when(~F.col("tombstone"), F.coalesce("commit_timestamp_ms", "timestamp_ms"))
@@ -99,11 +113,16 @@ def _load(inputs: Inputs) -> DataFrame:
     commits = inputs.outcomes.select(*what, "topic", "partition", time.alias("commit_ms"), is_aborted.alias("_aborted"))
     generations = inputs.facts(GROUP_GENERATIONS).select(*what, F.lit(False).alias("_aborted"))
     both = commits.unionByName(generations, allowMissingColumns=True)
+    keys_of = ["group_id", "log_partition", "topic", "partition"]
+    if inputs.has_consumer_groups:  # else no row of a commit has another column to carry
+        keys_of.append(OTHER)
+        for kind in CONSUMER_KINDS:
+            both = both.unionByName(_other(inputs.facts(kind), kind).select(*what, OTHER, "_aborted"), True)
     record_bytes = F.col("record_bytes").cast("bigint")
     # In numbers, without a window: so Spark adds up where it reads, and neither moves nor sorts a row of each commit.
     live_bytes = F.when(~F.col("tombstone") & ~F.col("_aborted"), record_bytes).otherwise(NOT_LIVE)
     order = F.col("log_offset") + F.when(F.col("_aborted"), F.lit(ABORTED)).otherwise(F.lit(0))
-    keys = both.groupBy("group_id", "log_partition", "topic", "partition").agg(
+    keys = both.groupBy(*keys_of).agg(
         F.count("*").alias("records"),
         F.sum(record_bytes).alias("bytes"),
         F.max_by(live_bytes, order).alias("_live"),

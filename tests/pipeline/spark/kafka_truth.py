@@ -52,7 +52,7 @@ class Dumped:
 
 
 def dumped(text: str) -> list[Dumped]:
-    """The records of types 0 to 2, in the order of the log."""
+    """The records of classic groups and of those of the consumer protocol, in the order of the log."""
     found, log = [], -1
     for line in text.splitlines():
         if line.startswith("Dumping "):
@@ -61,16 +61,17 @@ def dumped(text: str) -> list[Dumped]:
         if match is None or BATCH.match(line):
             continue
         key = json.loads(match[5])
-        if int(key["type"]) > 2:
+        if int(key["type"]) not in (*range(9), 16):
             continue
         data, is_tombstone = key["data"], match[6] == "<DELETE>"
         value = {} if is_tombstone else json.loads(match[6])["data"]
         place = (data["topic"], data["partition"]) if "topic" in data else None
+        if int(key["type"]) > 2:
+            place = json.dumps(data), -int(key["type"])  # tells keys apart, and is no partition
         made_ms = value.get("commitTimestamp", int(match[2]))
         size = int(match[3]) + max(0, int(match[4]))
-        found.append(
-            Dumped(log, int(key["type"]), data["group"], place, value.get("offset"), made_ms, size, is_tombstone)
-        )
+        group = data["group"] if int(key["type"]) <= 2 else data["groupId"]
+        found.append(Dumped(log, int(key["type"]), group, place, value.get("offset"), made_ms, size, is_tombstone))
     return found
 
 
@@ -304,7 +305,7 @@ class Truth:
             there = [each for each in self.dump if each.log == log]
             live = self._live(mine)
             times = [each.made_ms for each in mine if each.type < 2 and not each.is_tombstone]
-            seconds = (max(times) - min(times)) / 1000
+            seconds = (max(times) - min(times)) / 1000 if times else 0
             size, live_size = sum(each.size for each in mine), sum(each.size for each in live)
             found[name, log] = {
                 "group_id": name, "log_partition": log, "records": len(mine), "bytes": size, "live_records": len(live),

@@ -22,12 +22,29 @@ from coordinatord.pipeline.source.topic_names import FILE
 from coordinatord.pipeline.tables import TABLES as TABLE_OF_ALL
 from coordinatord.pipeline.tables.inputs import TableOptions
 from kafka_wire.records.batch import iterate_batches
+from kafka_wire.records.key_values import key_values
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
 
 pytestmark = pytest.mark.in_turn("spark", 3)
 
-TABLES = ("rebalances", "members", "member_events", "churn", "expiry")
+TABLES = ("rebalances", "members", "member_events", "churn", "expiry", "offsets_load")
+
+
+def load_of(segment: bytes) -> tuple[int, int, int, int]:
+    """Records and their bytes; and those that cleaning would keep. No record of the segment is of a transaction."""
+    records = [
+        (key, value or b"")
+        for position, header in iterate_batches(segment)
+        for _offset, _ms, key, value in key_values(segment, position, header)
+        if key is not None
+    ]
+    kept = [(key, value) for key, value in dict(records).items() if value]
+    return len(records), sum(map(_bytes, records)), len(kept), sum(map(_bytes, kept))
+
+
+def _bytes(record: tuple[bytes, bytes]) -> int:
+    return len(record[0]) + len(record[1])
 
 
 def lag_without_spark(directory: Path, now_ms: int, names: list[str]) -> list[tuple[Any, ...]]:
@@ -78,6 +95,12 @@ def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
     assert {row["topic"] for row in found["expiry"]} == {"orders", "payments", "payments-eu"}
     assert {(row["counts_from"], row["abandoned"]) for row in found["expiry"]} == {("not subscribed", True)}
     assert all(row["expires_ms"] == row["committed_ms"] + options.retention_ms for row in found["expiry"])
+
+    (load,) = found["offsets_load"]
+    sums = ("records", "bytes", "live_records", "live_bytes")
+    assert tuple(load[name] for name in sums) == load_of(data), "each record is one of the group's"
+    assert (load["partition_records"], load["partition_bytes"]) == (load["records"], load["bytes"])
+    assert (load["debt_bytes"], load["hot"]) == (load["bytes"] - load["live_bytes"], False)
 
     for at_ms, owners in story.members:
         then = moment(spark, out, GROUP, at_ms)
