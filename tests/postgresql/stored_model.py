@@ -19,7 +19,18 @@ from kafka_wire.records.key_values import key_values
 from tests.postgresql.model import ModelDatabase
 
 URL = "postgresql://model/tables"
-ASKED = ("check", "places", "topic_names", "starts", "record_time", "size", "pieces", "batches", "heads")
+ASKED = (
+    "check",
+    "places",
+    "topic_names",
+    "starts",
+    "start_checkpoints",
+    "record_time",
+    "size",
+    "pieces",
+    "batches",
+    "heads",
+)
 
 
 class StoredModel:
@@ -55,6 +66,10 @@ class StoredModel:
     def starts(self, _url: str) -> dict[tuple[bytes, int], int]:
         rows = self._database.rows
         return {(key.topic_id, key.partition): min(r.segment for r in rows[key].values()) for key in rows if rows[key]}
+
+    def start_checkpoints(self, _url: str) -> list[str]:
+        files = self._database.files
+        return [files[name][1].decode() for name in files if name.endswith("log-start-offset-checkpoint")]
 
     def record_time(self, url: str, topic: str, partition: int, offset: int) -> int | None:
         for place in self.places(url):

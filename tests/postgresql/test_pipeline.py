@@ -185,6 +185,18 @@ def test_ends_times_names_and_the_ledger_are_those_of_the_copy(source: Source) -
     assert len(list(ledger_of(stored, {}))) == 3
 
 
+@pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "seats/1/log-start-offset-checkpoint"])
+def test_records_that_were_deleted_within_a_segment(name: str, source: Source) -> None:
+    """Each node that leads has a file of its own."""
+    first = from_directories([source.url], 0)[0]
+    content = f"0\n1\n{first.topic} {first.partition} {first.end_offset - 1}\n"
+    source.store.put_file(name, content.encode())
+    found = from_directories([source.url], 0)
+    assert found[0] == replace(first, log_start_offset=first.end_offset - 1)
+    (Path(source.directory) / "log-start-offset-checkpoint").write_text(content)
+    assert found[0] in from_directories([source.directory], 0, with_points=False)
+
+
 def test_a_row_that_is_no_batch_is_a_row_of_the_quarantine(source: Source) -> None:
     options, _ = source.options()
     place = max(tail_of(options).logs().values(), key=lambda each: each.end_offset)  # type: ignore[union-attr]

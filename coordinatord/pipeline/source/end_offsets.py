@@ -10,7 +10,7 @@ import os
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -85,27 +85,34 @@ def _starts_in(path: str, names: Sequence[str]) -> dict[TopicPartition, int]:
     """What the checkpoints of a broker's directory say. Of several the highest, as coordinatord takes it when it starts
     after a crash.
     """
-    found: dict[TopicPartition, int] = {}
+    texts: list[str] = []
     for name in names:
         if START_CHECKPOINT.fullmatch(name):
-            for where, start in _checkpoint(os.path.join(path, name)).items():
-                found[where] = max(start, found.get(where, 0))
+            with suppress(OSError, UnicodeDecodeError), open(os.path.join(path, name), encoding="utf-8") as file:
+                texts.append(file.read())
+    return _highest(texts)
+
+
+def _highest(texts: Iterable[str]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for text in texts:
+        for where, start in _checkpoint(text).items():
+            found[where] = max(start, found.get(where, 0))
     return found
 
 
-def _checkpoint(path: str) -> dict[TopicPartition, int]:
-    r"""The offsets in a file like `0\n1\norders 0 30`; none if it is gone or damaged. Then segments must do, the first
-    of which may begin too early.
+def _checkpoint(text: str) -> dict[TopicPartition, int]:
+    r"""The offsets in a file like `0\n1\norders 0 30`; none if it is damaged. Then segments must do, the first of which
+    may begin too early.
     """
     found: dict[TopicPartition, int] = {}
     try:
-        with open(path, encoding="utf-8") as file:
-            version, count, *lines = file.read().splitlines()
+        version, count, *lines = text.splitlines()
         for line in lines:
             topic, number, offset = line.split(" ")
             found[topic, int(number)] = int(offset)
         return found if (int(version), int(count)) == (0, len(found)) else {}
-    except (OSError, ValueError):
+    except ValueError:
         return {}
 
 
@@ -114,18 +121,21 @@ def _is_wanted(topic: str, topics: frozenset[str] | None) -> bool:
 
 
 def _stored(url: str, now_ms: int, topics: frozenset[str] | None) -> list[Ending]:
-    starts = store.starts(url)
-    return [
-        Ending(
-            each.topic,
-            each.partition,
-            now_ms,
-            starts.get((each.topic_id, each.partition), each.end_offset),
-            each.end_offset,
-        )
-        for each in store.places(url)
-        if _is_wanted(each.topic, topics)
-    ]
+    starts, checkpoint = store.starts(url), _highest(store.start_checkpoints(url))
+    found = []
+    for each in store.places(url):
+        if _is_wanted(each.topic, topics):
+            first = starts.get((each.topic_id, each.partition), each.end_offset)
+            start = _start(first, checkpoint.get((each.topic, each.partition), 0), each.end_offset)
+            found.append(Ending(each.topic, each.partition, now_ms, start, each.end_offset))
+    return found
+
+
+def _start(first: int, start: int, end: int) -> int:
+    """Where a partition begins whose first segment does at `first`. A checkpoint's offset beyond the end is of a former
+    topic of that name.
+    """
+    return max(first, start) if start <= end else first
 
 
 def points_of(path: str, ending: Ending) -> list[Point]:
@@ -140,7 +150,7 @@ def points_of(path: str, ending: Ending) -> list[Point]:
 
 
 def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) -> Ending | None:
-    """`start` is the first offset by a checkpoint. One beyond the end is of a former topic of that name."""
+    """`start` is the first offset by a checkpoint."""
     segments = log.segments()
     assert log.partition is not None
     if not segments:
@@ -154,8 +164,7 @@ def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) ->
             if batch.sound:
                 end = max(end, batch.last_offset + 1)
     points = tuple(_earlier(segments)) if with_points else ()
-    first = segments[0].base_offset
-    return Ending(topic, log.partition, now_ms, max(first, start) if start <= end else first, end, points)
+    return Ending(topic, log.partition, now_ms, _start(segments[0].base_offset, start, end), end, points)
 
 
 def _earlier(segments: Sequence[Segment]) -> list[Point]:

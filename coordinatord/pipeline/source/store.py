@@ -39,6 +39,12 @@ PLACES = (
 
 STARTS = "SELECT topic_id, partition, min(segment) FROM coordinatord_batch GROUP BY topic_id, partition"
 
+START_CHECKPOINTS = (
+    "SELECT convert_from(content, 'UTF8') FROM coordinatord_file"
+    " WHERE name = 'log-start-offset-checkpoint' OR name LIKE 'seats/%/log-start-offset-checkpoint'"
+)
+"""The files of each node that leads."""
+
 TIME_OF = (
     "SELECT batch FROM coordinatord_batch WHERE topic_id = %(id)s AND partition = %(partition)s"
     " AND base_offset >= coalesce((SELECT max(base_offset) FROM coordinatord_batch"
@@ -113,6 +119,12 @@ def starts(url: str) -> dict[tuple[bytes, int], int]:
     """Where the first segment of each partition with batches begins, by topic id and partition."""
     with connected(url) as connection:
         return {(bytes(id_), number): start for id_, number, start in connection.execute(STARTS)}
+
+
+def start_checkpoints(url: str) -> list[str]:
+    """What the files say of partitions that begin within a segment: end_offsets reads them."""
+    with connected(url) as connection:
+        return [str(text) for (text,) in connection.execute(START_CHECKPOINTS)]
 
 
 def record_time(url: str, topic: str, partition: int, offset: int) -> int | None:
