@@ -180,6 +180,8 @@ def _parts(context: RequestContext, request: Any, split: Split, handler: Callabl
         began_s = perf_counter()
         heard = PartContext(context)
         response = handler(heard, part)
+        if type(response) is Slices:
+            response = yield from response.steps
         if response is None:
             assert heard.failure is not None, "a part is answered at once, or waits for the log"
             response = heard.response

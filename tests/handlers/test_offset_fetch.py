@@ -16,6 +16,7 @@ from coordinatord.conform.raw_client import RawClient
 from coordinatord.coordinator.apis import offsets
 from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.events import TxnCommit
+from coordinatord.net.split import FEW
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
@@ -135,6 +136,9 @@ def test_a_group_alone_is_answered_as_among_others_and_in_parts(
                         alone = await ask(client, request, version)
                         assert alone.groups == [expected]
                         assert await in_parts(client, request, version) == alone
+                        others = [OffsetFetchRequestGroup(f"other-{number}", topics=[]) for number in range(FEW)]
+                        many = OffsetFetchRequest(groups=[*several[:1], *others], require_stable=stable)
+                        assert (await in_parts(client, many, version)).groups[0] == expected
                         ids = by_ids(topics, topic_ids)
                         by_id = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, *member, ids)])
                         by_id.require_stable = stable

@@ -18,7 +18,7 @@ from coordinatord.group.state import Group
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.net.split import is_durable
-from coordinatord.runtime.refusals import refuse, unavailable
+from coordinatord.runtime.refusals import refuse
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
@@ -219,7 +219,7 @@ class Offsets:
             if isinstance(actor, GroupActor):
                 epoch = max(epoch, actor.epoch)
         if not (yield from is_durable(context, epoch)):
-            return unavailable(context.codec, context.where)
+            return refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return fetch_response(answers, context.api_version)
 
     def _partitions_of(self, asked: OffsetFetchRequestGroup) -> int:
