@@ -95,6 +95,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.pipeline.lag.looks import Looks
     from coordinatord.pipeline.source.end_offsets import is_place
     from coordinatord.pipeline.source.options import broker_settings, check_address, read_options
+    from coordinatord.pipeline.source.patience import reach
     from coordinatord.pipeline.source.segments import SourceError
 
     sources, bootstrap, ends = given["sources"], given["bootstrap"], given["end_offsets"]
@@ -111,9 +112,12 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     ends = ends or bootstrap or (sources[0] if is_place(sources[0]) else None)
     if ends is not None and not is_place(ends):
         check_address("--end-offsets", ends, or_else="a broker's log directory")
+    settings = broker_settings(broker)
+    for address in {bootstrap, None if ends is None or is_place(ends) else ends} - {None}:
+        reach(address, settings, lambda told: click.echo(f"coordinatord: {told}", err=True))
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Looks(read_options(options), ends, broker_settings(broker), rules, min(workers, MOST_WORKERS))
+    return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS))
 
 
 def _tell_damage(found: Any) -> None:

@@ -20,6 +20,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.now import Now
 from coordinatord.pipeline.lag import looks
+from coordinatord.pipeline.source import patience
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -308,3 +309,16 @@ def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monk
     assert gc.isenabled()
     assert seen
     assert not any(seen)
+
+
+@pytest.mark.parametrize("source", ["broker", "directory"])
+def test_one_who_waits_for_a_broker_is_told(
+    source: str, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "QUICKLY_S", 1)
+    monkeypatch.setattr(patience, "PATIENCE_S", 1)
+    where = "127.0.0.1:1"
+    arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]
+    waiting, wrong = lag(*arguments, status=2).splitlines()
+    assert all(line.startswith(f"coordinatord: no broker answers at {where}: ") for line in (waiting, wrong))
+    assert waiting.endswith("; asking again for 1 s")

@@ -18,6 +18,7 @@ from coordinatord.pipeline.run import update as run_module
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep_small
 from coordinatord.pipeline.run.update import read_table, run
+from coordinatord.pipeline.source import patience
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables.describe import markdown
@@ -265,8 +266,8 @@ def test_what_a_user_gets_wrong(
 def test_a_broker_that_is_not_there_is_asked_before_spark_is_started(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(before, "QUICKLY_S", 1)
-    monkeypatch.setattr(before, "PATIENCE_S", 1)
+    monkeypatch.setattr(patience, "QUICKLY_S", 1)
+    monkeypatch.setattr(patience, "PATIENCE_S", 1)
     for where in (["--bootstrap", "127.0.0.1:1"], ["--source", str(data[0]), "--end-offsets", "127.0.0.1:1"]):
         told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *where])
         assert told.exit_code == 2, told.output
