@@ -18,14 +18,12 @@ from coordinatord.topics.catalogue import Catalogue, Topic
 from coordinatord.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
 from coordinatord.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.topics.configs import (
-    MAX_VALUE_CHARACTERS,
     Configs,
     Synonym,
     is_set,
     own_synonyms,
     row_of,
     text_of,
-    too_long,
 )
 from coordinatord.topics.group_configs import TABLE as GROUP_TABLE
 from coordinatord.topics.group_configs import GroupConfigs
@@ -383,8 +381,6 @@ def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict
             row = row_of(name)
             if row.type is not ConfigType.LIST:
                 raise _not_a_list(operation, name)
-            if value is not None and len(value) > MAX_VALUE_CHARACTERS:
-                raise too_long()
             items = dict.fromkeys(item for item in text_of(configs.value(name)).split(",") if item)
             for item in (value or "").split(","):
                 if operation == APPEND:
