@@ -93,9 +93,9 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.pipeline.decode.kinds import QUARANTINE
     from coordinatord.pipeline.lag.fold import KINDS
     from coordinatord.pipeline.lag.looks import Looks
+    from coordinatord.pipeline.lag.patience import reach
     from coordinatord.pipeline.source.end_offsets import is_place
     from coordinatord.pipeline.source.options import broker_settings, check_address, read_options
-    from coordinatord.pipeline.source.patience import reach
     from coordinatord.pipeline.source.segments import SourceError
 
     sources, bootstrap, ends = given["sources"], given["bootstrap"], given["end_offsets"]

@@ -19,8 +19,7 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.now import Now
-from coordinatord.pipeline.lag import looks
-from coordinatord.pipeline.source import patience
+from coordinatord.pipeline.lag import looks, patience
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,

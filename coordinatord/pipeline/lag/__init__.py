@@ -3,4 +3,5 @@
 fold.py    the records of one log, folded into what the rules need: bounded by groups and partitions, not by records
 share.py   several processes for much to read
 looks.py   reads what is new in the logs and where partitions end, and has the rows of lag, status and group_status
+patience.py  how long a broker is waited for, and what the user is told meanwhile
 """

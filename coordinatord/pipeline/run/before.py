@@ -8,13 +8,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from coordinatord.pipeline.lag.patience import patiently, reach
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.amount import Amount, of_broker, of_bytes
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.state import read_state
 from coordinatord.pipeline.source.options import check_address, read_options
-from coordinatord.pipeline.source.patience import patiently, reach
 from coordinatord.pipeline.source.segments import SourceError
 
 

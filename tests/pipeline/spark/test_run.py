@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.status import Rules
+from coordinatord.pipeline.lag import patience
 from coordinatord.pipeline.run import before, ingest, merging
 from coordinatord.pipeline.run import update as run_module
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep_small
 from coordinatord.pipeline.run.update import read_table, run
-from coordinatord.pipeline.source import patience
 from coordinatord.pipeline.source.frames import Source
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.tables.describe import markdown
