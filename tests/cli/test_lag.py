@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -319,5 +320,6 @@ def test_one_who_waits_for_a_broker_is_told(
     where = "127.0.0.1:1"
     arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]
     waiting, wrong = lag(*arguments, status=2).splitlines()
-    assert all(line.startswith(f"coordinatord: no broker answers at {where}: ") for line in (waiting, wrong))
-    assert waiting.endswith("; asking again for 1 s")
+    # Why is told, too: within a second a busy machine may not come to know it.
+    assert re.fullmatch(rf"coordinatord: .* {re.escape(where)}: .*; asking again for 1 s", waiting)
+    assert re.fullmatch(rf"coordinatord: .* {re.escape(where)}: .*\.", wrong)
