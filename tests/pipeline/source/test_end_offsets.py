@@ -122,4 +122,4 @@ def test_of_a_broker(tmp_path: Path) -> None:
         ("orders", 0, 0, 3)
     ]
     with pytest.raises(SourceError, match="no broker answers at"):
-        from_broker("127.0.0.1:1", 5_000, [("orders", 0)], {"bootstrap_timeout_ms": 500})
+        from_broker("127.0.0.1:1", 5_000, [("orders", 0)], {"bootstrap_timeout_ms": 3_000})
