@@ -81,3 +81,17 @@ def test_those_of_another_node_are_written_in_slices(world: World) -> None:
     (result,) = world.call(27, 1, WriteTxnMarkersRequest([marker])).markers
     assert [each.error_code for topic in result.topics for each in topic.partitions] == [0] * MANY
     assert marked(world, IDS[0]) == MANY
+
+
+@pytest.mark.parametrize("spread", ["partitions", "topics", "markers"])
+def test_they_pause_however_the_partitions_are_listed(world: World, spread: str) -> None:
+    """Partitions that there are not: nothing but the pauses is of interest."""
+    topics = [WritableTxnMarkerTopic(f"none-{number}", [0]) for number in range(MANY)]
+    if spread == "partitions":
+        topics = [WritableTxnMarkerTopic("none", list(range(MANY)))]
+    listed = [topics] if spread != "markers" else [[topic] for topic in topics]
+    request = WriteTxnMarkersRequest([WritableTxnMarker(1, 0, False, each, 0) for each in listed])
+    answer = world.handlers[27](Context(world, 27, 1), request)
+    assert isinstance(answer, Slices)
+    pauses = sum(1 for _ in answer.steps)
+    assert pauses >= MANY // AT_ONCE

@@ -6,6 +6,7 @@ group. In Kafka, KafkaApis does the same before the coordinator gets the request
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -140,7 +141,7 @@ class Offsets:
         """
         version = context.api_version
         latest: GroupActor | None = None
-        for topics in _some_at_a_time(request.topics):
+        for topics in _some_at_a_time(request.topics, "partitions", COMMITTED_AT_ONCE):
             yield None
             request.topics = topics
             actor = self.coordinator.actor_for(request.group_id)
@@ -188,10 +189,14 @@ class Offsets:
             # The common case: one group that is loaded, whose offsets any client may read.
             only = request if version < FETCH_GROUPS_FROM else request.groups[0]
             here = self.coordinator.actors.get(only.group_id)
-            if here is not None and here.group.pending is None and here.group.consumer is None:
+            if (
+                here is not None
+                and here.group.pending is None
+                and here.group.consumer is None
+                and self._partitions_of(only) <= FETCHED_AT_ONCE
+            ):
                 found = find_offsets(here.group, only.topics)
-                if sum([len(values) for _, _, values in found]) <= FETCHED_AT_ONCE:
-                    return here.respond(context, all_fetched(only.group_id, found, version))
+                return here.respond(context, all_fetched(only.group_id, found, version))
         groups = fetch_groups(request, version)
         if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
             return Slices(self._fetch_in_slices(context, request, groups))
@@ -214,6 +219,7 @@ class Offsets:
         answers = []
         epoch = 0
         for asked in groups:
+            yield None
             actor = self.coordinator.find(asked.group_id)
             answers.append((yield from self._fetch_group(actor, asked, context.api_version, request.require_stable)))
             if isinstance(actor, GroupActor):
@@ -222,7 +228,7 @@ class Offsets:
             return refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return fetch_response(answers, context.api_version)
 
-    def _partitions_of(self, asked: OffsetFetchRequestGroup) -> int:
+    def _partitions_of(self, asked: OffsetFetchRequest | OffsetFetchRequestGroup) -> int:
         """How many partitions are asked for."""
         if asked.topics is not None:
             return sum([len(topic.partition_indexes) for topic in asked.topics])
@@ -320,7 +326,7 @@ def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, requi
         offsets = {} if group is None else group.offsets
         wanted = [OffsetFetchRequestTopics(name, ZERO_UUID, list(each)) for name, each in offsets.items()]
     found = Merged[OffsetFetchResponseTopics]()
-    for topics in _indexes_at_a_time(wanted):
+    for topics in _some_at_a_time(wanted, "partition_indexes", FETCHED_AT_ONCE):
         yield None
         some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
         if asked.topics is None:  # without what was deleted meanwhile
@@ -331,42 +337,28 @@ def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, requi
     return OffsetFetchResponseGroup(asked.group_id, topics=found.topics)
 
 
-def _indexes_at_a_time(topics: list[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
-    """The same partitions, `FETCHED_AT_ONCE` at a time."""
-    some: list[OffsetFetchRequestTopics] = []
-    room = FETCHED_AT_ONCE
-    for topic in topics:
-        indexes = topic.partition_indexes
-        for first in range(0, len(indexes) or 1, FETCHED_AT_ONCE):
-            part = indexes[first : first + FETCHED_AT_ONCE]
-            some.append(OffsetFetchRequestTopics(topic.name, topic.topic_id, part))
-            room -= len(part)
-            if room <= 0:
-                yield some
-                some, room = [], FETCHED_AT_ONCE
-    if some:
-        yield some
-
-
 def partition_count(request: OffsetCommitRequest) -> int:
     """How many partitions are committed."""
     return sum([len(topic.partitions) for topic in request.topics])
 
 
-def _some_at_a_time(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """The same partitions, `COMMITTED_AT_ONCE` at a time."""
-    some: list[OffsetCommitRequestTopic] = []
-    room = COMMITTED_AT_ONCE
+def _some_at_a_time(topics: list[T], listed: str, most: int) -> Iterator[list[T]]:
+    """The same topics with the same partitions, which they have in the list of this name: `most` at a time."""
+    some: list[T] = []
+    room = most
     for topic in topics:
-        first = 0
-        while first < len(topic.partitions):
-            partitions = topic.partitions[first : first + room]
-            some.append(OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions))
-            first += len(partitions)
-            room -= len(partitions)
+        partitions, first = getattr(topic, listed), 0
+        while True:
+            part, taken = copy.copy(topic), partitions[first : first + room]
+            setattr(part, listed, taken)
+            some.append(part)
+            first += len(taken)
+            room -= len(taken)
             if room == 0:
                 yield some
-                some, room = [], COMMITTED_AT_ONCE
+                some, room = [], most
+            if first >= len(partitions):
+                break
     if some:
         yield some
 

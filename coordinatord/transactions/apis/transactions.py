@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
 from coordinatord.net.request import RequestContext
-from coordinatord.net.slices import PAUSE, Slices, Steps, run_through
+from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.runtime.actors import later, respond_after
 from coordinatord.runtime.refusals import refuse
 from coordinatord.topics.markers import Marker
@@ -232,6 +232,7 @@ class TransactionApis:
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
         for asked in request.markers:
+            yield None
             marker = Marker(
                 asked.producer_id,
                 asked.producer_epoch,
@@ -249,11 +250,12 @@ class TransactionApis:
 
     def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> Steps:
         """Returns the log's epoch."""
-        epoch = 0
+        epoch = count = 0
         for topic in asked.topics:
             answered: list[WritableTxnMarkerPartitionResult] = []
             for partition in topic.partition_indexes:
-                if len(answered) % PAUSE == PAUSE - 1:
+                count += 1
+                if count % AT_ONCE == 0:
                     yield None
                 written = self._write_to((topic.name, partition), marker)
                 error = written if isinstance(written, ErrorCode) else ErrorCode.NONE
