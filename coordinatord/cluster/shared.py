@@ -97,7 +97,7 @@ class Shared:
         if not self.take():
             return False
         self._words[_CHANGE] = max(self.change, change)
-        self._words[_GROUPS_CHANGE] += 1
+        self.groups_changed()
         self.give()
         return True
 

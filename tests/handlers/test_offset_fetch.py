@@ -16,6 +16,7 @@ from coordinatord.conform.raw_client import RawClient
 from coordinatord.coordinator.apis import offsets
 from coordinatord.coordinator.groups import GroupActor
 from coordinatord.group.events import TxnCommit
+from coordinatord.net.slices import run_through
 from coordinatord.net.split import FEW
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -183,3 +184,19 @@ def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable(
     world.turns.run()
     topics = [wires[0].answers[0][1].topics, wires[1].answers[0][1].groups[0].topics]
     assert [each[0].partitions[0].committed_offset for each in topics] == [8, 8]
+
+
+def test_an_offset_that_is_deleted_between_two_parts_is_none_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "FETCHED_AT_ONCE", 1)
+    world = World()
+    partitions = [OffsetCommitRequestPartition(0, 5), OffsetCommitRequestPartition(1, 6)]
+    topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in ("orders", "clicks")]
+    world.wire().send(OffsetCommitRequest("g", -1, topics=topics), 8)
+    group = world.coordinator.actors["g"].group
+    assert {name: len(each) for name, each in group.offsets.items()} == {"orders": 2, "clicks": 2}
+    steps = offsets._fetched_in_parts(group, OffsetFetchRequestGroup("g", topics=None), False)
+    for _ in range(2):
+        next(steps)
+    del group.offsets["orders"][1], group.offsets["clicks"]
+    found = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in run_through(steps).topics]
+    assert found == [("orders", [0])]

@@ -83,7 +83,7 @@ class SharedWords:
 
     def worker_started(self, change: int) -> bool:
         self.change = max(self.change, change)
-        self.groups_change += 1
+        self.groups_changed()
         return True
 
     @contextlib.contextmanager

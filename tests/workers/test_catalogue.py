@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from coordinatord.cluster.shared import Shared
 from coordinatord.log import DataDirectory
 from coordinatord.log.config import LogConfig
 from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.net.slices import Wait
+from coordinatord.net.slices import Slices, Wait, run_through
 from coordinatord.topics.catalogue_file import read
 from coordinatord.topics.shared_catalogue import LOOK_MS, LOOKS
 from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -22,7 +23,7 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import build_batch
 from tests.log.world import PATH
-from tests.topics.world import batch, produce
+from tests.topics.world import Context, batch, produce
 from tests.workers.world import FIRST_ID, Workers, WorkerWorld
 
 PARTITIONS = 6
@@ -235,3 +236,33 @@ def test_steps_do_not_wait_for_ever(workers: Workers) -> None:
     holder = Shared(1, workers.lock_path)
     with holder.lock(), pytest.raises(OSError, match=f"has been changing topics or settings for {LOOKS * LOOK_MS} ms"):
         list(workers[0].topics.catalogue.changing_in_steps())
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", ["create", "delete", "grow", "configure"])
+def test_a_request_waits_for_the_lock_without_the_loop(kind: str, workers: Workers) -> None:
+    workers[0].create("orders", 2)
+    change = [AlterConfigsResource(2, "orders", [AlterableConfig("retention.ms", "1")])]
+    requests: dict[str, tuple[int, Any]] = {
+        "create": (19, CreateTopicsRequest([CreatableTopic("new", 1, 1)])),
+        "delete": (20, DeleteTopicsRequest(topic_names=["orders"])),
+        "grow": (37, CreatePartitionsRequest([CreatePartitionsTopic("orders", 3, None)])),
+        "configure": (33, AlterConfigsRequest(change, False)),
+    }
+    api_key, request = requests[kind]
+    answer = workers[0].handlers[api_key](Context(workers[0], api_key, 2), request)
+    assert isinstance(answer, Slices)
+    holder = Shared(1, workers.lock_path)
+    with holder.lock():
+        waits = next(each for each in answer.steps if each is not None)
+    assert isinstance(waits, Wait)
+    assert run_through(answer.steps) is not None
+
+
+def test_a_started_worker_publishes_what_it_has_read(workers: Workers) -> None:
+    shared = workers.shared
+    before, groups = shared.change, shared.groups_change
+    assert shared.worker_started(before + 1)
+    assert (shared.change, shared.groups_change) == (before + 1, groups + 1)
+    assert shared.worker_started(before)
+    assert (shared.change, shared.groups_change) == (before + 1, groups + 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from coordinatord.testing import Kafka
@@ -12,7 +14,8 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.workers.processes import group_of, wait_until
+from tests.daemon import running
+from tests.workers.processes import group_of, kill_worker, wait_until
 
 WORKERS = 2
 GROUP_RESOURCE = 32
@@ -43,3 +46,25 @@ def test_another_workers_change_is_in_the_next_heartbeats_answer() -> None:
         wait_until(lambda: heartbeat(epoch).heartbeat_interval_ms == 6_000)
         configure(AlterableConfig(HEARTBEAT_INTERVAL, DELETE))
         wait_until(lambda: heartbeat(epoch).heartbeat_interval_ms == 5_000)
+
+
+def test_what_a_dead_worker_has_written_but_told_nobody_is_told_by_its_successor(tmp_path: Path) -> None:
+    """The test writes the file in the name of the worker that dies."""
+    with running(tmp_path, workers=WORKERS) as daemon:
+        wire, (host, port) = Wire(lambda: at), daemon.bootstrap.split(":")
+        at = (host, int(port) + 1)
+        group = group_of(1, WORKERS)
+        joining = ConsumerGroupHeartbeatRequest(
+            group, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
+        epoch = wire.ask(joining, 1, at).member_epoch
+
+        def interval_ms() -> int:
+            answered: int = wire.ask(ConsumerGroupHeartbeatRequest(group, "m", epoch), 1, at).heartbeat_interval_ms
+            return answered
+
+        settings = {"version": 1, "groups": {group: {HEARTBEAT_INTERVAL: "7000"}}}
+        (daemon.data_dir / "groups.json").write_text(json.dumps(settings))
+        assert interval_ms() == 5_000
+        kill_worker(daemon, 0)
+        wait_until(lambda: interval_ms() == 7_000)
