@@ -24,11 +24,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "ci"
 CORES = max(2, os.cpu_count() or 2)
 GATE_S = 80 * 60
-"""What still runs then is killed and has failed, and the others are told: the gate itself is cut off after 90 minutes.
-A test can wait for ever where pytest's timeout does not reach it, in a library's C code."""
+"""What still runs then is killed and has failed, and the others are told: the gate is cut off after 90 minutes."""
 SLOWEST = 5
 """How many tests of each tier are named at the end."""
-MOST_ERRORS = 30
+TELLING = ("E   ", "FAILED ", "ERROR tests", "Timeout (", "Thread 0x", '  File "')
+"""What lines begin with that say why tests failed: pytest's own, and what tests/stuck.py says of one that is stuck."""
+MOST_ERRORS = 40
 MOST_OF_A_LINE = 300
 """Lines, and characters of each, that are told again at the end of a tier that has failed."""
 
@@ -272,7 +273,7 @@ def slowest(output: str) -> list[str]:
 def errors(output: str) -> list[str]:
     """What pytest says of failures, as a reader of the end alone needs it; of another program, its last lines."""
     lines = output.splitlines()
-    told = [line[:MOST_OF_A_LINE] for line in lines if line.startswith(("E   ", "FAILED ", "ERROR tests"))]
+    told = [line[:MOST_OF_A_LINE] for line in lines if line.startswith(TELLING)]
     return told[-MOST_ERRORS:] or lines[-MOST_ERRORS:]
 
 

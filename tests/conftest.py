@@ -22,6 +22,7 @@ from kafka_wire import fresh
 from tests import again, narrow, shares
 from tests.daemon import Daemon, running
 
+pytest_plugins = ["tests.stuck"]
 settings.register_profile("tests", deadline=None)  # a busy machine is late
 settings.load_profile("tests")
 

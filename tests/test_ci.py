@@ -61,6 +61,17 @@ def test_one_that_fails_fails_the_run_and_the_others_are_run(
     assert out.endswith("\n\n=== bad failed:\nE   no such thing\n\n=== failed: bad\n")
 
 
+def test_where_a_test_waited_for_ever_is_told_at_the_end(tiers: Any) -> None:
+    """What faulthandler says comes amid the dots, from a worker's standard error."""
+    stands = [
+        "Timeout (0:16:00)!",
+        "Thread 0x7f (most recent call first):",
+        '  File "tests/a.py", line 3 in test_a',
+    ]
+    output = ["..", *stands, "[gw1] node down: Not properly terminated", ".....", "FAILED tests/a.py::test_a"]
+    assert tiers.errors("\n".join(output)) == [*stands, "FAILED tests/a.py::test_a"]
+
+
 def test_one_tier_with_its_set_up(tiers: Any, tmp_path: Path) -> None:
     assert tiers.main(["good"]) == 0
     assert (tmp_path / "order").read_text().splitlines() == ["packages", "good and not in_full"]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
+from tests.clients.librdkafka import admin_client
+
 pytestmark = pytest.mark.clients
 
 TIMEOUT_S = 30
@@ -43,11 +45,9 @@ def create(admin: KafkaAdminClient) -> Callable[[str, int], None]:
 def test_all_topics_are_listed(
     confluent_kafka: Any, bootstrap: str, word: str, create: Callable[[str, int], None]
 ) -> None:
-    from confluent_kafka.admin import AdminClient
-
     create(f"{word}-one", 1)
     create(f"{word}-two", 2)
-    told = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_S).topics
+    told = admin_client(bootstrap).list_topics(timeout=TIMEOUT_S).topics
     partitions = {name: len(topic.partitions) for name, topic in told.items() if name.startswith(word)}
     assert partitions == {f"{word}-one": 1, f"{word}-two": 2}
 

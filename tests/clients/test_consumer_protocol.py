@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.clients.brokers import Broker, running_choice
+from tests.clients.librdkafka import admin_client
 from tests.conftest import KAFKA
 
 pytestmark = pytest.mark.clients
@@ -70,7 +71,7 @@ class Story:
     """A topic, a group and its members."""
 
     def __init__(self, kafka: Any, broker: Broker) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import NewTopic
 
         self.kafka = kafka
         self.broker = broker
@@ -79,7 +80,7 @@ class Story:
         self.members: dict[str, Any] = {}
         self.written: list[bytes] = []
         self.read: list[bytes] = []
-        self.admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        self.admin = admin_client(broker.bootstrap)
         for future in self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)]).values():
             future.result(SETTLE_S)
 

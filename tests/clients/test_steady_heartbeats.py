@@ -20,6 +20,7 @@ from coordinatord.net.connection import Connection
 from coordinatord.observe.health import HealthState
 from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats
 from kafka_wire.framing import Frames
+from tests.clients.librdkafka import admin_client
 
 pytestmark = [pytest.mark.clients, pytest.mark.interpreted]
 
@@ -75,7 +76,7 @@ def test_librdkafkas_heartbeats_are_the_same_bytes(
 ) -> None:
     """All but the first in each epoch. (A member without partitions says all, each time.)"""
     confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install '.[clients]'")
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     seen: Counter[bool] = Counter()
     answer = ConsumerHeartbeats.answer
@@ -86,7 +87,7 @@ def test_librdkafkas_heartbeats_are_the_same_bytes(
         return count
 
     monkeypatch.setattr(ConsumerHeartbeats, "answer", counted)
-    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    admin = admin_client(served.bootstrap)
     admin.create_topics([NewTopic("orders", 4, 1)])["orders"].result(30)
     settings: dict[str, Any] = {
         "bootstrap.servers": served.bootstrap,

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.clients.librdkafka import admin_client
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 
 GROUP = "shop"
@@ -88,10 +89,9 @@ class Play:
 
     def __init__(self, broker: KafkaBroker) -> None:
         import confluent_kafka
-        from confluent_kafka.admin import AdminClient
 
         self.broker = broker
-        self.admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        self.admin = admin_client(broker.bootstrap)
         self.producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": broker.bootstrap,

@@ -22,6 +22,7 @@ from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
 from coordinatord.log.disk import OsDisk
 from coordinatord.log.writer import LogWriter
 from kafka_wire.records.batch import BatchHeader, Record, iterate_batches, records
+from tests.clients.librdkafka import admin_client
 from tests.log.world import HandLoop, HandWorker
 from tests.reference.broker import JVM, KafkaBroker, run_tool, running_broker, wait_until_serving
 from tests.reference.test_dump_log_segments import COMPLAINT
@@ -100,9 +101,9 @@ def write(bootstrap: str, part: int) -> None:
 
 
 def create(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_client(bootstrap)
     [made] = admin.create_topics([NewTopic(TOPIC, 1, 1, config=TOPIC_CONFIGS)]).values()
     made.result(30)
 

@@ -21,6 +21,7 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitReques
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression
+from tests.clients.librdkafka import admin_client
 from tests.pipeline.dumped import Rows, compare
 from tests.reference.described import describe
 
@@ -250,10 +251,10 @@ def has_expired(data_dir: Path, group: str) -> bool:
 
 
 def create_topic(library: Any, bootstrap: str, name: str) -> str:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     topic = f"{name}-{uuid.uuid4().hex[:6]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_client(bootstrap)
     for future in admin.create_topics([NewTopic(topic, 4, 1)]).values():
         future.result(30)
     producer = library.Producer({"bootstrap.servers": bootstrap})

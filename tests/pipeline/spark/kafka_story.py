@@ -23,6 +23,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from tests.clients.librdkafka import admin_client
 from tests.reference.broker import KafkaBroker
 
 ROOT = Path(__file__).parents[3]
@@ -197,8 +198,6 @@ class Story:
     """`written` is in the order of the log for each group and place; `groups` are those that have or had members."""
 
     def __init__(self, broker: KafkaBroker, confluent: Any) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self.broker, self.confluent = broker, confluent
         self.written: list[Written] = []
         self.groups: dict[str, Group] = {}
@@ -208,7 +207,7 @@ class Story:
         """When the window of ten minutes begins at which the story is looked at in the end."""
         self.kept: list[Any] = []
         """A producer whose transaction stays open, as long as it lives."""
-        self.admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        self.admin = admin_client(broker.bootstrap)
 
     # What is done to the cluster
 
